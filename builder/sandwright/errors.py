@@ -1,0 +1,133 @@
+"""Every error that sandwright raises on purpose, one class for each exit code.
+
+Only the command line turns an error into an exit. A message names what was being done, to what, and what
+was found; it is written for the person who has to act on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SandwrightError(Exception):
+    """The base of all of them; itself never raised."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong in a document: where, in which field, and what.
+
+    `line` and `column` count from 1; both are 0 when the whole document is meant. `field` is written as the
+    document nests it: `filesystem.write[1]`; empty for a fault of syntax.
+    """
+
+    line: int
+    column: int
+    field: str
+    message: str
+
+    def render(self, file: str) -> str:
+        """`file:line:column: field: message`, leaving out what is not known."""
+        where = f"{file}:{self.line}:{self.column}" if self.line else file
+        return ": ".join(part for part in (where, self.field, self.message) if part)
+
+
+class DocumentError(SandwrightError):
+    """A document someone wrote (policy, image definition, profile, lock) is not valid. Holds all its problems."""
+
+    exit_code = 2
+
+    def __init__(self, file: str, problems: Sequence[Problem]) -> None:
+        """`file` is the name to show; `problems` holds at least one."""
+        self.file = file
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(problem.render(file) for problem in self.problems))
+
+
+class RenderError(SandwrightError):
+    """A policy asks for what a method can't express, and `degrade` does not accept that."""
+
+    exit_code = 4
+
+
+class ToolMissing(SandwrightError):
+    """A program is not on PATH. `hint` says how to get it."""
+
+    exit_code = 5
+
+    def __init__(self, program: str, hint: str = "") -> None:
+        """`program` is the name that was looked for."""
+        self.program = program
+        self.hint = hint
+        super().__init__(f"{program} is not installed" + (f"; {hint}" if hint else ""))
+
+
+class CommandFailed(SandwrightError):
+    """A program ended with another status than 0, by a signal, or by its time limit."""
+
+    exit_code = 6
+
+    def __init__(self, argv: Sequence[str], status: int | None, stderr: str, *, timeout: float | None = None) -> None:
+        """`status` is as `subprocess` gives it (negative: a signal), None when `timeout` seconds ran out."""
+        self.argv = tuple(argv)
+        self.status = status
+        self.stderr = stderr
+        self.timeout = timeout
+        what = f"did not end within {timeout:g} s" if status is None else _status_text(status)
+        tail = stderr.strip()[-4000:]
+        super().__init__(f"{' '.join(self.argv)[:500]}: {what}" + (f"\n{tail}" if tail else ""))
+
+
+class FetchError(SandwrightError):
+    """Something could not be had from a mirror or registry: no route, an HTTP status, a broken transfer."""
+
+    exit_code = 7
+
+
+class IntegrityError(SandwrightError):
+    """Bytes are not those that were promised: a digest, a size, a checksum, a truncated stream."""
+
+    exit_code = 8
+
+
+class ArchiveRefused(SandwrightError):
+    """An archive holds an entry we do not unpack. The message names the entry."""
+
+    exit_code = 9
+
+
+class LockError(SandwrightError):
+    """A lock is missing or stale, its packages are gone, or it can't be made."""
+
+    exit_code = 10
+
+
+class BuildError(SandwrightError):
+    """An image or bundle can't be made from what its definition and lock say."""
+
+    exit_code = 11
+
+
+class VerdictError(SandwrightError):
+    """Checks ran, and at least one did not pass."""
+
+    exit_code = 12
+
+
+class HostError(SandwrightError):
+    """This machine can't do what was asked: a full disk, missing rights, an unknown package manager."""
+
+    exit_code = 13
+
+
+class UsageError(SandwrightError):
+    """A command was called in a way it doesn't take."""
+
+    exit_code = 64
+
+
+def _status_text(status: int) -> str:
+    return f"ended by signal {-status}" if status < 0 else f"exit status {status}"

@@ -1,0 +1,149 @@
+"""The one place that starts programs.
+
+There is no shell: each argument reaches the program as it is. Every start has a time limit, and what a program
+started dies with it: it leads a process group, which is killed as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import IO
+
+from sandwright.errors import CommandFailed, ToolMissing
+
+_log = logging.getLogger(__name__)
+
+Argument = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a program ended. Falsy unless its status is 0. `stdout` is bytes as written; `stderr` is text."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: bytes
+    stderr: str
+
+    def __bool__(self) -> bool:
+        return self.status == 0
+
+    @property
+    def text(self) -> str:
+        """`stdout` as text, without white space at its ends; undecodable bytes are replaced."""
+        return self.stdout.decode(errors="replace").strip()
+
+
+def which(program: str, *, hint: str = "") -> str:
+    """The path of a program. Also looks in the sbin directories, which a user's PATH often lacks.
+
+    Raise ToolMissing when there is none; `hint` then says how to get it.
+    """
+    found = find(program)
+    if found is None:
+        raise ToolMissing(program, hint)
+    return found
+
+
+def find(program: str) -> str | None:
+    """The path of a program, or None. Looks where `which` looks."""
+    path = os.environ.get("PATH", os.defpath)
+    return shutil.which(program, path=os.pathsep.join([path, "/usr/local/sbin", "/usr/sbin", "/sbin"]))
+
+
+def run(
+    *argv: Argument,
+    timeout: float = 60.0,
+    check: bool = True,
+    stdin: bytes | IO[bytes] | None = None,
+    stdout: IO[bytes] | int | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Argument | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Result:
+    """Run a program to its end, quietly, and give what it wrote.
+
+    `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
+    `stdout` sends its output to an open file instead of into the result. `env` replaces the whole environment.
+    Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with `check`, when its
+    status is not 0.
+    """
+    with start(*argv, stdin=stdin, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds) as process:
+        words = tuple(str(arg) for arg in argv)
+        sent = stdin if isinstance(stdin, bytes) else None
+        try:
+            out, err = process.communicate(sent, timeout=timeout)
+        except subprocess.TimeoutExpired as expired:
+            kill(process)
+            _, err = process.communicate()
+            raise CommandFailed(words, None, _text(err), timeout=timeout) from expired
+    result = Result(words, process.returncode, out or b"", _text(err))
+    if check and not result:
+        raise CommandFailed(words, result.status, result.stderr)
+    return result
+
+
+@contextlib.contextmanager
+def start(
+    *argv: Argument,
+    stdin: bytes | IO[bytes] | int | None = None,
+    stdout: IO[bytes] | int | None = None,
+    stderr: IO[bytes] | int | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Argument | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program for the length of a `with`; whatever of it still runs at the end is killed.
+
+    The caller waits with a time limit of its own. Raise ToolMissing when the program is not there.
+    """
+    words = [str(arg) for arg in argv]
+    words[0] = words[0] if os.sep in words[0] else which(words[0])
+    _log.debug("+ %s", " ".join(words))
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=_input(stdin),
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.PIPE if stderr is None else stderr,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            pass_fds=tuple(pass_fds),
+            start_new_session=True,
+        )
+    except FileNotFoundError as missing:
+        raise ToolMissing(words[0]) from missing
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill(process)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a started program and its process group, and reap it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _input(stdin: bytes | IO[bytes] | int | None) -> IO[bytes] | int:
+    if stdin is None:
+        return subprocess.DEVNULL
+    return subprocess.PIPE if isinstance(stdin, bytes) else stdin
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode(errors="replace")

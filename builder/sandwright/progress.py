@@ -1,0 +1,45 @@
+"""How long-running work tells that it moves, without knowing who watches.
+
+The rooms below the command line get a `Progress` and call it; the command line gives one that draws bars on a
+terminal and prints plain lines elsewhere. `SILENT` is for callers of the library.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+
+class Step(Protocol):
+    """One piece of work that is under way."""
+
+    def advance(self, amount: int) -> None:
+        """`amount` more of the unit given at the start is done. May be called from any thread."""
+        ...
+
+
+class Progress(Protocol):
+    """Whoever watches."""
+
+    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> AbstractContextManager[Step]:
+        """Work named `label` begins; `total` in `unit` (bytes, or a plural noun), None when not known."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something that happened and that the person should see: one line."""
+        ...
+
+
+class _Silent:
+    def advance(self, amount: int) -> None:
+        """Nobody watches."""
+
+    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> AbstractContextManager[Step]:  # noqa: ARG002
+        """Nobody watches."""
+        return nullcontext(self)
+
+    def note(self, text: str) -> None:
+        """Nobody watches."""
+
+
+SILENT: Progress = _Silent()

@@ -1,0 +1,23 @@
+"""Finds the data that ships with the package: `images/`, `oci/`, `seatbelt/`, `seccomp/`.
+
+In a wheel it lies under `sandwright/data/`; in a checkout (editable installs too) it is the directory of that
+name beside `builder/`. `importlib.resources` can't see the second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+Room = Literal["images", "oci", "seatbelt", "seccomp"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_path(room: Room, *parts: str) -> Path:
+    """The path of a shipped file or directory. Raise FileNotFoundError when this install doesn't have it."""
+    for base in (_PACKAGE / "data", _PACKAGE.parent.parent):
+        candidate = base.joinpath(room, *parts)
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"sandwright was installed without {'/'.join((room, *parts))}")
