@@ -36,7 +36,7 @@ class Problem:
 
 
 class DocumentError(SandwrightError):
-    """A document someone wrote (policy, image definition, profile, lock) is not valid. Holds all its problems."""
+    """A document someone wrote (policy, image definition, profile, lock) is not valid: all its problems."""
 
     exit_code = 2
 
@@ -70,7 +70,9 @@ class CommandFailed(SandwrightError):
 
     exit_code = 6
 
-    def __init__(self, argv: Sequence[str], status: int | None, stderr: str, *, timeout: float | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], status: int | None, stderr: str, *, timeout: float | None = None
+    ) -> None:
         """`status` is as `subprocess` gives it (negative: a signal), None when `timeout` seconds ran out."""
         self.argv = tuple(argv)
         self.status = status

@@ -1,7 +1,7 @@
 """The one place that starts programs.
 
-There is no shell: each argument reaches the program as it is. Every start has a time limit, and what a program
-started dies with it: it leads a process group, which is killed as a whole.
+There is no shell: each argument reaches the program as it is. Every start has a time limit, and what a
+program started dies with it: it leads a process group, which is killed as a whole.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def run(
     """Run a program to its end, quietly, and give what it wrote.
 
     `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
-    `stdout` sends its output to an open file instead of into the result. `env` replaces the whole environment.
-    Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with `check`, when its
-    status is not 0.
+    `stdout` sends its output to an open file instead of into the result. `env` replaces the whole
+    environment. Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with
+    `check`, when its status is not 0.
     """
     with start(*argv, stdin=stdin, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds) as process:
         words = tuple(str(arg) for arg in argv)

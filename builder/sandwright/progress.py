@@ -21,7 +21,9 @@ class Step(Protocol):
 class Progress(Protocol):
     """Whoever watches."""
 
-    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> AbstractContextManager[Step]:
+    def step(
+        self, label: str, total: int | None = None, *, unit: str = "bytes"
+    ) -> AbstractContextManager[Step]:
         """Work named `label` begins; `total` in `unit` (bytes, or a plural noun), None when not known."""
         ...
 
@@ -34,7 +36,13 @@ class _Silent:
     def advance(self, amount: int) -> None:
         """Nobody watches."""
 
-    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> AbstractContextManager[Step]:  # noqa: ARG002
+    def step(
+        self,
+        label: str,  # noqa: ARG002
+        total: int | None = None,  # noqa: ARG002
+        *,
+        unit: str = "bytes",  # noqa: ARG002
+    ) -> AbstractContextManager[Step]:
         """Nobody watches."""
         return nullcontext(self)
 
