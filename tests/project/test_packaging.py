@@ -1,0 +1,67 @@
+"""What is shipped: the wheel holds the package and the data directories, and works without the checkout."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+
+ROOT = Path(__file__).parents[2]
+DATA = ("images", "oci", "seatbelt", "seccomp")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    process.run(
+        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, timeout=180
+    )
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def _files(root: Path) -> set[str]:
+    tracked = process.run("git", "-C", root, "ls-files", "-z").stdout.decode().split("\0")
+    return {name for name in tracked if name and (root / name).is_file()}
+
+
+def test_wheel_holds_the_data_directories_and_nothing_else(wheel: Path) -> None:
+    tracked = _files(ROOT)
+    wanted = {f"sandwright/data/{name}" for name in tracked if name.split("/")[0] in DATA}
+    wanted |= {name.removeprefix("builder/") for name in tracked if name.startswith("builder/sandwright/")}
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert shipped == wanted
+
+
+def test_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    process.run(
+        sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel, timeout=120
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from sandwright.resources import data_path; "
+        "print(data_path('images', 'distroless', 'image.yaml'))"
+    )
+    result = process.run(sys.executable, "-P", "-c", code, target, cwd=tmp_path)
+    assert Path(result.text).is_relative_to(target)
+
+
+def test_top_level_is_the_fixed_one() -> None:
+    tops = {name.split("/")[0] for name in _files(ROOT)}
+    allowed = {"tasks.py", "pyproject.toml", *DATA, "builder", "tests", "README.md"}
+    allowed |= {".ci", ".gitignore", "benchmarks", "CHANGELOG.md", "LICENSE", ".github", "docs"}
+    assert tops <= allowed
+
+
+def test_the_command_and_the_tasks_offer_the_same(tmp_path: Path) -> None:
+    bins = Path(sys.executable).parent
+    by_invoke = process.run(bins / "invoke", "--list", cwd=ROOT).text
+    by_command = process.run(bins / "sandwright", "--list", cwd=tmp_path).text
+    offered = {line.split()[0] for line in by_command.splitlines() if line.startswith("  ") and line.strip()}
+    assert {"setup", "lock-images", "build-images", "bundle"} <= offered
+    assert offered <= {line.split()[0] for line in by_invoke.splitlines() if line.strip()}

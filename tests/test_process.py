@@ -1,0 +1,100 @@
+"""Programs are started without a shell, within a time limit, and leave no children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import CommandFailed, ToolMissing
+
+HOSTILE_WORDS = ["$(id)", "; true", "a b", "'", '"', "\\", "*", "-n", "\n", "é"]
+
+
+def _gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_arguments_reach_the_program_as_they_are() -> None:
+    result = process.run("printf", "%s\\0", *HOSTILE_WORDS)
+    assert result.stdout.decode().split("\0")[:-1] == HOSTILE_WORDS
+
+
+def test_status_and_stderr_of_a_failure_are_told() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        process.run("sh", "-c", "echo why >&2; exit 7")
+    assert (caught.value.status, caught.value.stderr) == (7, "why\n")
+    assert str(caught.value) == "sh -c echo why >&2; exit 7: exit status 7\nwhy"
+
+
+def test_failure_is_a_falsy_result_when_not_checked() -> None:
+    result = process.run("false", check=False)
+    assert not result
+    assert result.status == 1
+    assert process.run("true")
+
+
+def test_death_by_signal_is_told() -> None:
+    with pytest.raises(CommandFailed, match="ended by signal 15"):
+        process.run("sh", "-c", "kill -TERM $$")
+
+
+def test_time_limit_kills_the_whole_group(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    started = time.monotonic()
+    with pytest.raises(CommandFailed, match=r"did not end within 0\.5 s"):
+        process.run("sh", "-c", f"sleep 60 & echo $! >{pidfile}; wait", timeout=0.5)
+    assert time.monotonic() - started < 10
+    assert _gone(int(pidfile.read_text()))
+
+
+def test_leaving_the_block_kills_what_still_runs() -> None:
+    with process.start("sleep", "60") as child:
+        pass
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_missing_program_is_named_with_its_hint() -> None:
+    with pytest.raises(ToolMissing) as caught:
+        process.which("sandwright-no-such-program", hint="apt-get install it")
+    assert str(caught.value) == "sandwright-no-such-program is not installed; apt-get install it"
+    with pytest.raises(ToolMissing):
+        process.run("sandwright-no-such-program")
+    with pytest.raises(ToolMissing):
+        process.run("/nowhere/sandwright-no-such-program")
+
+
+def test_input_output_environment_and_directory(tmp_path: Path) -> None:
+    assert process.run("cat", stdin=b"\x00\xff").stdout == b"\x00\xff"
+    assert process.run("cat").stdout == b""
+    assert process.run("/usr/bin/env", env={"ONLY": "this"}).text == "ONLY=this"
+    assert process.run("pwd", cwd=tmp_path).text == str(tmp_path)
+    with (tmp_path / "out").open("wb") as out:
+        assert process.run("echo", "hello", stdout=out).stdout == b""
+    assert (tmp_path / "out").read_bytes() == b"hello\n"
+
+
+def test_descriptors_are_passed_only_when_named() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.set_inheritable(writer, True)
+        write = [sys.executable, "-c", "import os, sys; os.write(int(sys.argv[1]), b'seen')", str(writer)]
+        assert not process.run(*write, check=False)
+        assert process.run(*write, pass_fds=[writer])
+        assert os.read(reader, 100) == b"seen"
+    finally:
+        os.close(reader)
+        os.close(writer)
