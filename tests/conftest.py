@@ -1,15 +1,20 @@
-"""What every test has: required tools, and a check that nothing is left behind."""
+"""What every test has: required tools, and a look at what the run left behind."""
 
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Set as AbstractSet
 
 import pytest
 
+from leftovers import RUN_MARK, leftovers
 from sandwright import process
 
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 """Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
+
+_BEFORE = pytest.StashKey[AbstractSet[object]]()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -20,3 +25,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if tool in REQUIRED or "all" in REQUIRED:
                 pytest.fail(f"{tool} is required here and not installed")
             pytest.skip(f"{tool} is not installed")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not _is_worker(session.config):
+        os.environ[RUN_MARK] = uuid.uuid4().hex
+        session.config.stash[_BEFORE] = leftovers(os.environ[RUN_MARK])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A run that leaves a process, container, mount, network or file behind has failed."""
+    if _is_worker(session.config):
+        return
+    left = leftovers(os.environ[RUN_MARK]) - session.config.stash[_BEFORE]
+    if left:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line("\nThe tests left behind:\n  " + "\n  ".join(sorted(left)), red=True)
+        session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")

@@ -1,0 +1,67 @@
+"""The project's own tasks, and the product's: `invoke --list` shows both.
+
+The product's are those of the `sandwright` command: `invoke build-images` here is `sandwright build-images`
+anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from invoke.collection import Collection
+from invoke.context import Context
+from invoke.tasks import task
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "builder"))  # a bare checkout works too, without an install
+
+from sandwright.cli import namespace as product  # noqa: E402
+
+TESTS_TIMEOUT = 25 * 60
+BENCHMARKS_TIMEOUT = 30 * 60
+
+
+def _python(c: Context, module: str, *, timeout: int = 600) -> None:
+    with c.cd(str(ROOT)):
+        c.run(
+            f"{sys.executable} -m {module}",
+            timeout=timeout,
+            env={"PYTHONPATH": str(ROOT / "builder")},
+            pty=False,
+        )
+
+
+@task
+def lint(c: Context) -> None:
+    """Check style and types: ruff and mypy, strict, on code, tests and benchmarks."""
+    _python(c, "ruff check .")
+    _python(c, "ruff format --check .")
+    _python(c, "mypy")
+
+
+@task(help={"tests": "what pytest is to run, in one word: a path, or paths and options in quotes"})
+def pytest(c: Context, tests: str = "") -> None:
+    """Run the tests. With SANDWRIGHT_REQUIRE=all a tool that is not there fails its tests instead of skipping."""
+    workers = f"-n {min(os.cpu_count() or 1, 4)} --dist loadgroup"
+    _python(c, f"pytest {workers} {tests}", timeout=TESTS_TIMEOUT)
+
+
+@task(lint, pytest)
+def test(c: Context) -> None:
+    """Check everything: style, types, and all tests."""
+
+
+@task(help={"only": "the benchmarks to run, by name, comma-separated"})
+def bench(c: Context, only: str = "") -> None:
+    """Measure speed and memory beside peers, in one run; prints tables and writes build/benchmarks/*.json."""
+    names = [n for n in only.split(",") if n] or sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py"))
+    for name in names:
+        if name not in {"__init__", "harness"}:
+            _python(c, f"benchmarks.{name}", timeout=BENCHMARKS_TIMEOUT)
+
+
+namespace = Collection(lint, pytest, test, bench)
+for _task in product.tasks.values():
+    namespace.add_task(_task)

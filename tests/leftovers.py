@@ -1,0 +1,70 @@
+"""What a test run may leave on a machine, listed, so that before and after can be compared."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import process
+
+RUN_MARK = "SANDWRIGHT_TEST_RUN"
+"""Environment variable that every process of a test run inherits, unless it was given another environment."""
+
+STATE = ("/run/runc", "/run/crun", "/run/runsc", "/var/run/runsc")
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
+ENGINES = ("docker", "podman")
+PREFIX = "sandwright"
+
+
+def leftovers(run: str) -> set[str]:
+    """Everything that is there now and looks like ours: one line each. `run` is the value of RUN_MARK."""
+    return {*_processes(run), *_mounts(), *_state(), *_scratch(), *_engines()}
+
+
+def _processes(run: str) -> Iterator[str]:
+    mark = f"{RUN_MARK}={run}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark in environment or re.search(rf"\b{PREFIX}-[0-9a-z-]*[0-9a-f]{{8}}", command):
+            yield f"process {entry.name}: {command[:200]}"
+
+
+def _mounts() -> Iterator[str]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = line.split()[4]
+        if PREFIX in point or "/pytest-of-" in point:
+            yield f"mount {point}"
+
+
+def _state() -> Iterator[str]:
+    for root in map(Path, STATE):
+        if root.is_dir():
+            yield from (f"runtime state {p}" for p in root.iterdir() if p.name.startswith(PREFIX))
+
+
+def _scratch() -> Iterator[str]:
+    for root in map(Path, SCRATCH):
+        yield from (f"file {p}" for p in root.iterdir() if p.name.lstrip(".").startswith(PREFIX))
+
+
+def _engines() -> Iterator[str]:
+    for engine in ENGINES:
+        if process.find(engine) is None:
+            continue
+        for kind, fields in (
+            ("ps -a", "{{.Names}}"),
+            ("images", "{{.Repository}}:{{.Tag}}"),
+            ("network ls", "{{.Name}}"),
+        ):
+            found = process.run(engine, *kind.split(), "--format", fields, check=False, timeout=30)
+            for name in found.text.splitlines():
+                if name.removeprefix("localhost/").startswith(PREFIX):
+                    yield f"{engine} {kind.split()[0]} {name}"

@@ -1,0 +1,40 @@
+"""The look at what a test run leaves behind sees each kind of thing it is there for."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+
+from leftovers import RUN_MARK, leftovers
+from sandwright import process
+
+
+def test_a_process_of_this_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = uuid.uuid4().hex
+    monkeypatch.setenv(RUN_MARK, run)
+    with process.start("sleep", "60") as child:
+        assert any(line.startswith(f"process {child.pid}: ") for line in leftovers(run))
+    assert not any(line.startswith(f"process {child.pid}: ") for line in leftovers(run))
+
+
+def test_a_scratch_file_is_seen() -> None:
+    scratch = Path("/tmp") / f"sandwright-{uuid.uuid4().hex}"
+    scratch.touch()
+    try:
+        assert f"file {scratch}" in leftovers("")
+    finally:
+        scratch.unlink()
+    assert f"file {scratch}" not in leftovers("")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_mount_is_seen(tmp_path: Path) -> None:
+    process.run("mount", "-t", "tmpfs", "tmpfs", tmp_path)
+    try:
+        assert f"mount {tmp_path}" in leftovers("")
+    finally:
+        process.run("umount", tmp_path)
+    assert f"mount {tmp_path}" not in leftovers("")
