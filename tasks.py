@@ -43,7 +43,7 @@ def lint(c: Context) -> None:
 
 @task(help={"tests": "what pytest is to run, in one word: a path, or paths and options in quotes"})
 def pytest(c: Context, tests: str = "") -> None:
-    """Run the tests. With SANDWRIGHT_REQUIRE=all a tool that is not there fails its tests instead of skipping."""
+    """Run the tests; with SANDWRIGHT_REQUIRE=all a tool that is not there is a failure, not a skip."""
     workers = f"-n {min(os.cpu_count() or 1, 4)} --dist loadgroup"
     _python(c, f"pytest {workers} {tests}", timeout=TESTS_TIMEOUT)
 
