@@ -1,0 +1,49 @@
+"""What was met on the way and is worth telling: counted by kind, with the first few names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+EXAMPLES = 20
+
+
+@dataclass
+class Note:
+    """How often one thing happened, and to which members first (at most `EXAMPLES`)."""
+
+    count: int = 0
+    examples: list[bytes] = field(default_factory=list)
+
+
+class Notes:
+    """A collection that stays small however large the archive is."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Note] = {}
+
+    def add(self, kind: str, path: bytes) -> None:
+        """`kind`, a phrase, happened to the member `path`."""
+        note = self._notes.setdefault(kind, Note())
+        note.count += 1
+        if len(note.examples) < EXAMPLES:
+            note.examples.append(path)
+
+    def merge(self, other: Notes) -> None:
+        """Take over what another collection holds."""
+        for kind, note in other:
+            mine = self._notes.setdefault(kind, Note())
+            mine.count += note.count
+            mine.examples = (mine.examples + note.examples)[:EXAMPLES]
+
+    def __iter__(self) -> Iterator[tuple[str, Note]]:
+        return iter(sorted(self._notes.items()))
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def __getitem__(self, kind: str) -> Note:
+        return self._notes[kind]
+
+    def __contains__(self, kind: str) -> bool:
+        return kind in self._notes
