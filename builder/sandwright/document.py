@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -125,7 +125,7 @@ class FieldErrors(ValueError):
     Each has the path from that value and a message. A path may end in a key that isn't there.
     """
 
-    def __init__(self, faults: Iterator[tuple[Path, str]] | list[tuple[Path, str]]) -> None:
+    def __init__(self, faults: Iterable[tuple[Path, str]]) -> None:
         """`faults` holds at least one."""
         self.faults = tuple(faults)
         super().__init__("; ".join(message for _, message in self.faults))

@@ -1,0 +1,287 @@
+"""What an image is: `image.yaml`, checked and frozen.
+
+A definition says what the image holds, not how it is made. Its base is either packages of a Debian suite or
+another image; what only one of the two can have is refused for the other.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+
+from sandwright import document
+from sandwright.document import FieldErrors
+from sandwright.errors import DocumentError, Problem
+from sandwright.image.fields import Glob, Line, PackageName
+from sandwright.image.sections import (
+    Accounts,
+    Config,
+    DebianBase,
+    Directory,
+    Faults,
+    File,
+    ImageBase,
+    Layers,
+    Link,
+    RegistryBase,
+    Section,
+    Smoke,
+)
+
+FILE = "image.yaml"
+
+Platform = Literal["linux/amd64", "linux/arm64"]
+Declaration = Literal[
+    "merged-usr", "accounts", "ca-bundle", "ld-cache", "package-metadata", "os-release", "tmp", "nsswitch"
+]
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    faults = [
+        ((index,), f"{value!r} is there twice")
+        for index, value in enumerate(values)
+        if value in values[:index]
+    ]
+    if faults:
+        raise FieldErrors(faults)
+    return values
+
+
+class ImageDefinition(Section):
+    """One image. Lists keep their order; what is absent has the default given here."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    """Version of this format."""
+    description: Line
+    """One sentence; becomes the image's description annotation."""
+    base: DebianBase | ImageBase | RegistryBase
+    configure: Literal["declared", "scripts"] | None = None
+    """How packages are configured; required with a Debian base. `declared`: files straight from the packages,
+    and what `declare` names instead of maintainer scripts. `scripts`: mmdebstrap runs the scripts."""
+    packages: Annotated[tuple[PackageName, ...], AfterValidator(_distinct)] = ()
+    """Packages wanted; what they depend on is added, what they recommend is not."""
+    without: dict[PackageName, Line] = Field(default={})
+    """Packages taken to be there although they are not, each with the reason."""
+    exclude: tuple[Glob, ...] = ()
+    """Paths of packages that are left out, as wildcards in which `*` matches `/` too."""
+    keep: tuple[Glob, ...] = ()
+    """Exceptions to `exclude`."""
+    declare: Annotated[tuple[Declaration, ...], AfterValidator(_distinct)] = ()
+    """What is done in place of maintainer scripts; only with `configure: declared`."""
+    accounts: Accounts = Accounts()
+    directories: tuple[Directory, ...] = ()
+    files: tuple[File, ...] = ()
+    links: tuple[Link, ...] = ()
+    config: Config = Config()
+    platforms: Annotated[tuple[Platform, ...], Field(min_length=1), AfterValidator(_distinct)] = (
+        "linux/amd64",
+        "linux/arm64",
+    )
+    smoke: Smoke = Smoke()
+    layers: Layers = Layers()
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @property
+    def name(self) -> str:
+        """The image's name: that of the directory its definition is in."""
+        return self._folder.name
+
+    @property
+    def folder(self) -> Path:
+        """The directory its definition is in, with its lock and its files."""
+        return self._folder
+
+    @property
+    def suite(self) -> str | None:
+        """Code name of the Debian suite; None when the base is another image."""
+        return self.base.debian if isinstance(self.base, DebianBase) else None
+
+    @property
+    def parent(self) -> str | None:
+        """Name of the image that is the base; None when the base is a Debian suite."""
+        return self.base.image if isinstance(self.base, ImageBase) else None
+
+    def wanted(self) -> Callable[[str], bool]:
+        """Give the test whether a package's file, by its absolute path in the package, belongs to the image.
+
+        It looks at that path alone. A directory that is not wanted is still there when something in it is.
+        """
+        exclude, keep = _any_of(self.exclude), _any_of(self.keep)
+        return lambda path: not exclude(path) or keep(path)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        faults = [*_base_faults(self), *_path_faults(self), *_account_faults(self)]
+        if faults:
+            raise FieldErrors(faults)
+        return self
+
+
+def load_definition(folder: Path) -> ImageDefinition:
+    """Read the definition in a directory, whose name becomes the image's.
+
+    Raise DocumentError with all its faults, also for a `source` that is not a regular file below the directory.
+    """
+    source = _read(folder)
+    definition = document.load_model(ImageDefinition, source, context={"folder": folder})
+    definition._folder = folder
+    faults: list[tuple[document.Path, str]] = [
+        (("files", index, "source"), message)
+        for index, file in enumerate(definition.files)
+        if file.source and (message := _source_fault(folder, file.source))
+    ]
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", folder.name):
+        faults.append(((), f"'{folder.name}' can't name an image: words of a-z and 0-9, joined by '-'"))
+    _refuse(source, faults)
+    return definition
+
+
+def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
+    """Read every definition below a directory: name → definition, each after its base.
+
+    Raise DocumentError for the first that is not valid, has an unknown base, a platform that its base lacks,
+    or is its own base by a detour.
+    """
+    folders = sorted(path.parent for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    definitions = {folder.name: load_definition(folder) for folder in folders}
+    ordered: dict[str, ImageDefinition] = {}
+    for definition in definitions.values():
+        for each in reversed(_line_of_bases(definition, definitions)):
+            ordered.setdefault(each.name, each)
+    return ordered
+
+
+def definition_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of `image.yaml`, for editors."""
+    schema = ImageDefinition.model_json_schema(by_alias=True, mode="validation")
+    only_debian = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "sandwright image definition",
+        "if": {"properties": {"base": {"required": ["debian"]}}},
+        "then": {"required": ["configure", "packages"]},
+        "else": {"properties": dict.fromkeys(only_debian, False)},
+    }
+
+
+def _base_faults(definition: ImageDefinition) -> Faults:
+    given = definition.model_fields_set
+    if definition.suite is None:
+        for name in ("configure", "packages", "without", "exclude", "keep", "declare", "layers"):
+            if name in given:
+                yield (name,), "only an image with a Debian base can have this"
+        return
+    if definition.configure is None:
+        yield ("configure",), "is required with a Debian base"
+    if not definition.packages:
+        yield ("packages",), "an image with a Debian base needs at least one package"
+    if definition.configure == "scripts" and "declare" in given:
+        yield ("declare",), "can't be with 'configure: scripts', where maintainer scripts do this"
+    for name in definition.packages:
+        if name in definition.without:
+            yield ("without", name), "is in 'packages' too"
+
+
+def _path_faults(definition: ImageDefinition) -> Faults:
+    seen: dict[str, str] = {}
+    kinds: Mapping[str, tuple[Directory | File | Link, ...]] = {
+        "directories": definition.directories,
+        "files": definition.files,
+        "links": definition.links,
+    }
+    for kind, entries in kinds.items():
+        for index, entry in enumerate(entries):
+            before = seen.setdefault(entry.path, f"{kind}[{index}]")
+            if before != f"{kind}[{index}]":
+                yield (kind, index, "path"), f"'{entry.path}' is made by {before} already"
+
+
+def _account_faults(definition: ImageDefinition) -> Faults:
+    """Names that are not in `accounts`, where that is all the accounts there are."""
+    if "accounts" not in definition.declare:
+        return
+    users = {user.name for user in definition.accounts.users}
+    groups = {group.name for group in definition.accounts.groups}
+    owned: Mapping[str, tuple[Directory | File, ...]] = {
+        "directories": definition.directories,
+        "files": definition.files,
+    }
+    for kind, entries in owned.items():
+        for index, entry in enumerate(entries):
+            if isinstance(entry.user, str) and entry.user not in users:
+                yield (kind, index, "user"), f"there is no user '{entry.user}' in 'accounts'"
+            if isinstance(entry.group, str) and entry.group not in groups:
+                yield (kind, index, "group"), f"there is no group '{entry.group}' in 'accounts'"
+    user, _, group = (definition.config.user or "").partition(":")
+    if user and not user.isdigit() and user not in users:
+        yield ("config", "user"), f"there is no user '{user}' in 'accounts'"
+    if group and not group.isdigit() and group not in groups:
+        yield ("config", "user"), f"there is no group '{group}' in 'accounts'"
+
+
+def _any_of(globs: tuple[str, ...]) -> Callable[[str], bool]:
+    if not globs:
+        return lambda _: False
+    pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+    return lambda path: pattern.match(path) is not None
+
+
+def _read(folder: Path) -> document.Document:
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            raw = file.read(document.MAX_BYTES + 1)
+    except OSError as error:
+        problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
+        raise DocumentError(str(path), [problem]) from None
+    return document.parse(raw, file=str(path))
+
+
+def _refuse(source: document.Document, faults: Iterable[tuple[document.Path, str]]) -> None:
+    problems = [Problem(*source.position(path), document.field_name(path), text) for path, text in faults]
+    if problems:
+        raise DocumentError(source.file, problems)
+
+
+def _source_fault(folder: Path, source: str) -> str | None:
+    path = folder
+    for part in source.split("/"):
+        path = path / part
+        if path.is_symlink():
+            return f"'{source}' leads through a symbolic link"
+    return None if path.is_file() else f"there is no file '{source}' in {folder}"
+
+
+def _line_of_bases(
+    definition: ImageDefinition, definitions: Mapping[str, ImageDefinition]
+) -> list[ImageDefinition]:
+    """The image, its base, the base of that, and so on."""
+    line = [definition]
+    while (name := line[-1].parent) is not None:
+        fault = _base_fault(line, name, definitions)
+        if fault:
+            _refuse(_read(line[-1].folder), [fault])
+        line.append(definitions[name])
+    return line
+
+
+def _base_fault(
+    line: list[ImageDefinition], name: str, definitions: Mapping[str, ImageDefinition]
+) -> tuple[document.Path, str] | None:
+    where = ("base", "image")
+    if name not in definitions:
+        return where, f"there is no image '{name}'; there is {', '.join(definitions)}"
+    names = [each.name for each in line]
+    if name in names:
+        return where, f"an image can't be its own base: {' → '.join([*names, name])}"
+    lacking = [platform for platform in line[-1].platforms if platform not in definitions[name].platforms]
+    if lacking:
+        return ("platforms",), f"its base '{name}' is not built for {', '.join(lacking)}"
+    return None
