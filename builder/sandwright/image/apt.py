@@ -1,0 +1,287 @@
+"""Resolves an image's packages with the real apt, in a private root.
+
+Which version of what belongs together, and whose signature counts, is apt's to decide. It gets a state,
+cache, configuration and dpkg status of its own, and neither sees nor touches those of this machine; only how
+to reach the network (`Acquire::http` and its like) is taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import fcntl
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import FetchError, HostError, IntegrityError, LockError
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.lock import ARCHITECTURES, Lock, Package, checksum
+from sandwright.image.mirrors import Mirrors, shown
+from sandwright.progress import SILENT, Progress
+
+UPDATE_TIMEOUT = 600.0
+"""Seconds for fetching the indices of a suite: about 10 MB for each architecture."""
+RESOLVE_TIMEOUT = 120.0
+HINT = "locks are made by apt; elsewhere than on Debian and its kin, use the locks that are there"
+KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
+SUITES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "bookworm": (
+        ("debian", "bookworm"),
+        ("debian", "bookworm-updates"),
+        ("debian-security", "bookworm-security"),
+    ),
+}
+"""For each release, archive and name of every suite that its packages come from."""
+
+_NETWORK = re.compile(
+    r"Acquire::(?:https?::.*|Retries|ForceIPv[46]|Check-Valid-Until|Check-Date|Queue-Mode|By-Hash)"
+    r' "[^"]*";'
+)
+_ADDRESS = re.compile(r"^'([^']+)' (\S+) [0-9]+ ", re.MULTILINE)
+"""A line of `--print-uris`: address, file name, size; its checksum is the weakest that the index has."""
+_ESSENTIAL = "?and(?essential,?not(?name(^apt$)))"
+"""What maintainer scripts may use without saying so (Debian Policy 3.8). Apt adds itself, dpkg does not."""
+
+
+def lock_image(
+    definition: ImageDefinition,
+    *,
+    mirrors: Mirrors,
+    cache: Path,
+    previous: Lock | None = None,
+    keyring: Path | None = None,
+    progress: Progress = SILENT,
+) -> Lock:
+    """Resolve the packages of an image with a Debian base, for each of its platforms.
+
+    `cache` is a directory in which the archives' indices are kept for the next time. When the packages are
+    those of `previous`, its epoch is kept, so that the image stays the same to the bit. `keyring` holds whose
+    signatures count; absent, it is Debian's as this machine has it.
+    Raise LockError when the packages can't be resolved, FetchError when an archive can't be reached,
+    IntegrityError when it is not signed as it should be, ToolMissing without apt.
+    """
+    suite = definition.suite
+    if suite is None:
+        raise LockError(
+            f"image '{definition.name}' has no lock: its packages are those of '{definition.parent}'"
+        )
+    process.which("apt-get", hint=HINT)
+    keyring = keyring or _keyring()
+    platforms: dict[str, tuple[Package, ...]] = {}
+    epoch = 0
+    for platform in definition.platforms:
+        root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}"
+        apt = PrivateApt(root, suite, ARCHITECTURES[platform], mirrors, keyring)
+        with apt.opened(), _naming(f"image '{definition.name}', {platform}"):
+            with progress.step(f"{definition.name} {platform}: indices"):
+                apt.update()
+            platforms[platform] = apt.resolve(
+                definition.packages,
+                without=tuple(definition.without),
+                essential=definition.configure == "scripts",
+            )
+            epoch = max(epoch, apt.newest_release())
+    if previous is not None and dict(previous.platforms) == platforms:
+        epoch = previous.epoch
+    return Lock(checksum(definition), suite, epoch, platforms)
+
+
+@dataclass(frozen=True)
+class PrivateApt:
+    """Apt for one suite and architecture, in the directory `root`, which is made and kept."""
+
+    root: Path
+    suite: str
+    architecture: str
+    mirrors: Mirrors
+    keyring: Path
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Set the directory up, and keep other processes out of it for the length of a `with`.
+
+        Raise HostError when that can't be done.
+        """
+        if re.search(r'["\\\s\[\]]', f"{self.root}{self.keyring}"):
+            raise HostError(f"apt can't work with such a path: {self.root}, {self.keyring}")
+        with contextlib.ExitStack() as stack:
+            try:
+                for name in ("lists/partial", "cache/archives/partial", *_CONFIGURATION_DIRECTORIES):
+                    (self.root / name).mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context((self.root / "lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                (self.root / "status").write_text("")
+                (self.root / "etc/sources.list").write_text(self._sources())
+                (self.root / "apt.conf").write_text(self._settings())
+            except OSError as error:
+                raise HostError(f"apt can't be set up in {self.root}: {error.strerror}") from error
+            yield
+
+    def update(self) -> None:
+        """Fetch the indices that changed. All must come, and be signed by a key of the keyring."""
+        result = self._run("apt-get", "update", "-q", "--error-on=any", timeout=UPDATE_TIMEOUT)
+        if result:
+            return
+        complaints = _complaints(result)
+        if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
+            raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
+        raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
+
+    def resolve(
+        self, packages: Sequence[str], *, without: Sequence[str] = (), essential: bool = False
+    ) -> tuple[Package, ...]:
+        """What apt installs into an empty system for these packages to work, sorted by name.
+
+        Those in `without` are taken to be there; with `essential`, Debian's essential ones are wanted too.
+        Raise LockError when that can't be.
+        """
+        self._pretend_installed(without)
+        wanted = [*packages, *([_ESSENTIAL] if essential else [])]
+        result = self._run("apt-get", "install", "--yes", "--print-uris", "-q", *wanted)
+        if not result:
+            raise LockError(f"apt can't resolve the packages:\n{_complaints(result)}")
+        found = self._described(re.findall(_ADDRESS, result.stdout.decode()))
+        absent = sorted({*packages} - {package.name for package in found})
+        if absent:
+            raise LockError(f"{self.suite} has no package {', '.join(absent)}")
+        return found
+
+    def newest_release(self) -> int:
+        """The newest date of the signed release files, in seconds since 1970."""
+        dates: list[float] = []
+        for path in (self.root / "lists").glob("*Release"):
+            line = re.search(rb"^Date: (.+)$", path.read_bytes(), re.MULTILINE)
+            if line:
+                dates.append(email.utils.parsedate_to_datetime(line[1].decode()).timestamp())
+        if not dates:
+            raise LockError(f"the release files of {self.suite} have no date")
+        return int(max(dates))
+
+    def _pretend_installed(self, names: Sequence[str]) -> None:
+        """Write a dpkg status in which these are there, in the version that the archive has, and stay so."""
+        records = {record["Package"]: record for record in self._records(sorted(names))}
+        unknown = sorted({*names} - records.keys())
+        if unknown:
+            raise LockError(f"{self.suite} has no package {', '.join(unknown)}, which 'without' names")
+        entries = [
+            "".join(f"{key}: {record[key]}\n" for key in _PRETENDED if key in record)
+            + "Status: hold ok installed\nMaintainer: nobody\nDescription: taken to be there\n"
+            for _, record in sorted(records.items())
+        ]
+        (self.root / "status").write_text("\n".join(entries))
+
+    def _described(self, files: Iterable[tuple[str, str]]) -> tuple[Package, ...]:
+        """What the signed indices say of packages that apt gave by address and file name."""
+        found = {urllib.parse.unquote(address): urllib.parse.unquote(name) for address, name in files}
+        versions = ["=".join(name.split("_")[:2]) for name in found.values()]
+        records = {record["Filename"]: record for record in self._records(versions)}
+        packages = []
+        for address in found:
+            archive, path = self._place(address)
+            if path not in records:
+                raise LockError(f"apt wants {shown(address)}, of which the indices say nothing")
+            packages.append(_package(records[path], archive))
+        return tuple(sorted(packages))
+
+    def _place(self, address: str) -> tuple[str, str]:
+        """Archive, and path in it, of an address."""
+        for archive in {archive for archive, _ in SUITES[self.suite]}:
+            base = shown(self.mirrors.bases(archive)[0])
+            if shown(address).startswith(f"{base}/"):
+                return archive, shown(address).removeprefix(f"{base}/")
+        raise LockError(f"apt wants {shown(address)}, which is on none of the mirrors")
+
+    def _records(self, names: Sequence[str]) -> Iterator[Mapping[str, str]]:
+        """The index' paragraphs on these packages, `name` or `name=version`, as far as there are any."""
+        if not names:
+            return
+        result = self._run("apt-cache", "show", "--no-all-versions", *names)
+        for paragraph in result.stdout.decode().split("\n\n"):
+            fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
+            if fields:
+                yield fields
+
+    def _run(self, *words: str, timeout: float = RESOLVE_TIMEOUT) -> process.Result:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("L")}
+        environment |= {"APT_CONFIG": str(self.root / "apt.conf"), "LC_ALL": "C.UTF-8"}
+        return process.run(*words, env=environment, timeout=timeout, check=False)
+
+    def _sources(self) -> str:
+        options = f"arch={self.architecture} signed-by={self.keyring}"
+        return "".join(
+            f"deb [{options}] {self.mirrors.bases(archive)[0]} {suite} main\n"
+            for archive, suite in SUITES[self.suite]
+        )
+
+    def _settings(self) -> str:
+        dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
+        network = [line for line in dump.splitlines() if _NETWORK.fullmatch(line)]
+        return "\n".join([*network, _SETTINGS.format(root=self.root, architecture=self.architecture)])
+
+
+_CONFIGURATION_DIRECTORIES = tuple(
+    f"etc/{name}"
+    for name in ("apt.conf.d", "auth.conf.d", "preferences.d", "sources.list.d", "trusted.gpg.d")
+)
+_PRETENDED = ("Package", "Version", "Architecture", "Multi-Arch", "Provides")
+_SETTINGS = """\
+Dir "{root}";
+Dir::State "{root}";
+Dir::State::lists "lists";
+Dir::State::status "{root}/status";
+Dir::Cache "{root}/cache";
+Dir::Etc "{root}/etc";
+Dir::Bin::methods "/usr/lib/apt/methods";
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Install-Recommends "false";
+APT::Install-Suggests "false";
+Acquire::Languages "none";
+"""
+
+
+def _keyring() -> Path:
+    for name in KEYRINGS:
+        path = Path("/usr/share/keyrings", name)
+        if path.exists():
+            return path
+    raise HostError(
+        "this machine lacks the keys of Debian's archives; the package debian-archive-keyring has them"
+    )
+
+
+@contextlib.contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Say in an error what it was that could not be resolved."""
+    try:
+        yield
+    except (LockError, FetchError, IntegrityError) as error:
+        raise type(error)(f"{what}: {error}") from error
+
+
+def _complaints(result: process.Result) -> str:
+    """The errors and warnings of apt, or all it wrote when there is none."""
+    lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:", " ", "Err:"))]
+    return shown("\n".join(lines or result.stderr.splitlines()))
+
+
+def _package(record: Mapping[str, str], archive: str) -> Package:
+    source = re.fullmatch(r"(\S+)(?: \((\S+)\))?", record.get("Source", record["Package"]))
+    assert source is not None
+    return Package(
+        name=record["Package"],
+        version=record["Version"],
+        architecture=record["Architecture"],
+        size=int(record["Size"]),
+        sha256=record["SHA256"],
+        archive=archive,
+        path=record["Filename"],
+        source=source[1],
+        source_version=source[2] or record["Version"],
+        installed=int(record.get("Installed-Size", "0")),
+    )

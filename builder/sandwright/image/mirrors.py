@@ -1,0 +1,150 @@
+"""Where packages come from: base addresses of the archives `debian` and `debian-security`.
+
+No host name is built in. Addresses are given by an option, by SANDWRIGHT_MIRROR, or taken from what this
+machine's apt is configured with, the first of these that there is.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError, UsageError
+from sandwright.image.lock import ARCHIVES
+
+VARIABLE = "SANDWRIGHT_MIRROR"
+HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
+SCHEMES = ("http", "https", "file")
+
+
+@dataclass(frozen=True)
+class Mirrors:
+    """Base addresses for each archive, the preferred first, without a slash at the end.
+
+    `proxies` are those that apt was told to use, by scheme; the environment's come before them.
+    """
+
+    archives: Mapping[str, tuple[str, ...]]
+    proxies: Mapping[str, str] = field(default_factory=dict)
+
+    def bases(self, archive: str) -> tuple[str, ...]:
+        """The addresses of one archive. Raise HostError when there is none."""
+        found = self.archives.get(archive, ())
+        if not found:
+            raise HostError(f"no mirror of the archive '{archive}' is known; {HINT}")
+        return found
+
+
+def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
+    """The mirrors to use: those of `option`, else of SANDWRIGHT_MIRROR in `environment`, else of apt here.
+
+    Raise UsageError for an address that can't be one, HostError when there is nothing to go by.
+    """
+    given = option or environment.get(VARIABLE)
+    if given:
+        return parse_mirrors(given)
+    if process.find("apt-get") is None:
+        raise HostError(f"no mirror is known: this machine has no apt to ask; {HINT}")
+    return machine_mirrors()
+
+
+def parse_mirrors(text: str) -> Mirrors:
+    """Read what a person names mirrors by.
+
+    One address is that of the archive `debian` when its path ends with `/debian`, with `debian-security`
+    beside it; else of a directory that holds both. Several are `archive=address`, separated by commas; an
+    archive may be named several times.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    archives: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        archive, equals, address = word.partition("=")
+        if equals and archive in ARCHIVES:
+            archives[archive] = (*archives.get(archive, ()), _address(address))
+        elif len(words) == 1:
+            archives = _both(_address(word))
+        else:
+            raise UsageError(f"'{word}' is not archive=address; archives are {', '.join(ARCHIVES)}")
+    if not archives:
+        raise UsageError(f"'{text}' names no mirror; {HINT}")
+    return Mirrors(archives)
+
+
+def machine_mirrors() -> Mirrors:
+    """The mirrors and proxies that apt here is configured with. Raise HostError when none is Debian's."""
+    targets = process.run("apt-get", "indextargets", "Created-By: Packages", timeout=60).text
+    archives: dict[str, tuple[str, ...]] = {}
+    for archive, address in _debian_targets(targets):
+        for base in _listed(address):
+            if base not in archives.get(archive, ()):
+                archives[archive] = (*archives.get(archive, ()), base)
+    if "debian" not in archives:
+        raise HostError(f"this machine's apt knows no mirror of Debian; {HINT}")
+    if "debian-security" not in archives:
+        archives["debian-security"] = _both(archives["debian"][0])["debian-security"]
+    settings = process.run("apt-config", "dump", "--no-empty", timeout=60).text
+    return Mirrors(archives, _proxies(settings))
+
+
+def shown(address: str) -> str:
+    """An address without the user and password it may hold."""
+    return re.sub(r"//[^/@]*@", "//", address)
+
+
+def _address(text: str) -> str:
+    parts = urllib.parse.urlsplit(text)
+    if parts.scheme not in SCHEMES or not (parts.netloc or parts.scheme == "file"):
+        raise UsageError(
+            f"'{shown(text)}' is not the address of a mirror; it begins with http://, https:// or file:///"
+        )
+    if re.search(r"[\s\"'\[\]<>\\]", text) or parts.query or parts.fragment:
+        raise UsageError(f"'{shown(text)}' holds what an address of a mirror can't hold")
+    return text.rstrip("/")
+
+
+def _both(base: str) -> dict[str, tuple[str, ...]]:
+    root = base.removesuffix("/debian")
+    return {archive: (f"{root}/{archive}",) for archive in ARCHIVES}
+
+
+def _debian_targets(text: str) -> Iterator[tuple[str, str]]:
+    """Archive and address of each index that is Debian's own, from `apt-get indextargets`.
+
+    Origin and label come from the release file; before the first `apt-get update` there is none, and the last
+    part of the path has to do.
+    """
+    for paragraph in text.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", paragraph, re.MULTILINE))
+        address = fields.get("Repo-URI", "").rstrip("/")
+        last = address.rpartition("/")[2]
+        if fields.get("Component") != "main" or fields.get("Origin", "Debian") != "Debian":
+            continue
+        if fields.get("Label") in ("Debian", "Debian-Security"):
+            yield fields["Label"].lower(), address
+        elif last in ARCHIVES or address.startswith("mirror+file:"):
+            security = last == "debian-security" or "-security" in fields.get("Release", "")
+            yield ("debian-security" if security else "debian"), address
+
+
+def _listed(address: str) -> Iterator[str]:
+    """The addresses that one of apt's stands for: itself, or those in a list of mirrors."""
+    if address.startswith("mirror+file:"):
+        try:
+            lines = Path(address.removeprefix("mirror+file:")).read_text().splitlines()
+        except OSError:
+            lines = []
+        words = [line.split()[0] for line in lines if line.split() and not line.startswith("#")]
+    else:
+        words = [address]
+    for word in words:
+        if urllib.parse.urlsplit(word).scheme in SCHEMES:
+            yield word.rstrip("/")
+
+
+def _proxies(settings: str) -> dict[str, str]:
+    found = re.findall(r'^Acquire::(https?)::Proxy "([^"]+)";$', settings, re.MULTILINE)
+    return {scheme: proxy for scheme, proxy in found if proxy.upper() != "DIRECT"}
