@@ -1,0 +1,101 @@
+"""The cache of downloads, addressed by SHA-256.
+
+A file is in it complete and verified, or not at all, whatever ends the program and however many run at once:
+it is written under a temporary name and renamed. While it is written its writer holds a lock on it, so that
+what a killed run left can be told from what another one is writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from sandwright.errors import HostError
+from sandwright.image.lock import Package
+
+
+def default_cache(environment: Mapping[str, str]) -> Path:
+    """Where downloads are kept: SANDWRIGHT_CACHE, else `sandwright` in XDG_CACHE_HOME, else in `~/.cache`."""
+    own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
+    if own:
+        return Path(own).expanduser().absolute()
+    # The XDG base directory specification has relative paths ignored.
+    return (Path(shared) if shared.startswith("/") else Path("~/.cache").expanduser()) / "sandwright"
+
+
+class Cache:
+    """Files addressed by their SHA-256: `sha256/ab/abcd…`, and `partial/` for those on their way."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is made when something is put in."""
+        self.root = root
+
+    def path(self, sha256: str) -> Path:
+        """Where a file is, or would be."""
+        return self.root / "sha256" / sha256[:2] / sha256
+
+    def has(self, package: Package, *, verify: bool = False) -> bool:
+        """Whether the package is there, whole by its size; with `verify` by its content."""
+        path = self.path(package.sha256)
+        try:
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size != package.size:
+                return False
+            if not verify:
+                return True
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise HostError(f"{path} in the cache can't be read: {error.strerror}") from error
+
+    def sweep(self) -> None:
+        """Remove what killed runs left. What a running one writes is locked, and stays."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in (self.root / "partial").iterdir():
+                with contextlib.suppress(OSError), path.open("rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+
+    @contextlib.contextmanager
+    def adding(self, sha256: str) -> Iterator[BinaryIO]:
+        """A file to write, which is in the cache when the `with` ends without an error, else gone.
+
+        Its content must have been verified by then. Raise HostError when it can't be written.
+        """
+        target = self.path(sha256)
+        partial = self.root / "partial" / f"{sha256}.{uuid.uuid4().hex}"
+        try:
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(partial) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                partial.replace(target)
+        except OSError as error:
+            raise HostError(f"the cache {self.root} can't be written: {error.strerror}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """A new file that is locked as long as it is open."""
+    while True:
+        with path.open("xb") as file:
+            with contextlib.suppress(OSError):  # a file system without locks: others then sweep nothing
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                yield file
+                return
+        # Swept away by another run between its making and its locking: once more.

@@ -1,0 +1,118 @@
+"""Downloads packages from the mirrors in turn, several at a time, with patience."""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.parse
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+from sandwright.errors import FetchError, IntegrityError
+from sandwright.image.cache import Cache
+from sandwright.image.lock import Package
+from sandwright.image.mirrors import Mirrors, shown
+from sandwright.image.transfer import Gone, Passing, Patience, Stopped, Transfer
+from sandwright.progress import Step
+
+
+def download(
+    packages: Sequence[Package],
+    *,
+    mirrors: Mirrors,
+    cache: Cache,
+    jobs: int,
+    patience: Patience | None,
+    step: Step,
+) -> list[Package]:
+    """Put packages into the cache; give those that no mirror has any more.
+
+    At the first other failure, or Ctrl-C, the rest is stopped. Raise FetchError, IntegrityError, HostError.
+    """
+    errand = _Errand(mirrors, cache, patience or Patience(), step)
+    with ThreadPoolExecutor(jobs, "fetch") as pool:
+        found = {package: pool.submit(errand.bring, package) for package in packages}
+        try:
+            done, _ = wait(found.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            errand.transfer.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return [package for package, future in found.items() if not future.result()]
+
+
+class _Errand:
+    """What the downloads of one call share."""
+
+    def __init__(self, mirrors: Mirrors, cache: Cache, patience: Patience, step: Step) -> None:
+        self.transfer = Transfer(mirrors, patience)
+        self._mirrors = mirrors
+        self._cache = cache
+        self._patience = patience
+        self._step = step
+
+    def bring(self, package: Package) -> bool:
+        """Download one package, from the mirrors in turn; whether any has it."""
+        bases = list(self._mirrors.bases(package.archive))
+        failures: dict[str, FetchError | IntegrityError] = {}
+        credit = _Credit(self._step)
+        for attempt in range(self._patience.attempts):
+            wish = 0.0
+            for base in tuple(bases):
+                address = f"{base}/{urllib.parse.quote(package.path, safe='/~')}"  # `+` is a space to some
+                try:
+                    self._download(package, address, credit)
+                except Gone:
+                    bases.remove(base)
+                    failures.pop(base, None)
+                except Passing as passing:
+                    failures[base] = FetchError(_told(package, address, passing))
+                    wish = max(wish, passing.after)
+                except IntegrityError as error:  # perhaps damaged on its way
+                    failures[base] = IntegrityError(_told(package, address, error))
+                except FetchError as error:
+                    failures[base] = FetchError(_told(package, address, error))
+                    bases.remove(base)
+                else:
+                    return True
+            if not bases:
+                break
+            self._pause(attempt, wish)
+        if failures:
+            raise list(failures.values())[-1]
+        return False
+
+    def _download(self, package: Package, address: str, credit: _Credit) -> None:
+        digest, count = hashlib.sha256(), 0
+        with self._cache.adding(package.sha256) as file:
+            for chunk in self.transfer.read(address, size=package.size):
+                digest.update(chunk)
+                file.write(chunk)
+                count += len(chunk)
+                credit.reach(count)
+            if digest.hexdigest() != package.sha256:
+                raise IntegrityError(f"has SHA-256 {digest.hexdigest()}, the lock says {package.sha256}")
+
+    def _pause(self, attempt: int, wish: float) -> None:
+        if attempt + 1 < self._patience.attempts:
+            pause = max(wish, self._patience.pause * 2**attempt)
+            if self.transfer.stopped.wait(min(pause, self._patience.longest)):
+                raise Stopped
+
+
+class _Credit:
+    """Reports the bytes of a package once, however often it is begun anew."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._reached = 0
+
+    def reach(self, count: int) -> None:
+        if count > self._reached:
+            self._step.advance(count - self._reached)
+            self._reached = count
+
+
+def _told(package: Package, address: str, error: Exception) -> str:
+    return f"{package} from {shown(address)}: {error}"

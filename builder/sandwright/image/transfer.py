@@ -1,0 +1,191 @@
+"""Reads one file from a mirror as a stream, and says whether a failure may pass.
+
+Nothing is believed of a server: it may send another size than promised, stop half-way, answer with errors, or
+drip so slowly that nobody would wait. What its bytes are worth is for the reader to check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import urllib.parse
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+import urllib3.exceptions
+
+import sandwright
+from sandwright.errors import FetchError, IntegrityError
+from sandwright.image.mirrors import Mirrors, shown
+
+CHUNK = 1 << 17
+_GONE = (404, 410)
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for servers.
+
+    Each mirror is asked `attempts` times, after a pause of `pause` seconds that doubles every time, up to
+    `longest`; a server's own wish (Retry-After) counts up to there too. `connect` and `stall` are seconds
+    without a connection or a byte, `slowest` is the fewest bytes per second over a whole file, after
+    `grace` seconds.
+    """
+
+    attempts: int = 4
+    pause: float = 0.5
+    longest: float = 30.0
+    connect: float = 10.0
+    stall: float = 20.0
+    slowest: float = 8_000.0
+    grace: float = 60.0
+
+
+class Gone(Exception):
+    """The mirror does not have the file."""
+
+
+class Passing(Exception):
+    """It failed, and may work the next time, `after` seconds from now at the earliest."""
+
+    def __init__(self, message: str, *, after: float = 0.0) -> None:
+        """`message` says what failed; it needs no address."""
+        self.after = after
+        super().__init__(message)
+
+
+class Stopped(Exception):
+    """Somebody asked for an end."""
+
+
+class Transfer:
+    """Reads files; one for all threads of a fetch. `stop` ends all reading, from any thread."""
+
+    def __init__(self, mirrors: Mirrors, patience: Patience) -> None:
+        self._proxies = dict(mirrors.proxies)
+        self._patience = patience
+        self._sessions = threading.local()
+        self._live: set[Any] = set()
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
+
+    def stop(self) -> None:
+        """End what is being read now, and let nothing begin."""
+        self.stopped.set()
+        with self._lock:
+            live = list(self._live)
+        for body in live:
+            with contextlib.suppress(Exception):  # it may have ended just now
+                body.shutdown()  # urllib3 ≥ 2.3; before, a read ends by its time limit
+
+    def read(self, address: str, *, size: int) -> Iterator[bytes]:
+        """The file's bytes: `size` of them, as promised, or an error.
+
+        Raise Gone, Passing, Stopped; FetchError for a failure that will not pass; IntegrityError as soon as
+        the file can be seen to have another size.
+        """
+        chunks = _local(address) if address.startswith("file:") else self._remote(address, size)
+        started, count = time.monotonic(), 0
+        with contextlib.closing(chunks):
+            for chunk in chunks:
+                count += len(chunk)
+                self._check(size, count, time.monotonic() - started)
+                yield chunk
+        if count < size:
+            raise Passing(f"ended after {count} of {size} bytes")
+
+    def _check(self, size: int, count: int, seconds: float) -> None:
+        if self.stopped.is_set():
+            raise Stopped
+        if count > size:
+            raise IntegrityError(f"is longer than the {size} bytes that the lock says")
+        if seconds > self._patience.grace and count / seconds < self._patience.slowest:
+            raise Passing(f"came with {count / seconds:.0f} bytes per second, which is too slow")
+
+    def _remote(self, address: str, size: int) -> Generator[bytes, None, None]:
+        try:
+            with self._session().get(
+                address,
+                stream=True,
+                timeout=(self._patience.connect, self._patience.stall),
+                headers={"Accept-Encoding": "identity"},
+            ) as response:
+                self._check_answer(response, size)
+                with self._alive(response.raw):
+                    while chunk := response.raw.read(CHUNK, decode_content=False):
+                        yield chunk
+        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
+            raise FetchError(_reason(error)) from error
+        except requests.exceptions.TooManyRedirects as error:
+            raise FetchError("it redirects without an end") from error
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            if self.stopped.is_set():
+                raise Stopped from error
+            raise Passing(_reason(error)) from error
+
+    def _check_answer(self, response: requests.Response, size: int) -> None:
+        status = response.status_code
+        if status in _GONE:
+            raise Gone
+        if status in _PASSING:
+            raise Passing(f"answered {status} {response.reason}", after=_retry_after(response))
+        if status != 200:
+            raise FetchError(f"answered {status} {response.reason}")
+        length = response.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) != size:
+            raise IntegrityError(f"has {length} bytes, the lock says {size}")
+
+    def _session(self) -> requests.Session:
+        session: requests.Session | None = getattr(self._sessions, "session", None)
+        if session is None:
+            session = requests.Session()
+            session.proxies.update(self._proxies)  # those of the environment come before
+            session.headers["User-Agent"] = f"sandwright/{sandwright.__version__}"
+            self._sessions.session = session
+        return session
+
+    @contextlib.contextmanager
+    def _alive(self, body: object) -> Iterator[None]:
+        """Let `stop` reach this answer while it is read."""
+        with self._lock:
+            self._live.add(body)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._live.discard(body)
+
+
+def _local(address: str) -> Generator[bytes, None, None]:
+    try:
+        with Path(urllib.parse.unquote(urllib.parse.urlsplit(address).path)).open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except FileNotFoundError:
+        raise Gone from None
+    except OSError as error:
+        raise FetchError(str(error.strerror)) from error
+
+
+def _retry_after(response: requests.Response) -> float:
+    """The seconds that a server asks to wait; a date instead of seconds is taken for no wish."""
+    wish = response.headers.get("Retry-After", "")
+    return float(wish) if wish.isdecimal() else 0.0
+
+
+def _reason(error: Exception) -> str:
+    """The innermost reason, which is what a person can act on."""
+    inner: object = error
+    for _ in range(8):
+        cause = getattr(inner, "reason", None) or next(
+            (each for each in getattr(inner, "args", ()) if isinstance(each, Exception)), None
+        )
+        if not isinstance(cause, Exception):
+            break
+        inner = cause
+    return shown(str(inner)) or type(inner).__name__
