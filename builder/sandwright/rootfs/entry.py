@@ -10,6 +10,9 @@ from types import MappingProxyType
 from sandwright.rootfs.limits import DEFAULT, Limits
 
 NO_XATTRS: Mapping[bytes, bytes] = MappingProxyType({})
+WHITEOUT = b".wh."
+"""How the names of a layer begin that take something away (image-spec layer.md, "Whiteouts")."""
+
 COMPONENT = 255
 """Bytes that one name in a directory may have (NAME_MAX of Linux)."""
 
@@ -46,6 +49,10 @@ class Entry:
     link: bytes = b""
     device: tuple[int, int] = (0, 0)
     xattrs: Mapping[bytes, bytes] = field(default_factory=lambda: NO_XATTRS)
+
+
+class Refusal(Exception):
+    """Why a member is not let through, as a clause. Whoever reads the archive adds which and where."""
 
 
 def show(path: bytes) -> str:

@@ -47,3 +47,13 @@ class Notes:
 
     def __contains__(self, kind: str) -> bool:
         return kind in self._notes
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON: for each kind how often, and the first names, with bytes that are no UTF-8 escaped."""
+        return {
+            kind: {
+                "count": note.count,
+                "examples": [path.decode("utf-8", "backslashreplace") for path in note.examples],
+            }
+            for kind, note in self
+        }

@@ -91,7 +91,7 @@ class Reader:
             self._left, self._pad = entry.size, -entry.size % BLOCK
             self.entries += 1
             if self.entries > limits.entries:
-                self._refuse(entry.path, f"it is one more than the {limits.entries} members allowed")
+                self.refuse(entry.path, f"it is one more than the {limits.entries} members allowed")
             yield entry
 
     def chunks(self) -> Iterator[bytes]:
@@ -102,6 +102,10 @@ class Reader:
             self._left = 0
             return iter((self._buffer[at : at + size],) if size else ())
         return self._pieces()
+
+    def refuse(self, path: bytes, reason: str) -> NoReturn:
+        """Raise ArchiveRefused for the member `path`."""
+        raise ArchiveRefused(f"{self._name}: {show(path)}: {reason}")
 
     def _pieces(self) -> Iterator[bytes]:
         while self._left:
@@ -128,7 +132,7 @@ class Reader:
                 return None
             entry = member.decode(block, self._extension, self._limits, self.notes)
         except ValueError as wrong:
-            self._refuse(member.name(block, self._extension), str(wrong))
+            self.refuse(member.name(block, self._extension), str(wrong))
         if self._extension is NOTHING:
             self._remember(member.name(block, NOTHING))
         self._extension = NOTHING
@@ -203,7 +207,7 @@ class Reader:
         self._buffer, self._at = self._stream.read(CHUNK), 0
         self.bytes += len(self._buffer)
         if self.bytes > self._limits.bytes:
-            self._refuse(self._path, f"with it the archive has more than {self._limits.bytes} bytes")
+            self.refuse(self._path, f"with it the archive has more than {self._limits.bytes} bytes")
         return bool(self._buffer)
 
     def _truncated(self) -> NoReturn:
@@ -211,6 +215,3 @@ class Reader:
 
     def _after(self) -> str:
         return f"after {show(self._path)}" if self.entries else "at its start"
-
-    def _refuse(self, path: bytes, reason: str) -> NoReturn:
-        raise ArchiveRefused(f"{self._name}: {show(path)}: {reason}")

@@ -1,0 +1,69 @@
+"""Reads a stream ahead of its consumer, in a thread.
+
+Inflating and hashing release the interpreter's lock, so a chain of these keeps several processors busy. At
+most `DEPTH` pieces wait, whatever the stream is.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from types import TracebackType
+
+from sandwright.rootfs.reader import CHUNK, Readable
+
+DEPTH = 4
+
+
+class Ahead:
+    """A stream, read by a thread until it ends, fails, or `close` is called. Use it as a context manager.
+
+    What reading the stream raises, reading this raises, at the same place. A piece may be as large as the
+    thread asked for, which is `CHUNK`; the size given to `read` is a wish that is ignored.
+    """
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self._pieces: SimpleQueue[bytes | BaseException] = SimpleQueue()
+        self._room: SimpleQueue[bool] = SimpleQueue()
+        self._ended: bytes | BaseException | None = None
+        self._stopped = False
+        for _ in range(DEPTH):
+            self._room.put(True)
+        self._thread = threading.Thread(target=self._run, name="sandwright-ahead", daemon=True)
+        self._thread.start()
+
+    def read(self, _size: int, /) -> bytes:
+        """The next piece; nothing at the end."""
+        piece = self._pieces.get() if self._ended is None else self._ended
+        if not piece or isinstance(piece, BaseException):
+            self._ended = piece
+        else:
+            self._room.put(True)
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
+
+    def close(self) -> None:
+        """Stop the thread and wait until it has: at most until the read that it is in comes back."""
+        self._stopped = True
+        self._room.put(True)
+        self._thread.join()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        try:
+            while self._room.get() and not self._stopped:
+                piece = self._stream.read(CHUNK)
+                self._pieces.put(piece)
+                if not piece:
+                    return
+        except BaseException as error:  # noqa: BLE001 - it is raised again, where the stream is read
+            self._pieces.put(error)
