@@ -1,0 +1,534 @@
+"""YAML that people write: what it means, what is refused and where, and how models complain about it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from enum import Enum
+from typing import Annotated, Any, Literal, Self
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sandwright import document, process
+from sandwright.document import FieldErrors, field_name, load_model, parse
+from sandwright.errors import DocumentError
+
+
+def data(text: str | bytes) -> Any:
+    return parse(text, file="f.yaml").data
+
+
+def refusal(text: str | bytes) -> str:
+    with pytest.raises(DocumentError) as caught:
+        parse(text, file="f.yaml")
+    return str(caught.value)
+
+
+SCALARS: dict[str, object] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "nULL": "nULL",
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "tRUE": "tRUE",
+    "yes": "yes",
+    "no": "no",
+    "on": "on",
+    "off": "off",
+    "y": "y",
+    "0": 0,
+    "-0": 0,
+    "12": 12,
+    "+12": 12,
+    "-12": -12,
+    "012": "012",
+    "0755": "0755",
+    "0o17": 15,
+    "0o18": "0o18",
+    "0x1F": 31,
+    "0xfg": "0xfg",
+    "-0x1F": "-0x1F",
+    "0b11": "0b11",
+    "1_000": "1_000",
+    "100:50": "100:50",
+    "1:2:3": "1:2:3",
+    "2024-01-01": "2024-01-01",
+    "1.5": 1.5,
+    "-1.5e3": -1500.0,
+    "1e3": 1000.0,
+    ".5": 0.5,
+    "5.": 5.0,
+    "01.5": "01.5",
+    "1.5.2": "1.5.2",
+    "1e": "1e",
+    ".": ".",
+    "+": "+",
+    ".inf": math.inf,
+    "-.Inf": -math.inf,
+    "=": "=",
+    "1e999x": "1e999x",
+    "'12'": "12",
+    '"true"': "true",
+    "''": "",
+    '"\\u00e9\\x41"': "éA",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), SCALARS.items(), ids=SCALARS.keys())
+def test_a_scalar_means_what_the_core_schema_says(text: str, value: object) -> None:
+    found = data(f"key: {text}\n")["key"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_not_a_number_is_a_number() -> None:
+    assert math.isnan(data(".nan"))
+
+
+def test_block_scalars_are_text() -> None:
+    assert data("a: |\n  12\nb: >\n  true\n") == {"a": "12\n", "b": "true\n"}
+
+
+DOCUMENTS: dict[str, tuple[str | bytes, object]] = {
+    "nothing": ("", None),
+    "only comments": ("# a\n# b\n", None),
+    "an empty document": ("---\n...\n", None),
+    "explicit start and end": ("---\na: 1\n...\n# end\n", {"a": 1}),
+    "the directive of this version": ("%YAML 1.2\n---\na: 1\n", {"a": 1}),
+    "a byte order mark": (b"\xef\xbb\xbfa: 1\n", {"a": 1}),
+    "Windows' lines": ("a:\r\n  b: 1\r\n", {"a": {"b": 1}}),
+    "UTF-8": ("a: äöü €😀\n".encode(), {"a": "äöü €😀"}),
+    "an alias": ("a: &x [1, {k: 2}]\nb: *x\n", {"a": [1, {"k": 2}], "b": [1, {"k": 2}]}),
+    "an anchored key": ("&x a: *x\n", {"a": "a"}),
+    "a quoted merge key": ("'<<': 1\n", {"<<": 1}),
+    "quoted numbers as keys": ("'1': x\n", {"1": "x"}),
+    "a tab inside a line": ("a:\t1\t# c\n", {"a": 1}),
+    "forty levels": ("[" * 40 + "]" * 40, None),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), DOCUMENTS.values(), ids=DOCUMENTS.keys())
+def test_documents_that_are_taken(text: str | bytes, value: object) -> None:
+    found = data(text)
+    if value is not None or not found:
+        assert found == value
+
+
+def test_values_of_an_alias_are_not_shared() -> None:
+    found = data("a: &x [1]\nb: *x\n")
+    assert found["a"] is not found["b"]
+
+
+REFUSALS: dict[str, tuple[str | bytes, str]] = {
+    "a key given twice": ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: a: is given twice; first in line 1"),
+    "a key given three times": (
+        "a: 1\na: 2\na: 3\n",
+        "f.yaml:2:1: a: is given twice; first in line 1\nf.yaml:3:1: a: is given twice; first in line 1",
+    ),
+    "a nested key given twice": (
+        "o:\n- {x: 1, x: 2}\n",
+        "f.yaml:2:10: o[0].x: is given twice; first in line 2",
+    ),
+    "a key given twice in two spellings": (
+        "a: 1\n'a': 2\n",
+        "f.yaml:2:1: a: is given twice; first in line 1",
+    ),
+    "a number as key": ("m:\n  1: x\n", 'f.yaml:2:3: m: a key must be text; put it in quotes: "1"'),
+    "a truth value as key": ("true: x\n", 'f.yaml:1:1: a key must be text; put it in quotes: "true"'),
+    "nothing as key": ("? \n: x\n", "f.yaml:1:2: a key must be text"),
+    "null as key": ("~: x\n", 'f.yaml:1:1: a key must be text; put it in quotes: "~"'),
+    "a list as key": ("? [a]\n: x\n", "f.yaml:1:3: a key must be text"),
+    "a mapping as key": ("{{a: 1}: x}\n", "f.yaml:1:2: a key must be text"),
+    "a merge key": ("a: &x {b: 1}\nc:\n  <<: *x\n", "f.yaml:3:3: c: merge keys (<<) are not used here"),
+    "several faults at once": (
+        "a: 1\na: 2\n3: 4\n<<: {}\n",
+        "f.yaml:2:1: a: is given twice; first in line 1\n"
+        'f.yaml:3:1: a key must be text; put it in quotes: "3"\n'
+        "f.yaml:4:1: merge keys (<<) are not used here",
+    ),
+    "a tab as indentation": ("a:\n\tb: 1\n", "f.yaml:2:1: a tab can't indent; use spaces"),
+    "a tab after spaces": ("a:\n  b: 1\n \tc: 2\n", "f.yaml:3:2: a tab can't indent; use spaces"),
+    "a tab at the very start": ("\ta: 1\n", "f.yaml:1:1: a tab can't indent; use spaces"),
+    "an open bracket": (
+        "a: [1, 2",
+        "f.yaml:1:9: is not YAML: did not find expected ',' or ']' while parsing a flow sequence",
+    ),
+    "an open quote": (
+        "a: 'x\nb: 1\n",
+        "f.yaml:3:1: is not YAML: found unexpected end of stream while scanning a quoted scalar"
+        " that begins in line 1",
+    ),
+    "two colons": ("a: b: c\n", "f.yaml:1:5: is not YAML: mapping values are not allowed in this context"),
+    "a list that turns into a mapping": (
+        "- a\nb: 1\n",
+        "f.yaml:2:1: is not YAML: did not find expected '-' indicator while parsing a block collection"
+        " that begins in line 1",
+    ),
+    "a reserved character": (
+        "a: @x\n",
+        "f.yaml:1:4: is not YAML: found character that cannot start any token"
+        " while scanning for the next token",
+    ),
+    "columns count characters": (
+        "ä: ö: ü\n",
+        "f.yaml:1:5: is not YAML: mapping values are not allowed in this context",
+    ),
+    "a second document": (
+        "a: 1\n---\nb: 1\n",
+        "f.yaml:2:1: a second document begins here; only one is taken",
+    ),
+    "YAML 1.1": (
+        "%YAML 1.1\n---\na: 1\n",
+        "f.yaml:1:1: documents are read as YAML 1.2; leave out this directive",
+    ),
+    "a standard tag": ("a: !!str 5\n", "f.yaml:1:4: tags are not used here: !!str"),
+    "a dangerous tag": (
+        "a: !!python/object/apply:os.system [id]\n",
+        "f.yaml:1:4: tags are not used here: !!python/object/apply:os.system",
+    ),
+    "a tag on a mapping": ("a: !thing {b: 1}\n", "f.yaml:1:4: tags are not used here: !thing"),
+    "an unknown anchor": ("a: *x\n", "f.yaml:1:4: there is no anchor 'x' before this alias"),
+    "an alias before its anchor": (
+        "a: *x\nb: &x 1\n",
+        "f.yaml:1:4: there is no anchor 'x' before this alias",
+    ),
+    "a list in itself": ("a: &x [*x]\n", "f.yaml:1:8: alias 'x' is inside what it stands for"),
+    "a mapping in itself": ("a: &x\n  b: {c: *x}\n", "f.yaml:2:10: alias 'x' is inside what it stands for"),
+    "an anchor given twice": ("a: &x 1\nb: &x 2\n", "f.yaml:2:4: anchor 'x' was already given in line 1"),
+    "a digit too many": (
+        f"a: {'9' * 41}\n",
+        "f.yaml:1:4: is a number with too many digits; put it in quotes if it is text",
+    ),
+    "as many digits as Python refuses": (
+        f"a: {'9' * 5000}\n",
+        "f.yaml:1:4: is a number with too many digits; put it in quotes if it is text",
+    ),
+    "a number out of range": (
+        "a: 1e999\n",
+        "f.yaml:1:4: is a number out of range; put it in quotes if it is text",
+    ),
+    "bytes that are not UTF-8": (b"a: 1\nb: \xe4\n", "f.yaml:2:4: byte 0xe4 is not valid UTF-8"),
+    "a surrogate in bytes": (b"a: \xed\xa0\x80\n", "f.yaml:1:4: byte 0xed is not valid UTF-8"),
+    "UTF-16": ("a: 1\n".encode("utf-16"), "f.yaml:1:1: byte 0xff is not valid UTF-8"),
+    "NUL": (b"a: 1\nb: x\0y\n", "f.yaml:2:5: character U+0000 is not allowed"),
+    "an escape character": ("a: \x1b[31mred\n", "f.yaml:1:4: character U+001B is not allowed"),
+    "a bell in a comment": ("# \x07\n", "f.yaml:1:3: character U+0007 is not allowed"),
+    "another kind of line end": ("a: 1\u2028b: 2\n", "f.yaml:1:5: character U+2028 is not allowed"),
+    "next line": ("a: 1\x85b: 2\n", "f.yaml:1:5: character U+0085 is not allowed"),
+    "a byte order mark inside": ("a: x\ufeff\n", "f.yaml:1:5: character U+FEFF is not allowed"),
+    "a surrogate in text": ("a: \ud800\n", "f.yaml:1:4: character U+D800 is not allowed"),
+    "NUL by an escape": ('a: "x\\0"\n', "f.yaml:1:4: holds an escape for a character that is not allowed"),
+    "a line more than a mebibyte": ("a" * ((1 << 20) + 1), "f.yaml: is larger than 1 MiB"),
+    "deep lists": ("[" * 100_000, "f.yaml:1:41: is nested more than 40 deep"),
+    "deep mappings": ("{a: " * 100_000, "f.yaml:1:161: is nested more than 40 deep"),
+    "deep blocks": ("- " * 100_000, "f.yaml:1:81: is nested more than 40 deep"),
+    "many values": ("[" + "a," * 500_000 + "]", "f.yaml:1:100000: the document has more than 50000 values"),
+    "deep by aliases": (
+        "".join(f"a{n}: &a{n} [{f'*a{n - 1}' if n else ''}]\n" for n in range(100)),
+        "f.yaml:2:10: aliases make this nested more than 40 deep",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSALS.values(), ids=REFUSALS.keys())
+@pytest.mark.timeout(10)
+def test_documents_that_are_refused(text: str | bytes, message: str) -> None:
+    assert refusal(text) == message
+
+
+@pytest.mark.timeout(10)
+def test_aliases_that_multiply_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    assert refusal("\n".join(lines)).endswith("aliases make the document grow to more than 50000 values")
+
+
+def test_the_parser_without_libyaml_means_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a: [1, 'x', \"y\"]\nb: &q {c: true}\nd: *q\ne: |\n  text\nf:\ng: no\n"
+    fast = parse(text, file="f.yaml")
+    monkeypatch.setattr(document, "_LOADER", yaml.SafeLoader)
+    assert parse(text, file="f.yaml") == fast
+    assert refusal("a: 1\na: 2\n") == "f.yaml:2:1: a: is given twice; first in line 1"
+    assert refusal("a:\n\tb: 1\n") == "f.yaml:2:1: a tab can't indent; use spaces"
+    assert refusal('a: "\\ud800"\n') == "f.yaml:1:4: holds an escape for a character that is not allowed"
+
+
+_CHARACTERS = st.text(st.characters(min_codepoint=1, max_codepoint=0xFFFF, exclude_categories=["Cs"]))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63) | _CHARACTERS,
+        lambda inner: st.lists(inner) | st.dictionaries(_CHARACTERS, inner),
+        max_leaves=20,
+    )
+)
+def test_json_is_read_as_what_it_is(value: Any) -> None:
+    assert data(json.dumps(value)) == value
+
+
+@given(st.text() | st.binary())
+def test_any_text_is_read_or_refused(text: str | bytes) -> None:
+    try:
+        parse(text, file="f.yaml")
+    except DocumentError as error:
+        assert all(problem.message for problem in error.problems)  # noqa: PT017 - either outcome is right
+
+
+def test_positions() -> None:
+    found = parse("a: 1\nb:\n  - x\n  - {c: y}\nd: &n {e: z}\nf: *n\n", file="f.yaml")
+    assert found.position(()) == (1, 1)
+    assert found.position(("a",)) == (1, 4)
+    assert found.key_position(("a",)) == (1, 1)
+    assert found.position(("b", 1, "c")) == (4, 9)
+    assert found.key_position(("b", 1, "c")) == (4, 6)
+    assert found.position(("b", 1, "nothing", 3)) == (4, 5)
+    assert found.key_position(("b", 0)) == (3, 5)
+    assert found.position(("f",)) == (6, 4)
+    assert found.position(("f", "e")) == (5, 11)
+    assert found.position(("nothing",)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ((), ""),
+        (("packages", 1), "packages[1]"),
+        (("filesystem", "write", 1), "filesystem.write[1]"),
+        (("set", "a b"), 'set["a b"]'),
+        (("entry-point",), "entry-point"),
+        (("m", "", 0), 'm[""][0]'),
+        ((0, "x"), "[0].x"),
+    ],
+)
+def test_field_names(path: tuple[str | int, ...], name: str) -> None:
+    assert field_name(path) == name
+
+
+class Colour(Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Circle(_Strict):
+    kind: Literal["circle"]
+    radius: Annotated[int, Field(ge=1, le=9)]
+
+
+class Square(_Strict):
+    kind: Literal["square"]
+    edge_length: int = Field(alias="edge-length")
+
+
+class Inner(_Strict):
+    name: Annotated[str, Field(min_length=1)] = "n"
+    size: int = 1
+
+
+class ByName(_Strict):
+    debian: Literal["bookworm", "trixie"]
+
+
+class ByImage(_Strict):
+    image: Annotated[str, Field(pattern="^[a-z]+$")]
+
+
+class Thing(_Strict):
+    title: str = "t"
+    count: Annotated[int, Field(gt=0, lt=10)] = 1
+    ratio: float = 1.0
+    flag: bool = False
+    colour: Colour = Colour.RED
+    words: tuple[str, ...] = ()
+    unique: frozenset[str] = frozenset()
+    pair: tuple[int, str] = (1, "a")
+    shapes: list[Annotated[Circle | Square, Field(discriminator="kind")]] = []
+    base: ByName | ByImage | None = None
+    text_or_list: str | list[str] = ""
+    inner: Inner | None = None
+    inners: dict[str, Inner] = {}
+    names: dict[Annotated[str, Field(pattern="^[A-Z]+$")], str] = {}
+    limit: Annotated[list[int], Field(min_length=1, max_length=2)] = [1]
+
+    @field_validator("title")
+    @classmethod
+    def _not_bad(cls, value: str) -> str:
+        if value == "bad":
+            raise ValueError("is a bad title")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.title == "faulty":
+            raise FieldErrors([(("inners", "x", "size"), "is too small"), (("words",), "are too few")])
+        return self
+
+
+COMPLAINTS: dict[str, tuple[str, str]] = {
+    "nothing at all": ("", "f.yaml:1:1: must be a mapping, not null"),
+    "a list": ("- 1\n", "f.yaml:1:1: must be a mapping, not a list"),
+    "an unknown key": ("titel: x\n", "f.yaml:1:1: titel: no such key; did you mean 'title'?"),
+    "an unknown key inside": (
+        "inner:\n  nam: x\n",
+        "f.yaml:2:3: inner.nam: no such key; did you mean 'name'?",
+    ),
+    "an unknown key in a mapping of models": (
+        "inners: {a: {sice: 1}}\n",
+        "f.yaml:1:14: inners.a.sice: no such key; did you mean 'size'?",
+    ),
+    "a key like no other": ("inner: {xyz: 1}\n", "f.yaml:1:9: inner.xyz: no such key; there is name, size"),
+    "text for a number": ("count: '1'\n", "f.yaml:1:8: count: must be a whole number, not '1'"),
+    "a fraction for a whole number": ("count: 1.5\n", "f.yaml:1:8: count: must be a whole number, not 1.5"),
+    "a truth value for a number": ("count: true\n", "f.yaml:1:8: count: must be a whole number, not true"),
+    "text for a truth value": ("flag: yes\n", "f.yaml:1:7: flag: must be true or false, not 'yes'"),
+    "a number for a truth value": ("flag: 1\n", "f.yaml:1:7: flag: must be true or false, not 1"),
+    "a number for text": ("title: 1\n", "f.yaml:1:8: title: must be text, not 1; put it in quotes"),
+    "a truth value for text": (
+        "title: true\n",
+        "f.yaml:1:8: title: must be text, not true; put it in quotes",
+    ),
+    "null for text": ("title:\n", "f.yaml:1:7: title: must be text, not null"),
+    "a list for text": ("title: [a]\n", "f.yaml:1:8: title: must be text, not a list"),
+    "text for a list": ("words: a\n", "f.yaml:1:8: words: must be a list, not 'a'"),
+    "long text is cut": (
+        f"words: {'a' * 70}\n",
+        f"f.yaml:1:8: words: must be a list, not '{'a' * 57}...'",
+    ),
+    "a mapping for a set": ("unique: {}\n", "f.yaml:1:9: unique: must be a list, not a mapping"),
+    "an item that is wrong": (
+        "words: [a, 2]\n",
+        "f.yaml:1:12: words[1]: must be text, not 2; put it in quotes",
+    ),
+    "a value that is none of an enum's": (
+        "colour: gren\n",
+        "f.yaml:1:9: colour: must be one of red, green, not 'gren'; did you mean 'green'?",
+    ),
+    "too little": ("count: 0\n", "f.yaml:1:8: count: must be more than 0, not 0"),
+    "too much": ("count: 10\n", "f.yaml:1:8: count: must be less than 10, not 10"),
+    "infinite": ("count: .inf\n", "f.yaml:1:8: count: must be a whole number, not inf"),
+    "empty text": ("inner: {name: ''}\n", "f.yaml:1:15: inner.name: must not be empty"),
+    "an empty list": ("limit: []\n", "f.yaml:1:8: limit: must not be empty"),
+    "a long list": ("limit: [1, 2, 3]\n", "f.yaml:1:8: limit: must have at most 2 items"),
+    "a key that does not match": (
+        "names: {a: x}\n",
+        "f.yaml:1:9: names.a: must match ^[A-Z]+$, which 'a' does not",
+    ),
+    "a tag that is missing": ("shapes:\n- radius: 1\n", "f.yaml:2:3: shapes[0].kind: is required"),
+    "a tag that is wrong": (
+        "shapes:\n- kind: cirkle\n",
+        "f.yaml:2:9: shapes[0].kind: must be one of circle, square, not 'cirkle'; did you mean 'circle'?",
+    ),
+    "a field of a tagged form": (
+        "shapes:\n- {kind: circle, radius: 10}\n",
+        "f.yaml:2:26: shapes[0].radius: must be at most 9, not 10",
+    ),
+    "an alias misspelt": (
+        "shapes:\n- {kind: square, edgelength: 10}\n",
+        "f.yaml:2:3: shapes[0].edge-length: is required\n"
+        "f.yaml:2:18: shapes[0].edgelength: no such key; did you mean 'edge-length'?",
+    ),
+    "the right form of two is found by its key": (
+        "base: {debian: bookwurm}\n",
+        "f.yaml:1:16: base.debian: must be one of bookworm, trixie, not 'bookwurm'; did you mean 'bookworm'?",
+    ),
+    "the right form of two is found by a key like its own": (
+        "base: {debain: bookworm}\n",
+        "f.yaml:1:7: base.debian: is required\nf.yaml:1:8: base.debain: no such key; did you mean 'debian'?",
+    ),
+    "neither form": ("base: {other: 1}\n", "f.yaml:1:8: base.other: no such key; there is debian, image"),
+    "nothing of either form": ("base: {}\n", "f.yaml:1:7: base: must have one of debian, image"),
+    "both forms": (
+        "base: {image: a, debian: bookworm}\n",
+        "f.yaml:1:7: base: can have only one of image, debian",
+    ),
+    "a scalar for forms": ("base: debian\n", "f.yaml:1:7: base: must be a mapping, not 'debian'"),
+    "none of several kinds": (
+        "text_or_list: {}\n",
+        "f.yaml:1:15: text_or_list: must be text or a list, not a mapping",
+    ),
+    "an item in one of several kinds": (
+        "text_or_list: [a, 1]\n",
+        "f.yaml:1:19: text_or_list[1]: must be text, not 1; put it in quotes",
+    ),
+    "a validator's words": ("title: bad\n", "f.yaml:1:8: title: is a bad title"),
+    "faults that a validator found inside": (
+        "title: faulty\ninners:\n  x: {size: 3}\n",
+        "f.yaml:1:1: words: are too few\nf.yaml:3:13: inners.x.size: is too small",
+    ),
+    "all at once, in order": (
+        "title: 1\nxyzzy: 1\ncount: x\ninner: {size: y}\n",
+        "f.yaml:1:8: title: must be text, not 1; put it in quotes\n"
+        "f.yaml:2:1: xyzzy: no such key; there is title, count, ratio, flag, colour, words, unique, pair, "
+        "shapes, base, text_or_list, inner, inners, names, limit\n"
+        "f.yaml:3:8: count: must be a whole number, not 'x'\n"
+        "f.yaml:4:15: inner.size: must be a whole number, not 'y'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), COMPLAINTS.values(), ids=COMPLAINTS.keys())
+def test_a_model_complains_in_plain_words(text: str, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load_model(Thing, parse(text, file="f.yaml"))
+    assert str(caught.value) == message
+
+
+def test_a_model_is_filled_from_what_yaml_has() -> None:
+    thing = load_model(
+        Thing,
+        parse(
+            "title: no\nratio: 2\nflag: true\ncolour: green\nwords: [a, b]\nunique: [c]\npair: [3, x]\n"
+            "shapes: [{kind: square, edge-length: 4}]\nbase: {image: x}\ninners: {q: {name: z}}\n",
+            file="f.yaml",
+        ),
+    )
+    assert thing == Thing(
+        title="no",
+        ratio=2.0,
+        flag=True,
+        colour=Colour.GREEN,
+        words=("a", "b"),
+        unique=frozenset({"c"}),
+        pair=(3, "x"),
+        shapes=[Square.model_validate({"kind": "square", "edge-length": 4})],
+        base=ByImage(image="x"),
+        inners={"q": Inner(name="z")},
+    )
+
+
+def test_the_context_reaches_validators() -> None:
+    class Asking(BaseModel):
+        word: str
+
+        @field_validator("word")
+        @classmethod
+        def _from_context(cls, value: str, info: Any) -> str:
+            return f"{value}{info.context['suffix']}"
+
+    assert load_model(Asking, parse("word: a", file="f"), context={"suffix": "b"}).word == "ab"
+
+
+def test_validation_that_is_not_strict_can_be_asked_for() -> None:
+    assert load_model(Inner, parse("size: '3'", file="f"), strict=False) == Inner(size=3)
+
+
+def test_reading_yaml_does_not_import_pydantic() -> None:
+    program = (
+        "import sys; from sandwright.document import parse; parse('a: 1', file='f');"
+        "sys.exit('pydantic' in sys.modules)"
+    )
+    assert process.run(sys.executable, "-c", program, timeout=30, check=False).status == 0
