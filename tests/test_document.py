@@ -453,7 +453,7 @@ COMPLAINTS: dict[str, tuple[str, str]] = {
     "nothing of either form": ("base: {}\n", "f.yaml:1:7: base: must have one of debian, image"),
     "both forms": (
         "base: {image: a, debian: bookworm}\n",
-        "f.yaml:1:7: base: can have only one of image, debian",
+        "f.yaml:1:7: base: can have only one of debian, image",
     ),
     "a scalar for forms": ("base: debian\n", "f.yaml:1:7: base: must be a mapping, not 'debian'"),
     "none of several kinds": (

@@ -230,8 +230,9 @@ def _joined(path: Path, members: Sequence[list[_Fault]]) -> list[_Fault]:
         if fault.kind == "extra_forbidden":
             names = unknown[fault.path].names if fault.path in unknown else ()
             unknown[fault.path] = replace(fault, names=tuple(dict.fromkeys(names + fault.names)))
-    keys = [str(each[-1]) for each in unknown]
-    if keys and {name for fault in unknown.values() for name in fault.names}.issuperset(keys):
+    known = {name for fault in unknown.values() for name in fault.names}
+    keys = sorted(str(each[-1]) for each in unknown)
+    if keys and known.issuperset(keys):
         return [_Fault(path, (), "several_forms", f"can have only one of {', '.join(keys)}")]
     if unknown:
         return list(unknown.values())

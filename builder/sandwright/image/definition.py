@@ -126,7 +126,7 @@ class ImageDefinition(Section):
 def load_definition(folder: Path) -> ImageDefinition:
     """Read the definition in a directory, whose name becomes the image's.
 
-    Raise DocumentError with all its faults, also for a `source` that is not a regular file below the directory.
+    Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
     source = _read(folder)
     definition = document.load_model(ImageDefinition, source, context={"folder": folder})
@@ -256,7 +256,7 @@ def _source_fault(folder: Path, source: str) -> str | None:
         path = path / part
         if path.is_symlink():
             return f"'{source}' leads through a symbolic link"
-    return None if path.is_file() else f"there is no file '{source}' in {folder}"
+    return None if path.is_file() else f"there is no file '{source}'"
 
 
 def _line_of_bases(
