@@ -1,0 +1,137 @@
+"""What sandwright uses of a distribution: which program, what for, and what the packages are called.
+
+The names for apt were installed and used. Those for apk, dnf and brew are only printed, and were not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.host import PackageManager
+
+Group = Literal["build", "smoke", "test"]
+
+GROUPS: Mapping[Group, str] = {
+    "build": "what the main job can't do without",
+    "smoke": "the runtimes that images are started under; each is optional",
+    "test": "what the tests use beyond that",
+}
+
+NEEDED: frozenset[Group] = frozenset({"build"})
+"""The groups of which every package must be had; in the others a package that is not offered is only told."""
+
+INSTALL: Mapping[PackageManager, str] = {
+    "apt": "apt-get install",
+    "apk": "apk add",
+    "dnf": "dnf install",
+    "brew": "brew install",
+}
+"""How a person asks each package manager for packages."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A program (by name) or file (by absolute path) that must be there, and the package that brings it.
+
+    `packages` has no row for a manager that doesn't offer it. `service` is what its package starts where
+    systemd runs.
+    """
+
+    wants: str
+    group: Group
+    why: str
+    packages: Mapping[PackageManager, str]
+    service: str = ""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """What runs programs of a foreign platform: qemu user emulation for `machine`, as `uname` calls it.
+
+    `programs` tell that the packages are there; only the kernel's register tells that it works.
+    """
+
+    platform: str
+    machine: str
+    packages: Mapping[PackageManager, tuple[str, ...]]
+
+    @property
+    def programs(self) -> tuple[str, str]:
+        """The interpreter, and what registers it."""
+        return f"qemu-{self.machine}-static", "update-binfmts"
+
+
+_APT: tuple[PackageManager, ...] = ("apt",)
+_LINUX: tuple[PackageManager, ...] = ("apt", "apk", "dnf")
+_ALL: tuple[PackageManager, ...] = ("apt", "apk", "dnf", "brew")
+_QEMU: Mapping[PackageManager, tuple[str, ...]] = {
+    "apt": ("qemu-user-static", "binfmt-support"),
+    "dnf": ("qemu-user-static",),
+}
+
+EMULATORS = (Emulator("linux/amd64", "x86_64", _QEMU), Emulator("linux/arm64", "aarch64", _QEMU))
+"""One for each platform that images are built for."""
+
+
+def _named(package: str, managers: tuple[PackageManager, ...]) -> Mapping[PackageManager, str]:
+    return dict.fromkeys(managers, package)
+
+
+REQUIREMENTS = (
+    Requirement("mmdebstrap", "build", "runs maintainer scripts", _named("mmdebstrap", ("apt", "dnf"))),
+    Requirement("arch-test", "build", "tells mmdebstrap which platforms run here", _named("arch-test", _APT)),
+    Requirement(
+        "newuidmap",
+        "build",
+        "maps user ids where nobody is root",
+        {"apt": "uidmap", "apk": "shadow-uidmap", "dnf": "shadow-utils"},
+    ),
+    Requirement(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "build",
+        "the keys that sign Debian's archive",
+        {"apt": "debian-archive-keyring", "dnf": "debian-keyring"},
+    ),
+    Requirement("bwrap", "smoke", "runtime", _named("bubblewrap", _LINUX)),
+    Requirement("runc", "smoke", "runtime", _named("runc", _LINUX)),
+    Requirement("crun", "smoke", "runtime", _named("crun", _LINUX)),
+    Requirement("runsc", "smoke", "runtime: gVisor", _named("runsc", _APT)),
+    Requirement("podman", "smoke", "engine", _named("podman", _ALL), service="podman.socket"),
+    Requirement(
+        "dockerd",
+        "smoke",
+        "engine",
+        {"apt": "docker.io", "apk": "docker", "dnf": "moby-engine"},
+        service="docker",
+    ),
+    Requirement("skopeo", "test", "reads the layouts we write", _named("skopeo", _ALL)),
+    Requirement("umoci", "test", "unpacks the layouts we write", _named("umoci", ("apt", "dnf"))),
+    Requirement("buildah", "test", "reads the layouts we write", _named("buildah", _LINUX)),
+    Requirement(
+        "docker-registry",
+        "test",
+        "a registry on loopback",
+        {"apt": "docker-registry", "apk": "docker-registry", "dnf": "docker-distribution"},
+        service="docker-registry (port 5000)",
+    ),
+    Requirement(
+        "squid", "test", "a proxy to compare ours with", _named("squid", _LINUX), service="squid (port 3128)"
+    ),
+    Requirement("strace", "test", "sees what programs open", _named("strace", _LINUX)),
+    Requirement("setfattr", "test", "sets extended attributes", _named("attr", _LINUX)),
+    Requirement(
+        "busybox",
+        "test",
+        "a static program",
+        {"apt": "busybox-static", "apk": "busybox-static", "dnf": "busybox"},
+    ),
+    Requirement("openssl", "test", "reads certificates", _named("openssl", _ALL)),
+)
+
+
+def how_to_get(wants: str, manager: PackageManager | None) -> str:
+    """What a person types to get a program of the table: `apt-get install crun`; empty when not known."""
+    found = next((r.packages for r in REQUIREMENTS if r.wants == wants), {})
+    return f"{INSTALL[manager]} {found[manager]}" if manager is not None and manager in found else ""
