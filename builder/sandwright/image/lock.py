@@ -132,7 +132,9 @@ def parse_lock(raw: bytes, *, file: str) -> Lock:
     except json.JSONDecodeError as error:
         problem = Problem(error.lineno, error.colno, "", f"is not JSON: {error.msg}")
         raise DocumentError(file, [problem]) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise DocumentError(file, [Problem(0, 0, "", "is not a lock: nested too deep")]) from None
+    except ValueError as error:
         raise DocumentError(file, [Problem(0, 0, "", f"is not a lock: {error}")]) from None
     reader = _Reader()
     lock = reader.lock(data)
