@@ -1,0 +1,128 @@
+"""The account files of an image: `passwd`, `group`, and `shadow` and `gshadow` where there are any. Pure.
+
+Formats: passwd(5), group(5), shadow(5), gshadow(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandwright.errors import BuildError
+
+if TYPE_CHECKING:
+    from sandwright.image.sections import Group, User
+
+PASSWD, GROUP, SHADOW, GSHADOW = b"etc/passwd", b"etc/group", b"etc/shadow", b"etc/gshadow"
+FILES = (PASSWD, GROUP, SHADOW, GSHADOW)
+
+_LOCKED = "!"
+"""A password that none hashes to."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names in an image's account files stand for."""
+
+    users: Mapping[str, int]
+    groups: Mapping[str, int]
+
+    def uid(self, owner: str | int) -> int:
+        """The number of a user given by name or number. Raise BuildError for an unknown name."""
+        return _number(owner, self.users, "user", "etc/passwd")
+
+    def gid(self, owner: str | int) -> int:
+        """The number of a group given by name or number. Raise BuildError for an unknown name."""
+        return _number(owner, self.groups, "group", "etc/group")
+
+
+def names(passwd: bytes, group: bytes) -> Names:
+    """The names in account files, and root, which needs no file to be 0.
+
+    The first line of a name counts, as for the C library; malformed lines don't.
+    """
+    return Names({"root": 0, **_third_fields(passwd)}, {"root": 0, **_third_fields(group)})
+
+
+def fresh(users: Iterable[User], groups: Iterable[Group]) -> dict[bytes, bytes]:
+    """The account files of an image that has just these accounts: path → content. No one has a password."""
+    return {
+        PASSWD: b"".join(_passwd_line(user) for user in users),
+        GROUP: b"".join(_group_line(group, group.members) for group in groups),
+    }
+
+
+def extended(
+    files: Mapping[bytes, bytes], users: Sequence[User], groups: Sequence[Group]
+) -> dict[bytes, bytes]:
+    """The account files that change when accounts are added to those in `files`, path → new content.
+
+    A group that is there with the same number only gains members. Raise BuildError when a name or number is
+    taken.
+    """
+    if not users and not groups:
+        return {}
+    added = {path: _lines(files.get(path, b"")) for path in FILES if path in files or path in (PASSWD, GROUP)}
+    known = Names(_third_fields(files.get(PASSWD, b"")), _third_fields(files.get(GROUP, b"")))
+    for user in users:
+        _refuse_taken("user", user.name, user.uid, known.users)
+        added[PASSWD].append(_passwd_line(user))
+        if SHADOW in added:
+            added[SHADOW].append(f"{user.name}:{_LOCKED}::0:99999:7:::\n".encode())
+    for group in groups:
+        if known.groups.get(group.name) == group.gid:
+            added[GROUP] = [_with_members(line, group) for line in added[GROUP]]
+            continue
+        _refuse_taken("group", group.name, group.gid, known.groups)
+        added[GROUP].append(_group_line(group, group.members))
+        if GSHADOW in added:
+            added[GSHADOW].append(f"{group.name}:{_LOCKED}::{','.join(group.members)}\n".encode())
+    return {path: content for path, lines in added.items() if (content := b"".join(lines)) != files.get(path)}
+
+
+def _refuse_taken(kind: str, name: str, number: int, known: Mapping[str, int]) -> None:
+    if name in known:
+        raise BuildError(f"{kind} '{name}' can't be added: the base has it, with number {known[name]}")
+    holder = next((other for other, taken in known.items() if taken == number), None)
+    if holder is not None:
+        raise BuildError(
+            f"{kind} '{name}' can't be added: its number {number} is that of '{holder}' in the base"
+        )
+
+
+def _passwd_line(user: User) -> bytes:
+    return f"{user.name}:x:{user.uid}:{user.gid}:{user.comment}:{user.home}:{user.shell}\n".encode()
+
+
+def _group_line(group: Group, members: Iterable[str]) -> bytes:
+    return f"{group.name}:x:{group.gid}:{','.join(members)}\n".encode()
+
+
+def _with_members(line: bytes, group: Group) -> bytes:
+    fields = line.rstrip(b"\n").split(b":")
+    if len(fields) < 4 or fields[0] != group.name.encode():
+        return line
+    members = [member for member in fields[3].decode().split(",") if member]
+    return _group_line(group, dict.fromkeys([*members, *group.members]))
+
+
+def _lines(content: bytes) -> list[bytes]:
+    return [line if line.endswith(b"\n") else line + b"\n" for line in content.splitlines(keepends=True)]
+
+
+def _third_fields(content: bytes) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in content.split(b"\n"):
+        fields = line.split(b":")
+        if len(fields) >= 4 and fields[0] and fields[2].isdigit():
+            found.setdefault(fields[0].decode("utf-8", "replace"), int(fields[2]))
+    return found
+
+
+def _number(owner: str | int, known: Mapping[str, int], kind: str, file: str) -> int:
+    if isinstance(owner, int):
+        return owner
+    if owner not in known:
+        raise BuildError(f"{kind} '{owner}' is not in the image's {file}")
+    return known[owner]

@@ -1,0 +1,90 @@
+"""Adds what a definition lists (accounts, directories, files, links) to the tree of its base or packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sandwright.errors import BuildError
+from sandwright.image import accounts
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.overlay import Content, Overlay
+
+_CHUNK = 1 << 20
+
+
+def keeps(path: bytes) -> bool:
+    """Whether the content of the file at that path is needed to add accounts and owners."""
+    return path in accounts.FILES
+
+
+def add(definition: ImageDefinition, overlay: Overlay) -> None:
+    """Add everything that the definition lists. Raise BuildError for what can't be there or has no owner."""
+    if "accounts" not in definition.declare:
+        _add_accounts(definition, overlay)
+    content = overlay.tree.content
+    names = accounts.names(content(accounts.PASSWD) or b"", content(accounts.GROUP) or b"")
+    for directory in definition.directories:
+        uid, gid = names.uid(directory.user), names.gid(directory.group)
+        overlay.directory(_relative(directory.path), mode=directory.mode, uid=uid, gid=gid)
+    for link in definition.links:
+        overlay.link(_relative(link.path), link.target.encode())
+    for file in definition.files:
+        uid, gid = names.uid(file.user), names.gid(file.group)
+        path = _relative(file.path)
+        if file.content is not None:
+            overlay.file(path, file.content.encode(), mode=file.mode, uid=uid, gid=gid)
+        elif file.source is not None:
+            source, size = _source(definition, file.source)
+            overlay.file(path, source, size=size, mode=file.mode, uid=uid, gid=gid)
+
+
+def checksums(definition: ImageDefinition) -> dict[str, str]:
+    """The SHA-256 of each file beside the definition that goes into the image, by its name there."""
+    sources = sorted({file.source for file in definition.files if file.source is not None})
+    return {source: _checksum(_source(definition, source)[0]()) for source in sources}
+
+
+def _add_accounts(definition: ImageDefinition, overlay: Overlay) -> None:
+    listed = definition.accounts
+    held = {path: found for path in accounts.FILES if (found := overlay.tree.content(path)) is not None}
+    for path, content in accounts.extended(held, listed.users, listed.groups).items():
+        real = overlay.tree.resolve(path)
+        node = None if real is None else overlay.tree.get(real)
+        if node is None:
+            overlay.file(path, content)
+        else:
+            overlay.file(path, content, mode=node.mode, uid=node.uid, gid=node.gid)
+
+
+def _relative(path: str) -> bytes:
+    return path.lstrip("/").encode()
+
+
+def _source(definition: ImageDefinition, name: str) -> tuple[Content, int]:
+    """A file beside the definition: how to read it, and its size. A link there could lead anywhere."""
+    path = definition.folder / name
+    try:
+        size = path.lstat().st_size
+    except OSError as error:
+        raise BuildError(f"image '{definition.name}': {path} can't be read: {error.strerror}") from error
+    return (lambda: _read(path)), size
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise BuildError(f"{path} can't be read: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as file:
+        while data := file.read(_CHUNK):
+            yield data
+
+
+def _checksum(chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"

@@ -1,0 +1,160 @@
+"""Puts an image for one platform together, in the way its definition asks for.
+
+Each way gives the layers, lowest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.host import HostFacts
+from sandwright.image import additions, declared
+from sandwright.image.configured import System, write_system
+from sandwright.image.deb import Promise
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.derived import read_tree
+from sandwright.image.documents import Step, architecture, timestamp
+from sandwright.image.existing import Existing
+from sandwright.image.layer import Layer
+from sandwright.image.lock import Package
+from sandwright.image.overlay import Overlay
+from sandwright.image.packages import Rules, Source, Written, write_packages
+from sandwright.image.tree import Tree, merge, unsettled
+from sandwright.image.workshop import Workshop
+
+
+@dataclass(frozen=True)
+class Task:
+    """One image for one platform. `epoch` is the time of what we add; no file may be younger."""
+
+    definition: ImageDefinition
+    platform: str
+    epoch: int
+
+    @property
+    def architecture(self) -> str:
+        """Debian's and Go's word for it; they agree on ours."""
+        return architecture(self.platform)
+
+    @property
+    def label(self) -> str:
+        """What progress and messages call it."""
+        return f"{self.definition.name} {self.platform}"
+
+
+def sources(packages: Sequence[Package], files: Mapping[str, Path]) -> list[Source]:
+    """The packages of a lock with the files that hold them, which are known by SHA-256."""
+    return [
+        Source(
+            each.name,
+            files[each.sha256],
+            Promise(str(each), each.size, each.sha256),
+            each.version,
+            each.architecture,
+        )
+        for each in packages
+    ]
+
+
+def share_out(packages: Sequence[Source], budget: int) -> list[list[Source]]:
+    """The packages in at most `budget` groups, by name: the rest together and first, the biggest alone."""
+    by_size = sorted(packages, key=lambda each: (-each.promise.size, each.name))
+    alone = by_size if len(by_size) <= budget else by_size[: budget - 1]
+    rest = sorted(by_size[len(alone) :], key=lambda each: each.name)
+    singles = [[each] for each in sorted(alone, key=lambda each: each.name)]
+    return [rest, *singles] if rest else singles
+
+
+def from_packages(shop: Workshop, task: Task, packages: Sequence[Source]) -> list[Step]:
+    """Layers of the packages' files as they are, and one of what is declared in place of their scripts."""
+    definition = task.definition
+    rules = Rules(
+        task.epoch,
+        merged_usr="merged-usr" in definition.declare,
+        wanted=definition.wanted(),
+        keep=declared.keeps,
+    )
+    groups = share_out(packages, definition.layers.budget)
+    with shop.progress.step(task.label, sum(each.promise.size for each in packages)) as step:
+        made = shop.for_layers([_package_layer(shop, group, rules, step.advance) for group in groups])
+    brought = [contents for written, _ in made for contents in written.packages]
+    tree = merge(sorted(brought, key=lambda each: each.owner))
+    overlay = Overlay(tree, epoch=task.epoch)
+    for path in unsettled(tree, [written.directories for written, _ in made]):
+        overlay.again(path)
+    given = declared.Declared(
+        task.architecture, brought, rules.wanted, definition.accounts.users, definition.accounts.groups
+    )
+    declared.mount_points(overlay)
+    for name in declared.ORDER:
+        if name in definition.declare:
+            declared.declare(name, overlay, given)
+    steps = [_step(layer, _names(group), task) for (_, layer), group in zip(made, groups, strict=True)]
+    return [*steps, _last_layer(shop, task, overlay)]
+
+
+def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: HostFacts) -> list[Step]:
+    """A layer of what the packages' own scripts make of them, and one of what the definition adds."""
+    definition = task.definition
+    assert definition.suite is not None
+    system = System(
+        definition.suite, task.architecture, packages, task.epoch, definition.exclude, definition.keep
+    )
+    with (
+        shop.progress.step(f"{task.label}: packages configure themselves", None, unit="packages"),
+        shop.layer() as writer,
+    ):
+        found = write_system(
+            system,
+            writer,
+            facts=facts,
+            scratch=shop.staging.path,
+            cancelled=shop.cancelled,
+            keep=additions.keeps,
+        )
+    tree = Tree(found.nodes)
+    tree.kept = found.kept
+    overlay = Overlay(tree, epoch=task.epoch)
+    declared.mount_points(overlay)
+    said = f"mmdebstrap {definition.suite}: {_names(packages)}"
+    return [_step(writer.layer, said, task), _last_layer(shop, task, overlay)]
+
+
+def from_base(shop: Workshop, task: Task, base: Existing) -> list[Step]:
+    """The layers of the base, as they are, and one of what the definition adds."""
+    image = base.images[task.platform]
+    with shop.progress.step(f"{task.label}: look into {base.path.name}", image.size) as step:
+        tree = read_tree(base, image, additions.keeps, shop.cancelled, step.advance)
+    steps = []
+    for blob, diff_id, told in zip(image.layers, image.diff_ids, image.history, strict=True):
+        shop.staging.adopt(blob, base.file(blob))
+        steps.append(Step(blob, diff_id, str(told["created_by"]), str(told["created"])))
+    return [*steps, _last_layer(shop, task, Overlay(tree, epoch=task.epoch))]
+
+
+def _package_layer(
+    shop: Workshop, group: Sequence[Source], rules: Rules, advance: Callable[[int], object]
+) -> Callable[[], tuple[Written, Layer]]:
+    def write() -> tuple[Written, Layer]:
+        with shop.layer() as writer:
+            written = write_packages(group, rules, writer, advance)
+        return written, writer.layer
+
+    return write
+
+
+def _last_layer(shop: Workshop, task: Task, overlay: Overlay) -> Step:
+    additions.add(task.definition, overlay)
+    with shop.layer() as writer:
+        overlay.write(writer)
+    return _step(writer.layer, f"sandwright: {task.definition.name}", task)
+
+
+def _names(packages: Sequence[Source]) -> str:
+    return " ".join(f"{each.name}={each.version}" for each in packages)
+
+
+def _step(layer: Layer, created_by: str, task: Task) -> Step:
+    return Step(layer.blob, layer.diff_id, created_by, timestamp(task.epoch))

@@ -1,0 +1,76 @@
+"""Compresses layers: gzip, the same bytes on every machine.
+
+What was measured (109 MB of Debian's files, one thread, a 2-core Xeon; ratio is compressed/plain):
+
+    library            level   MiB/s   ratio   same bytes under qemu's Nehalem, Haswell, Skylake, max
+    zlib 1.2.13            6      14   0.383   yes, but distributions put zlib-ng in its place
+    isal 1.9.1             1     205   0.437   no: levels 0 to 3 all follow the instructions the processor has
+    libdeflate             1      78   0.413   yes
+    libdeflate             3      58   0.390   yes
+    libdeflate             6      35   0.380   yes
+    zstandard 0.25.0       3     109   0.334   yes, but Docker 20.10 and umoci 0.4.7 can't read it
+
+So libdeflate it is, through the package `deflate`, which carries its own copy. It compresses whole buffers
+only: each `CHUNK` bytes become one member of a gzip file (RFC 1952, 2.2), which every reader of layers takes,
+and which lets the members be compressed in parallel. Its header has no time and no name.
+
+`IDENTITY` names everything that decides on the bytes; it is recorded in each manifest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from importlib.metadata import version
+
+import deflate
+
+LEVEL = 3
+CHUNK = 1 << 20
+IDENTITY = f"gzip; deflate={version('deflate')}; level={LEVEL}; chunk={CHUNK}"
+_AHEAD = 4
+
+
+class Compressor:
+    """Takes bytes in pieces of any size, gives gzip members to `sink` in order. Memory: a few chunks.
+
+    The work is done on `pool`; `write` waits when `_AHEAD` chunks are under way.
+    """
+
+    def __init__(self, sink: Callable[[bytes], object], pool: Executor) -> None:
+        self._sink = sink
+        self._pool = pool
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._under_way: deque[Future[bytes]] = deque()
+
+    def write(self, data: bytes) -> None:
+        """Take some more."""
+        self._pieces.append(data)
+        self._held += len(data)
+        if self._held >= CHUNK:
+            held = b"".join(self._pieces)
+            whole = self._held - self._held % CHUNK
+            for at in range(0, whole, CHUNK):
+                self._submit(held[at : at + CHUNK])
+            self._pieces = [held[whole:]]
+            self._held -= whole
+
+    def close(self) -> None:
+        """Compress what is left, and wait until the sink has it. Nothing at all gives one empty member."""
+        self._submit(b"".join(self._pieces))
+        self._pieces = []
+        self._drain(0)
+
+    def _submit(self, chunk: bytes) -> None:
+        self._under_way.append(self._pool.submit(_member, chunk))
+        self._drain(_AHEAD)
+
+    def _drain(self, allowed: int) -> None:
+        while len(self._under_way) > allowed:
+            self._sink(self._under_way.popleft().result())
+
+
+def _member(chunk: bytes) -> bytes:
+    return bytes(deflate.gzip_compress(chunk, LEVEL))

@@ -1,0 +1,263 @@
+"""Makes a file tree of packages that configure themselves: mmdebstrap installs them and runs their scripts.
+
+It gets a private repository of exactly the locked packages, so that it can't choose, and no network is
+needed. What it gives back is a tar stream, read as strictly as any stranger's archive (CVE-2026-24843),
+stripped of what belongs to the building machine (`residue.py`), and written into a layer. Nothing of it is
+unpacked by us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import IO
+
+from sandwright import process
+from sandwright.errors import BuildError, CommandFailed, HostError
+from sandwright.host import HostFacts
+from sandwright.image.deb import parse_control
+from sandwright.image.layer import Cancelled, LayerWriter
+from sandwright.image.packages import Source
+from sandwright.image.repository import COMPONENT, write_repository
+from sandwright.image.residue import is_emptied, is_residue, normal
+from sandwright.image.tree import Contents, Node
+from sandwright.rootfs.entry import WHITEOUT, Kind, show
+from sandwright.rootfs.reader import Reader
+
+TIMEOUT = 1800.0
+"""Seconds that installing may take; under emulation it takes a minute or two."""
+
+STATUS = b"var/lib/dpkg/status"
+_HINT = "apt install mmdebstrap, or 'invoke setup'"
+_MERGE = (
+    'set -e; for name in bin sbin lib {more}; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
+)
+_LIBRARY_DIRECTORIES = {"amd64": "lib64", "arm64": ""}
+_POLL = 0.2
+
+
+@dataclass(frozen=True)
+class System:
+    """What is to be installed. `exclude` and `include` are globs as dpkg's path filters take them."""
+
+    suite: str
+    architecture: str
+    sources: Sequence[Source]
+    epoch: int
+    exclude: Sequence[str] = ()
+    include: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the packages."""
+        return [source.name for source in self.sources]
+
+
+def write_system(
+    system: System,
+    layer: LayerWriter,
+    *,
+    facts: HostFacts,
+    scratch: Path,
+    cancelled: Event,
+    keep: Callable[[bytes], bool],
+    advance: Callable[[int], object] = lambda _: None,
+) -> Contents:
+    """Install the packages and write the tree they make into a layer.
+
+    `scratch` is a directory for the time of the build. `keep` picks the files whose content comes back with
+    the tree. Raise HostError when this machine can't do it, ToolMissing without mmdebstrap, CommandFailed
+    when a package can't be installed, BuildError when what came out isn't what the lock names.
+    """
+    mode = _mode(facts)
+    _require_emulator(facts, system.architecture)
+    with _workplace(scratch, mode) as place:
+        write_repository(
+            place / "repository",
+            system.sources,
+            suite=system.suite,
+            architecture=system.architecture,
+            advance=advance,
+        )
+        with _mmdebstrap(system, mode, place, cancelled) as stream:
+            found = _transfer(system, Reader(stream, name="mmdebstrap's archive"), layer, keep)
+    _check_installed(system, found.kept[STATUS])
+    return found
+
+
+def _mode(facts: HostFacts) -> str:
+    """How mmdebstrap gets the rights it needs: as root, or as root of a user namespace."""
+    if facts.is_root:
+        return "root"
+    if not facts.user_namespaces:
+        raise HostError("mmdebstrap needs root here, because unprivileged user namespaces are switched off")
+    return "unshare"
+
+
+def _require_emulator(facts: HostFacts, architecture: str) -> None:
+    if facts.architecture != architecture and facts.emulator(f"linux/{architecture}") is None:
+        raise HostError(
+            f"programs for {architecture} don't run on this {facts.architecture} machine: no emulator is "
+            "registered with binfmt_misc and its fix-binary flag; apt install qemu-user-static binfmt-support"
+        )
+
+
+@contextlib.contextmanager
+def _workplace(scratch: Path, mode: str) -> Iterator[Path]:
+    """A directory to build in; below /tmp where the user ids of a namespace have to reach it."""
+    parent = scratch if mode == "root" else None
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=parent, ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        place.chmod(0o755)
+        (place / "tmp").mkdir()
+        (place / "tmp").chmod(0o1777)
+        yield place
+
+
+def _arguments(system: System, mode: str, repository: Path) -> list[str]:
+    filters = [f"--dpkgopt=path-exclude={glob}" for glob in system.exclude]
+    filters += [f"--dpkgopt=path-include={glob}" for glob in system.include]
+    return [
+        f"--mode={mode}",
+        "--variant=essential",
+        f"--architectures={system.architecture}",
+        f"--include={','.join(system.names)}",
+        f"--setup-hook={_MERGE.format(more=_LIBRARY_DIRECTORIES[system.architecture])}",
+        "--skip=check/qemu",  # _require_emulator has looked; the check wants arch-test
+        "--format=tar",
+        *filters,
+        system.suite,
+        "-",
+        f"deb [trusted=yes] copy:{repository} {system.suite} {COMPONENT}",
+    ]
+
+
+@contextlib.contextmanager
+def _mmdebstrap(system: System, mode: str, place: Path, cancelled: Event) -> Iterator[_Output]:
+    environment = {
+        "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "TMPDIR": str(place / "tmp"),
+        "SOURCE_DATE_EPOCH": str(system.epoch),
+    }
+    argv = [process.which("mmdebstrap", hint=_HINT), *_arguments(system, mode, place / "repository")]
+    log = place / "log"
+    with log.open("wb") as errors, process.start(*argv, stderr=errors, env=environment, cwd=place) as program:
+        assert program.stdout is not None
+        output = _Output(program.stdout, time.monotonic() + TIMEOUT, cancelled)
+        try:
+            yield output
+            output.drain()
+            output.wait_until(lambda: program.poll() is not None)
+        except BaseException as error:
+            _end(program.pid, program.poll)
+            if isinstance(error, _Late):
+                raise CommandFailed(argv, None, _tail(log), timeout=TIMEOUT) from error
+            if program.poll():
+                raise CommandFailed(argv, program.poll(), _tail(log)) from error
+            raise
+    if program.returncode:
+        raise CommandFailed(argv, program.returncode, _tail(log))
+
+
+def _end(pid: int, poll: Callable[[], int | None]) -> None:
+    """Ask the program to end by itself: only it can remove what the users of its namespace own."""
+    end = time.monotonic() + 10
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGTERM)
+    while poll() is None and time.monotonic() < end:
+        time.sleep(_POLL)
+
+
+class _Late(Exception):
+    """Time is up."""
+
+
+class _Output:
+    """What a program writes, read without waiting longer than is allowed or wanted."""
+
+    def __init__(self, pipe: IO[bytes], end: float, cancelled: Event) -> None:
+        self._pipe = pipe
+        self._end = end
+        self._cancelled = cancelled
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; nothing at the end."""
+        self.wait_until(lambda: bool(select.select([self._pipe], [], [], _POLL)[0]))
+        return os.read(self._pipe.fileno(), size)
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        """Ask again and again. Raise _Late when time is up, Cancelled when nobody waits for the result."""
+        while not ready():
+            if self._cancelled.is_set():
+                raise Cancelled
+            if time.monotonic() > self._end:
+                raise _Late
+
+    def drain(self) -> None:
+        """Read what is left."""
+        while self.read(1 << 16):
+            pass
+
+
+def _transfer(system: System, reader: Reader, layer: LayerWriter, keep: Callable[[bytes], bool]) -> Contents:
+    """Write what is to stay of an archive into the layer."""
+    found = Contents("the configured system")
+    names = frozenset(system.names)
+    for entry in reader:
+        if not entry.path or is_residue(entry, names):
+            continue
+        if entry.path.rpartition(b"/")[2].startswith(WHITEOUT):
+            raise BuildError(
+                f"{show(entry.path)}, made by a maintainer script, would hide a file of the image"
+            )
+        final = normal(entry, system.epoch)
+        found.nodes[entry.path] = Node.of(final, found.owner)
+        content = iter(()) if is_emptied(entry.path) else reader.chunks()
+        if entry.kind is Kind.FILE and (entry.path == STATUS or keep(entry.path)):
+            found.kept[entry.path] = data = b"".join(content)
+            content = iter((data,) if data else ())
+        layer.add(final, content)
+    if STATUS not in found.kept:
+        raise BuildError("mmdebstrap's archive has no dpkg database")
+    return found
+
+
+def _check_installed(system: System, status: bytes) -> None:
+    """Raise BuildError unless exactly the locked packages are installed and configured."""
+    installed: dict[str, Mapping[str, str]] = {}
+    for paragraph in status.decode("utf-8", "replace").split("\n\n"):
+        fields = parse_control(paragraph)
+        if fields:
+            installed[fields.get("Package", "")] = fields
+    problems = [
+        f"{source.name} {source.version} is {_state(installed, source.name)}"
+        for source in system.sources
+        if _state(installed, source.name) != f"install ok installed, {source.version}"
+    ]
+    problems += [f"{name} is not in the lock" for name in sorted(installed.keys() - frozenset(system.names))]
+    if problems:
+        raise BuildError(
+            "mmdebstrap installed something else than the lock names: " + "; ".join(problems[:10])
+        )
+
+
+def _state(installed: Mapping[str, Mapping[str, str]], name: str) -> str:
+    fields = installed.get(name)
+    return "missing" if fields is None else f"{fields.get('Status', '')}, {fields.get('Version', '')}"
+
+
+def _tail(log: Path) -> str:
+    with contextlib.suppress(OSError):
+        return log.read_bytes()[-8000:].decode(errors="replace")
+    return ""

@@ -1,0 +1,218 @@
+"""Reads a Debian package as a stream: an ar archive that holds two tar archives (deb(5)).
+
+Nothing is unpacked and no program is started. The package is hashed as it passes, so that reading it to its
+end is also the proof that it is the one the lock names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.errors import HostError, IntegrityError, SandwrightError
+from sandwright.rootfs.codec import Codec, decompressed
+from sandwright.rootfs.entry import Kind, show
+from sandwright.rootfs.limits import Limits
+from sandwright.rootfs.reader import Readable, Reader
+
+CONTROL_LIMITS = Limits(bytes=64 << 20, entries=10_000)
+_MAGIC = b"!<arch>\n"
+_HEADER = 60
+_CODECS: Mapping[bytes, frozenset[Codec]] = {
+    b"": frozenset({"plain"}),
+    b".gz": frozenset({"gzip"}),
+    b".xz": frozenset({"xz"}),
+    b".zst": frozenset({"zstd"}),
+}
+"""How a member may be compressed. bzip2 and lzma ended with Debian 8; nothing we lock has them."""
+_FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the lock says of a package's bytes. `label` names it in messages: `git 1:2.39.5-0 (amd64)`."""
+
+    label: str
+    size: int
+    sha256: str
+
+
+class Package:
+    """An open package. `control` holds the files of its control archive; `data` can be read once."""
+
+    def __init__(self, stream: Readable, *, label: str) -> None:
+        """Reads as far as the data archive. Raise IntegrityError when this is no package or a damaged one."""
+        self.label = label
+        self._archive = _Ar(stream, label)
+        self._version()
+        self.control = self._control()
+        self.data = self._tar(b"data.tar", Limits())
+
+    def fields(self) -> dict[str, str]:
+        """The fields of the `control` file, as written; continuation lines keep their newlines."""
+        return parse_control(self.control["control"].decode("utf-8", "replace"))
+
+    def finish(self) -> None:
+        """Read what is left of the data archive, and refuse anything behind it."""
+        for _ in self.data:
+            pass
+        name = self._archive.next(optional=True)
+        if name is not None:
+            raise IntegrityError(f"package {self.label}: {show(name)} follows its data archive")
+
+    def _version(self) -> None:
+        if self._archive.next() != b"debian-binary":
+            raise IntegrityError(f"package {self.label}: its first member is not 'debian-binary'")
+        version = self._archive.read(64)
+        if not re.match(rb"2\.[0-9]+\n", version):
+            raise IntegrityError(f"package {self.label}: its format is {version[:16]!r}, not 2.0")
+
+    def _control(self) -> dict[str, bytes]:
+        files = {}
+        reader = self._tar(b"control.tar", CONTROL_LIMITS)
+        for entry in reader:
+            if entry.kind is Kind.FILE and b"/" not in entry.path:
+                files[entry.path.decode("utf-8", "replace")] = b"".join(reader.chunks())
+        if "control" not in files:
+            raise IntegrityError(f"package {self.label}: its control archive has no file 'control'")
+        return files
+
+    def _tar(self, stem: bytes, limits: Limits) -> Reader:
+        name = self._archive.next() or b""
+        codec = _CODECS.get(name.removeprefix(stem)) if name.startswith(stem) else None
+        if codec is None:
+            raise IntegrityError(
+                f"package {self.label}: {show(name)} stands where {stem.decode()} should, or its codec"
+            )
+        where = f"package {self.label}, {name.decode()}"
+        stream = decompressed(self._archive, name=where, allow=codec, limits=limits)
+        return Reader(stream, limits=limits, name=where)
+
+
+@contextlib.contextmanager
+def open_package(
+    path: Path, promise: Promise, *, advance: Callable[[int], object] = lambda _: None
+) -> Iterator[Package]:
+    """A package in a file, for the length of a `with` that ends by reading the rest of it.
+
+    `advance` is told of each number of bytes that was read. Raise IntegrityError, naming the package, when
+    the bytes are not those promised; that goes before any other error of ours that reading them may have
+    raised. What is wrong inside a package that keeps its promise is an error of its own.
+    """
+    try:
+        raw = path.open("rb")
+    except OSError as error:
+        raise HostError(f"package {promise.label}: cannot read {path}: {error.strerror}") from error
+    with raw:
+        hashing = _Hashing(raw, advance)
+        try:
+            package = Package(hashing, label=promise.label)
+            yield package
+            package.finish()
+        except SandwrightError:
+            hashing.check(promise)
+            raise
+        hashing.check(promise)
+
+
+def parse_control(text: str) -> dict[str, str]:
+    """The fields of one paragraph of deb822 text. Lines that are neither field nor continuation go."""
+    found: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        if line[:1] in (" ", "\t") and last:
+            found[last] += "\n" + line
+        elif match := _FIELD.fullmatch(line):
+            last = match[1]
+            found[last] = match[2].rstrip()
+    return found
+
+
+class _Hashing:
+    """A stream that remembers how long it was and what its SHA-256 is."""
+
+    def __init__(self, stream: Readable, advance: Callable[[int], object]) -> None:
+        self._stream = stream
+        self._advance = advance
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def read(self, size: int, /) -> bytes:
+        data = self._stream.read(size)
+        self._digest.update(data)
+        self._size += len(data)
+        self._advance(len(data))
+        return data
+
+    def check(self, promise: Promise) -> None:
+        """Read to the end. Raise IntegrityError when size or digest are not those promised."""
+        while self.read(1 << 20):
+            pass
+        if self._size != promise.size:
+            raise IntegrityError(f"package {promise.label}: {self._size} bytes, the lock says {promise.size}")
+        found = self._digest.hexdigest()
+        if found != promise.sha256:
+            raise IntegrityError(
+                f"package {promise.label}: its SHA-256 is {found}, the lock says {promise.sha256}"
+            )
+
+
+class _Ar:
+    """The members of an ar archive, one after another; `read` gives the current one's content."""
+
+    def __init__(self, stream: Readable, label: str) -> None:
+        self._stream = stream
+        self._label = label
+        self._left = 0
+        self._pad = 0
+        if self._exactly(len(_MAGIC)) != _MAGIC:
+            raise IntegrityError(f"package {label}: it is not an ar archive")
+
+    def next(self, *, optional: bool = False) -> bytes | None:
+        """Go to the next member and give its name; None at the end, when that is `optional`.
+
+        Members whose names begin with an underscore are passed over, as deb(5) says.
+        """
+        while True:
+            while self.read(1 << 20):
+                pass
+            if optional:  # the byte that fills up the last member is left out by some writers
+                self._stream.read(self._pad)
+            else:
+                self._exactly(self._pad)
+            header = self._stream.read(_HEADER)
+            if not header and optional:
+                return None
+            header += self._exactly(_HEADER - len(header))
+            name = self._start(header)
+            if not name.startswith(b"_"):
+                return name
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes of the member; nothing at its end."""
+        data = self._stream.read(min(size, self._left))
+        if not data and self._left and size:
+            raise IntegrityError(f"package {self._label}: it ends {self._left} bytes before its member does")
+        self._left -= len(data)
+        return data
+
+    def _start(self, header: bytes) -> bytes:
+        length = header[48:58].rstrip(b" ")
+        if header[58:] != b"`\n" or not re.fullmatch(rb"[0-9]{1,10}", length):
+            raise IntegrityError(f"package {self._label}: a member's ar header is malformed")
+        self._left = int(length)
+        self._pad = self._left % 2
+        return header[:16].rstrip(b" ").removesuffix(b"/")
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self._stream.read(size - len(data))
+            if not piece:
+                raise IntegrityError(f"package {self._label}: it ends in the middle of an ar header")
+            data += piece
+        return data

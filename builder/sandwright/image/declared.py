@@ -1,0 +1,171 @@
+"""What maintainer scripts would have done, done without running them: the names that `declare` can hold.
+
+Each function here stands for one name, and says whose script it replaces. They look at the tree that the
+packages make, at the few files of it that `keeps` asked for, and at what is known of its libraries; they only
+add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandwright.errors import BuildError
+from sandwright.image import accounts, ldcache
+from sandwright.image.overlay import Overlay
+from sandwright.image.packages import MERGED
+from sandwright.image.tree import Contents
+
+if TYPE_CHECKING:
+    from sandwright.image.sections import Group, User
+
+CERTIFICATES = b"usr/share/ca-certificates/"
+BUNDLE = b"etc/ssl/certs/ca-certificates.crt"
+METADATA = b"var/lib/dpkg/status.d/"
+_NSSWITCH = b"usr/share/libc-bin/nsswitch.conf"
+_LINKER = b"etc/ld.so.conf"
+
+_MOUNT_POINTS = {b"dev": 0o755, b"proc": 0o555, b"sys": 0o555, b"run": 0o755}
+_FROM_THE_RUNTIME = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")
+
+_NSSWITCH_WITHOUT_PACKAGE = b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the functions are given. `wanted` tells of a package's path whether it belongs to the image."""
+
+    architecture: str
+    packages: Sequence[Contents]
+    wanted: Callable[[str], bool]
+    users: Sequence[User] = ()
+    groups: Sequence[Group] = ()
+
+
+def keeps(path: bytes) -> bool:
+    """Whether a declaration needs the content of the file at that path."""
+    certificate = path.startswith(CERTIFICATES) and path.endswith(b".crt")
+    configuration = path.startswith(_LINKER) and path.endswith(b".conf")
+    return certificate or configuration or path == _NSSWITCH
+
+
+def declare(name: str, overlay: Overlay, given: Declared) -> None:
+    """Do what one name in `declare` stands for. Raise BuildError when no package has what it needs."""
+    _DECLARATIONS[name](overlay, given)
+
+
+def mount_points(overlay: Overlay) -> None:
+    """Make what a runtime mounts on, in every image: a read-only root can't grow it later.
+
+    Directories for /dev, /proc, /sys and /run; empty files for what Docker, Podman and our bundles bind into
+    /etc.
+    """
+    for path, mode in _MOUNT_POINTS.items():
+        if overlay.missing(path):
+            overlay.directory(path, mode=mode)
+    for path in _FROM_THE_RUNTIME:
+        overlay.file(path, b"")
+
+
+def _merged_usr(overlay: Overlay, _given: Declared) -> None:
+    """`/bin`, `/sbin`, `/lib`, and `/lib64` where it is needed, as links into /usr: what usrmerge does.
+
+    Files of packages below them have been moved while they were read.
+    """
+    for name in MERGED:
+        always = name in (b"bin", b"sbin", b"lib")
+        if overlay.missing(b"usr/" + name):
+            if not always:
+                continue
+            overlay.directory(b"usr/" + name)
+        overlay.link(name, b"usr/" + name)
+
+
+def _accounts(overlay: Overlay, given: Declared) -> None:
+    """`/etc/passwd` and `/etc/group` of exactly the accounts in the definition: base-passwd and adduser.
+
+    There is no `/etc/shadow`: nothing in such an image could ask for a password.
+    """
+    for path, content in accounts.fresh(given.users, given.groups).items():
+        overlay.file(path, content)
+
+
+def _ca_bundle(overlay: Overlay, _given: Declared) -> None:
+    """All certificates in one file: update-ca-certificates, of ca-certificates.
+
+    The order is that of their paths, which is also the order in its configuration file.
+    """
+    tree = overlay.tree
+    found = sorted(path for path in tree.kept if path.startswith(CERTIFICATES) and path.endswith(b".crt"))
+    if not found:
+        raise BuildError("declare: ca-bundle: no package brings certificates; add ca-certificates")
+    lines = (
+        content if content.endswith(b"\n") else content + b"\n"
+        for content in map(tree.kept.__getitem__, found)
+    )
+    overlay.file(BUNDLE, b"".join(lines))
+
+
+def _ld_cache(overlay: Overlay, given: Declared) -> None:
+    """`/etc/ld.so.cache`, and the links by which libraries are found: ldconfig, by libc-bin's trigger."""
+    tree = overlay.tree
+    configuration = {path: content for path, content in tree.kept.items() if path.startswith(_LINKER)}
+    directories = ldcache.directories(configuration, given.architecture)
+    libraries, links = ldcache.scan(tree, tree.elves, directories, given.architecture)
+    for link in links:
+        overlay.link(link.path, link.target)
+    overlay.file(b"etc/ld.so.cache", ldcache.write(libraries))
+
+
+def _package_metadata(overlay: Overlay, given: Declared) -> None:
+    """What is installed, where scanners look in images without dpkg: a file for each package in `status.d`.
+
+    The convention is that of Google's distroless images (PACKAGE_METADATA.md): `NAME` holds the package's
+    control file, `NAME.md5sums` the checksums of its files. Files that the image leaves out are left out
+    there, too.
+    """
+    for package in given.packages:
+        name = METADATA + package.owner.encode()
+        overlay.file(name, package.control["control"].rstrip(b"\n") + b"\n")
+        sums = package.control.get("md5sums", b"").splitlines(keepends=True)
+        overlay.file(name + b".md5sums", b"".join(line for line in sums if _is_wanted(line, given.wanted)))
+
+
+def _is_wanted(line: bytes, wanted: Callable[[str], bool]) -> bool:
+    _, _, path = line.rstrip(b"\n").partition(b"  ")
+    return wanted("/" + path.decode("utf-8", "surrogateescape"))
+
+
+def _os_release(overlay: Overlay, _given: Declared) -> None:
+    """`/etc/os-release`, a link to the one that base-files brings in /usr/lib."""
+    if overlay.missing(b"usr/lib/os-release"):
+        raise BuildError("declare: os-release: no package brings /usr/lib/os-release; add base-files")
+    if overlay.missing(b"etc/os-release"):
+        overlay.link(b"etc/os-release", b"../usr/lib/os-release")
+
+
+def _tmp(overlay: Overlay, _given: Declared) -> None:
+    """`/tmp` and `/var/tmp`, for everyone and sticky: base-files brings them, unless it isn't there."""
+    for path in (b"tmp", b"var/tmp"):
+        overlay.directory(path, mode=0o1777)
+
+
+def _nsswitch(overlay: Overlay, _given: Declared) -> None:
+    """`/etc/nsswitch.conf`, the default that libc-bin's script copies; without libc-bin, files, then DNS."""
+    content = overlay.tree.content(_NSSWITCH)
+    overlay.file(b"etc/nsswitch.conf", _NSSWITCH_WITHOUT_PACKAGE if content is None else content)
+
+
+_DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
+    "merged-usr": _merged_usr,
+    "accounts": _accounts,
+    "ca-bundle": _ca_bundle,
+    "ld-cache": _ld_cache,
+    "package-metadata": _package_metadata,
+    "os-release": _os_release,
+    "tmp": _tmp,
+    "nsswitch": _nsswitch,
+}
+ORDER: Sequence[str] = tuple(_DECLARATIONS)
+"""The order in which declarations are done, whatever the order in a definition: links of /usr come first."""

@@ -1,0 +1,147 @@
+"""The JSON documents of an image: config, manifest, index. Pure.
+
+Formats: image-spec 1.1, config.md, manifest.md, image-index.md, annotations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sandwright.image.compress import IDENTITY
+from sandwright.image.layout import INDEX_TYPE, LAYER_TYPE, MANIFEST_TYPE, Blob
+
+if TYPE_CHECKING:
+    from sandwright.image.sections import Config
+
+REF_NAME = "org.opencontainers.image.ref.name"
+ALL_PLATFORMS = "latest"
+"""The name under which a layout has the image for all platforms."""
+
+CODEC = "dev.sandwright.layer.codec"
+INPUTS = "dev.sandwright.inputs"
+_IMAGE = "org.opencontainers.image."
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class About:
+    """What describes an image. `created` is in seconds since 1970; `base` is the base's name and digest."""
+
+    name: str
+    description: str
+    created: int
+    base: tuple[str, str] | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """The annotations for manifests and indexes (image-spec, annotations.md)."""
+        base = {} if self.base is None else {"base.name": self.base[0], "base.digest": self.base[1]}
+        found = {
+            "title": self.name,
+            "description": self.description,
+            "created": timestamp(self.created),
+            **base,
+        }
+        return {_IMAGE + key: value for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer with the line of history that says how it came about. `created` is as `timestamp` writes it."""
+
+    blob: Blob
+    diff_id: str
+    created_by: str
+    created: str
+
+
+def timestamp(seconds: int) -> str:
+    """A time as RFC 3339 writes it, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def platform_of(platform: str) -> dict[str, str]:
+    """The platform object of `linux/arm64`. arm64 has the variant v8, as Go and Docker call it."""
+    system, architecture = platform.split("/")
+    return {
+        "os": system,
+        "architecture": architecture,
+        **({"variant": "v8"} if architecture == "arm64" else {}),
+    }
+
+
+def architecture(platform: str) -> str:
+    """`arm64` of `linux/arm64`: also the name under which a layout has that platform's manifest."""
+    return platform.partition("/")[2]
+
+
+def config(about: About, platform: str, settings: Config, steps: Sequence[Step]) -> Document:
+    """The image config. Labels of the definition go before ours."""
+    history = [{"created": step.created, "created_by": step.created_by} for step in steps]
+    runtime = {
+        "User": settings.user,
+        "Env": [f"{key}={value}" for key, value in sorted(settings.environment.items())],
+        "WorkingDir": settings.workdir,
+        "Entrypoint": None if settings.entrypoint is None else list(settings.entrypoint),
+        "Cmd": None if settings.command is None else list(settings.command),
+        "Labels": {
+            _IMAGE + "title": about.name,
+            _IMAGE + "description": about.description,
+            **settings.labels,
+        },
+        "StopSignal": settings.stop_signal,
+    }
+    return {
+        **platform_of(platform),
+        "created": timestamp(about.created),
+        "config": {key: value for key, value in runtime.items() if value},
+        "rootfs": {"type": "layers", "diff_ids": [step.diff_id for step in steps]},
+        "history": history,
+    }
+
+
+def manifest(about: About, configuration: Mapping[str, Any], steps: Sequence[Step]) -> Document:
+    """The manifest. `configuration` is the descriptor of the config."""
+    return {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPE,
+        "config": configuration,
+        "layers": [step.blob.descriptor(LAYER_TYPE) for step in steps],
+        "annotations": {**about.annotations(), CODEC: IDENTITY},
+    }
+
+
+def index(about: About, manifests: Mapping[str, Blob]) -> Document:
+    """The index of an image for several platforms: platform → its manifest."""
+    return {
+        "schemaVersion": 2,
+        "mediaType": INDEX_TYPE,
+        "manifests": [
+            blob.descriptor(MANIFEST_TYPE, platform=platform_of(platform))
+            for platform, blob in manifests.items()
+        ],
+        "annotations": about.annotations(),
+    }
+
+
+def layout_index(whole: Blob, manifests: Mapping[str, Blob], inputs: str) -> Document:
+    """The `index.json` of a layout: the image under one name, and each platform's manifest under its own.
+
+    Most tools want a name that leads to one manifest (umoci, podman), the others choose from an index.
+    `inputs` is the checksum of what the image was made from; it stands in no document that has a digest.
+    """
+    platforms = [
+        blob.descriptor(
+            MANIFEST_TYPE, platform=platform_of(platform), annotations={REF_NAME: architecture(platform)}
+        )
+        for platform, blob in manifests.items()
+    ]
+    return {
+        "schemaVersion": 2,
+        "mediaType": INDEX_TYPE,
+        "manifests": [whole.descriptor(INDEX_TYPE, annotations={REF_NAME: ALL_PLATFORMS}), *platforms],
+        "annotations": {INPUTS: inputs},
+    }

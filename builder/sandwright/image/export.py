@@ -1,0 +1,83 @@
+"""Writes an image as one archive that `docker load`, `podman load` and readers of OCI archives all take.
+
+Engines look for different things: Docker before 25 reads `manifest.json` (the format of `docker save`),
+Podman and skopeo an OCI layout. So the archive is both over the same blobs, for one platform and under one
+name: engines differ on what they do with several.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.image.documents import REF_NAME, platform_of
+from sandwright.image.existing import Existing, Held, read_layout
+from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical
+from sandwright.rootfs.descriptor import IMAGE_NAME
+from sandwright.rootfs.digest import Verified
+from sandwright.rootfs.entry import Entry, Kind
+from sandwright.rootfs.writer import Writable, Writer
+
+_BLOBS = b"blobs/sha256/"
+_CHUNK = 1 << 20
+
+
+def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str) -> None:
+    """Write the image of a layout of ours for one platform to `sink`, as a stream.
+
+    `reference` is the name it gets when it is loaded: `sandwright/debian:latest`. The same image and name
+    give the same bytes. Raise UsageError when the layout doesn't have the platform or `reference` has no tag,
+    IntegrityError when the layout isn't whole; then what was written is of no use.
+    """
+    name, colon, tag = reference.rpartition(":")
+    if not colon or not name or "/" in tag:
+        raise UsageError(f"'{reference}' is not a name with a tag, like sandwright/debian:latest")
+    existing = read_layout(layout)
+    image = existing.images.get(platform)
+    if image is None:
+        raise UsageError(f"{layout} has no image for {platform}, only for {', '.join(existing.images)}")
+    archive = Writer(sink)
+    for directory in (b"blobs", b"blobs/sha256"):
+        archive.add(Entry(directory, Kind.DIRECTORY, 0o755))
+    for blob in sorted(set(image.blobs), key=lambda each: each.name):
+        archive.add(_file(_BLOBS + blob.name.encode(), blob.size), _content(existing, blob))
+    documents = {
+        b"index.json": canonical(_index(image, reference, tag)),
+        b"manifest.json": json.dumps([_docker(image, reference)], sort_keys=True).encode(),
+        b"oci-layout": LAYOUT_FILE,
+    }
+    for path, data in documents.items():
+        archive.add(_file(path, len(data)), (data,))
+    archive.close()
+
+
+def _file(path: bytes, size: int) -> Entry:
+    return Entry(path, Kind.FILE, 0o644, size=size)
+
+
+def _content(existing: Existing, blob: Blob) -> Iterator[bytes]:
+    path = existing.file(blob)
+    with path.open("rb") as file:
+        stream = Verified(file, blob.digest, size=blob.size, name=str(path))
+        while data := stream.read(_CHUNK):
+            yield data
+
+
+def _index(image: Held, reference: str, tag: str) -> dict[str, object]:
+    """Podman names the image after the one annotation, containerd (in Docker since 25) after the other."""
+    names = {REF_NAME: tag, IMAGE_NAME: reference}
+    descriptor = image.manifest.descriptor(
+        MANIFEST_TYPE, platform=platform_of(image.platform), annotations=names
+    )
+    return {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [descriptor]}
+
+
+def _docker(image: Held, reference: str) -> dict[str, object]:
+    """The image as `docker save` lists it: every path leads to a blob."""
+    return {
+        "Config": (_BLOBS + image.config.name.encode()).decode(),
+        "Layers": [(_BLOBS + layer.name.encode()).decode() for layer in image.layers],
+        "RepoTags": [reference],
+    }

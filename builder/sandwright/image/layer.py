@@ -1,0 +1,87 @@
+"""Writes one layer: a tar archive, hashed, compressed and hashed again while it streams to a blob."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from threading import Event
+
+from sandwright.image.compress import Compressor
+from sandwright.image.layout import Blob, Staging
+from sandwright.rootfs.entry import Entry
+from sandwright.rootfs.writer import Writer
+
+_GATHER = 1 << 18
+
+
+class Cancelled(Exception):
+    """Work was given up because another part of it failed, or was stopped. Never leaves this room."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that was written. `diff_id` is the digest of the archive, `blob` of what lies compressed."""
+
+    blob: Blob
+    diff_id: str
+    size: int
+    entries: int
+
+
+class LayerWriter:
+    """Takes the entries of a layer in their final order. `layer` is set when it is whole."""
+
+    layer: Layer
+
+    def __init__(self, compressor: Compressor, cancelled: Event) -> None:
+        self.hash = hashlib.sha256()
+        self.size = 0
+        self.entries = 0
+        self._compressor = compressor
+        self._cancelled = cancelled
+        self._pieces: list[bytes] = []
+        self._gathered = 0
+        self._tar = Writer(self)
+
+    def add(self, entry: Entry, content: Iterable[bytes] = ()) -> None:
+        """Write one entry. Raise Cancelled when nobody wants the layer any more."""
+        if self._cancelled.is_set():
+            raise Cancelled
+        self._tar.add(entry, content)
+        self.entries += 1
+
+    def write(self, data: bytes) -> None:
+        """Take bytes of the archive; the tar writer calls it. Small pieces are gathered first."""
+        self._pieces.append(data)
+        self._gathered += len(data)
+        if self._gathered >= _GATHER:
+            self._flush()
+
+    def close(self) -> None:
+        """End the archive."""
+        self._tar.close()
+        self._flush()
+        self._compressor.close()
+
+    def _flush(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+        data = b"".join(self._pieces)
+        self.hash.update(data)
+        self.size += len(data)
+        self._compressor.write(data)
+        self._pieces = []
+        self._gathered = 0
+
+
+@contextlib.contextmanager
+def writing_layer(staging: Staging, pool: Executor, cancelled: Event) -> Iterator[LayerWriter]:
+    """A layer to write for the length of a `with`. Compression runs on `pool`, which others may share."""
+    with staging.writing() as blob:
+        writer = LayerWriter(Compressor(blob.write, pool), cancelled)
+        yield writer
+        writer.close()
+    writer.layer = Layer(blob.blob, f"sha256:{writer.hash.hexdigest()}", writer.size, writer.entries)

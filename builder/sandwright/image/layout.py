@@ -1,0 +1,272 @@
+"""Writes OCI image layouts: image-spec 1.1, image-layout.md.
+
+A blob is hashed while it is written into a staging directory, and gets its name when it is whole and on disk.
+A layout changes in one step, the renaming of its `index.json` (or, when it is new, of the whole directory):
+at any moment it is complete, either the old one or the new one. What the new index doesn't name is then
+removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import BuildError, HostError
+from sandwright.progress import SILENT, Progress
+
+STAGING = ".building-"
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
+MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
+LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
+LAYOUT_FILE = b'{"imageLayoutVersion":"1.0.0"}'
+
+_LOCK_WAIT = 1800.0
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A blob that was written: its digest (`sha256:…`) and its size in bytes."""
+
+    digest: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The file's name in `blobs/sha256`."""
+        return self.digest.removeprefix("sha256:")
+
+    def descriptor(self, media_type: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
+        """What a document says to point to the blob."""
+        return {"mediaType": media_type, "digest": self.digest, "size": self.size, **more}
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and no white space, UTF-8: the same document gives the same bytes."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+class Staging:
+    """A directory beside the layouts in which blobs are written. Made by `staging`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[BlobWriter]:
+        """A blob to write for the length of a `with`; after it, its `blob` is set and its file in place."""
+        part = self.path / f"{uuid.uuid4().hex}.part"
+        with _new_file(part) as fd:
+            writer = BlobWriter(fd, part)
+            yield writer
+            writer.close()
+        with on_disk(self.path):
+            part.rename(self.path / writer.blob.name)
+
+    def add(self, data: bytes) -> Blob:
+        """Write a small blob at once."""
+        with self.writing() as writer:
+            writer.write(data)
+        return writer.blob
+
+    def adopt(self, blob: Blob, source: Path) -> None:
+        """Take over a blob that lies in a layout, by a hard link, or by a copy where links don't reach."""
+        target = self.path / blob.name
+        if target.exists():
+            return
+        with on_disk(self.path):
+            try:
+                os.link(source, target)
+            except OSError:
+                with self.writing() as writer, source.open("rb") as original:
+                    while data := original.read(1 << 20):
+                        writer.write(data)
+                if writer.blob != blob:
+                    raise BuildError(f"{source}: its content is not what its name says") from None
+
+    def publish(self, index: Mapping[str, Any], blobs: Collection[Blob], layout: Path) -> None:
+        """Make `layout` hold exactly `blobs`, all of which are staged, under `index`. Atomic.
+
+        Raise BuildError when something that is no image layout is in the way.
+        """
+        with on_disk(layout):
+            if _is_free(layout):
+                self._create(index, blobs, layout)
+            else:
+                self._update(index, blobs, layout)
+
+    def _create(self, index: Mapping[str, Any], blobs: Collection[Blob], layout: Path) -> None:
+        fresh = self.path / f"layout-{uuid.uuid4().hex}"
+        store = fresh / "blobs" / "sha256"
+        store.mkdir(parents=True)
+        for blob in blobs:
+            os.link(self.path / blob.name, store / blob.name)
+        _write_file(fresh / "oci-layout", LAYOUT_FILE)
+        _write_file(fresh / "index.json", canonical(index))
+        for directory in (store, store.parent, fresh):
+            _sync(directory)
+        fresh.rename(layout)
+        _sync(layout.parent)
+
+    def _update(self, index: Mapping[str, Any], blobs: Collection[Blob], layout: Path) -> None:
+        store = layout / "blobs" / "sha256"
+        for directory in (layout, store.parent, store):
+            if not stat.S_ISDIR(directory.lstat().st_mode):
+                raise BuildError(f"{directory} is in the way: it is not a directory of an image layout")
+        for blob in blobs:
+            link = self.path / uuid.uuid4().hex
+            os.link(self.path / blob.name, link)
+            link.replace(store / blob.name)  # also where a damaged file has that name
+            link.unlink(missing_ok=True)  # rename(2) leaves both names when they are one file
+        _sync(store)
+        for name, data in (("oci-layout", LAYOUT_FILE), ("index.json", canonical(index))):
+            fresh = self.path / f"{name}-{uuid.uuid4().hex}"
+            _write_file(fresh, data)
+            fresh.replace(layout / name)
+        _sync(layout)
+        wanted = {blob.name for blob in blobs}
+        for path in store.iterdir():
+            if path.name not in wanted:
+                path.unlink()
+
+
+class BlobWriter:
+    """Takes a blob's bytes, hashes and writes them. `blob` is set when the blob is whole."""
+
+    blob: Blob
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._fd = fd
+        self._path = path
+
+    def write(self, data: bytes) -> None:
+        """Take all of `data`. Raise HostError when it can't be written."""
+        self._hash.update(data)
+        self.size += len(data)
+        view = memoryview(data)
+        with on_disk(self._path):
+            while view:
+                view = view[os.write(self._fd, view) :]
+
+    def close(self) -> None:
+        """See the blob safely to disk, and name it."""
+        with on_disk(self._path):
+            os.fsync(self._fd)
+        self.blob = Blob(f"sha256:{self._hash.hexdigest()}", self.size)
+
+
+@contextlib.contextmanager
+def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging]:
+    """A staging area in `directory`, for the one build at a time that may write there; removed at the end.
+
+    Another build is waited for, up to half an hour. What builds that were killed left behind is removed.
+    """
+    with on_disk(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        with _alone_in(directory, progress):
+            for stale in directory.glob(STAGING + "*"):
+                shutil.rmtree(stale)
+            area = directory / f"{STAGING}{uuid.uuid4().hex}"
+            area.mkdir(mode=0o700)
+            try:
+                yield Staging(area)
+            finally:
+                shutil.rmtree(area, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def on_disk(where: Path) -> Iterator[None]:
+    """Turn what the file system refuses, a full disk for one, into a HostError that names the place."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reason += f"; {_free(where)} bytes are free there"
+        raise HostError(f"cannot write {error.filename or where}: {reason}") from error
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path, progress: Progress) -> Iterator[None]:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _wait_for(lambda: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB), directory, progress)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _wait_for(take: Callable[[], None], directory: Path, progress: Progress) -> None:
+    end = time.monotonic() + _LOCK_WAIT
+    told = False
+    while True:
+        try:
+            take()
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise HostError(f"another build has held {directory} for {_LOCK_WAIT:g} s") from None
+        else:
+            return
+        if not told:
+            progress.note(f"waiting for another build that writes to {directory}")
+            told = True
+        time.sleep(0.1)
+
+
+def _is_free(layout: Path) -> bool:
+    """Whether a layout can be renamed to that name. Raise BuildError when something else is there."""
+    if layout.is_symlink() or (layout.exists() and not layout.is_dir()):
+        raise BuildError(f"{layout} is in the way: it is not a directory")
+    if not layout.exists():
+        return True
+    names = {path.name for path in layout.iterdir()}
+    if names and not {"oci-layout", "blobs"} <= names:
+        raise BuildError(f"{layout} is in the way: it is not an image layout; remove it if it isn't needed")
+    return not names
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[int]:
+    with on_disk(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with _new_file(path) as fd:
+        writer = BlobWriter(fd, path)
+        writer.write(data)
+        writer.close()
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _free(where: Path) -> int:
+    while not where.exists() and where != where.parent:
+        where = where.parent
+    return shutil.disk_usage(where).free

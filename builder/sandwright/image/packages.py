@@ -1,0 +1,253 @@
+"""Streams the files of packages into a layer, each where the image wants it.
+
+One thread reads one package at a time, front to back, once. What later steps must know (the shape of the
+tree, the contents of a few files, the sonames of libraries) is noted on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandwright.errors import BuildError
+from sandwright.image.deb import Promise, open_package
+from sandwright.image.elfscan import ElfScan
+from sandwright.image.layer import LayerWriter
+from sandwright.image.ldcache import is_library_name
+from sandwright.image.tree import Contents, Node
+from sandwright.rootfs.entry import WHITEOUT, Entry, Kind, show
+from sandwright.rootfs.reader import Reader
+
+MERGED = (b"bin", b"sbin", b"lib", b"lib32", b"lib64", b"libx32")
+"""The top directories that are links into /usr where /usr is merged (file-hierarchy of Debian 12)."""
+
+
+def _nothing(_path: bytes) -> bool:
+    return False
+
+
+def _everything(_path: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a package's files become an image's.
+
+    `wanted` is asked with the absolute path that the package has. With `merged_usr`, what lies below a top
+    directory of `MERGED` moves below `usr`. No file is younger than `epoch`, in seconds. `keep` picks the
+    files, by their path in the image, whose content is wanted later.
+    """
+
+    epoch: int
+    merged_usr: bool = False
+    wanted: Callable[[str], bool] = _everything
+    keep: Callable[[bytes], bool] = _nothing
+
+    def place(self, path: bytes) -> bytes:
+        """Where in the image a package's path goes."""
+        top = path.partition(b"/")[0]
+        return b"usr/" + path if self.merged_usr and top in MERGED else path
+
+    def wants(self, path: bytes) -> bool:
+        """Whether a package's path belongs to the image."""
+        return self.wanted("/" + path.decode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A package to be read: where it lies, and what the lock promises of it."""
+
+    name: str
+    path: Path
+    promise: Promise
+    version: str = ""
+    architecture: str = ""
+
+
+@dataclass
+class Written:
+    """What went into a layer: the contents of each package, and the directories as the layer has them."""
+
+    packages: list[Contents]
+    directories: dict[bytes, Node]
+
+
+def write_packages(
+    sources: Iterable[Source],
+    rules: Rules,
+    layer: LayerWriter,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Written:
+    """Write the files of some packages into one layer, in that order.
+
+    Each directory is written once, before what is in it, with the metadata of the first package that has it.
+    `advance` is told of each number of bytes read. Raise IntegrityError or ArchiveRefused for a package that
+    is damaged or hostile, BuildError for one that can't be part of an image; all name the package.
+    """
+    directories: dict[bytes, Node] = {}
+    packages = [_Passage(source, rules, layer, directories).run(advance) for source in sources]
+    return Written(packages, directories)
+
+
+class _Passage:
+    """One package on its way into a layer."""
+
+    def __init__(
+        self, source: Source, rules: Rules, layer: LayerWriter, directories: dict[bytes, Node]
+    ) -> None:
+        self._source = source
+        self._rules = rules
+        self._layer = layer
+        self._directories = directories
+        self._found = Contents(source.name)
+        self._unwanted: dict[bytes, Entry] = {}
+        self._originals: dict[bytes, bytes] = {}
+        self._heirs: dict[bytes, bytes] = {}
+        self._again: dict[bytes, ElfScan] = {}
+
+    def run(self, advance: Callable[[int], object]) -> Contents:
+        with open_package(self._source.path, self._source.promise, advance=advance) as package:
+            self._check_identity(package.fields())
+            for entry in package.data:
+                self._take(entry, package.data)
+            self._found.control = package.control
+        self._look_again()
+        return self._found
+
+    @property
+    def _label(self) -> str:
+        return self._source.promise.label
+
+    def _check_identity(self, fields: Mapping[str, str]) -> None:
+        source = self._source
+        expected = {"Package": source.name, "Version": source.version, "Architecture": source.architecture}
+        for key, value in expected.items():
+            if value and fields.get(key) != value:
+                raise BuildError(
+                    f"package {self._label}: its {key} is {fields.get(key)!r}, the lock says {value!r}"
+                )
+
+    def _take(self, entry: Entry, reader: Reader) -> None:
+        path = entry.path
+        if any(part.startswith(WHITEOUT) for part in path.split(b"/")):
+            raise BuildError(f"package {self._label}: {show(path)} would hide a file of the image")
+        place = self._rules.place(path)
+        if not path or (place != path and path in MERGED):
+            self._check_top(entry)
+            return
+        entry = replace(entry, path=place, mtime_ns=min(entry.mtime_ns, self._rules.epoch * 10**9))
+        if not self._rules.wants(path):
+            self._unwanted[place] = entry
+            self._originals[place] = path
+        elif entry.kind is Kind.DIRECTORY:
+            self._directory(entry)
+        else:
+            self._other(entry, path, reader)
+
+    def _check_top(self, entry: Entry) -> None:
+        """A package may bring the root, and `/bin` as a directory or as the link that merging makes of it."""
+        merged = entry.kind is Kind.SYMLINK and entry.link.strip(b"/") == b"usr/" + entry.path
+        if entry.kind is not Kind.DIRECTORY and not merged:
+            raise BuildError(
+                f"package {self._label}: {show(entry.path)} is neither a directory nor a link into usr"
+            )
+
+    def _directory(self, entry: Entry) -> None:
+        before = self._found.nodes.get(entry.path)
+        if before is not None and not before.implied:
+            if before.kind is not Kind.DIRECTORY:
+                self._refuse_second(entry.path)
+            return
+        self._parents(entry)
+        self._found.nodes[entry.path] = node = Node.of(entry, self._source.name)
+        self._write_directory(entry, node)
+
+    def _parents(self, entry: Entry) -> None:
+        """Make the directories above an entry that the package hasn't brought before it."""
+        parent = entry.path.rpartition(b"/")[0]
+        if not parent or parent in self._found.nodes:
+            return
+        unwanted = self._unwanted.get(parent)
+        if unwanted is not None and unwanted.kind is Kind.DIRECTORY:
+            self._directory(unwanted)
+            return
+        made = Entry(parent, Kind.DIRECTORY, mode=0o755, mtime_ns=entry.mtime_ns)
+        self._parents(made)
+        self._found.nodes[parent] = node = Node.of(made, self._source.name)
+        node.implied = True
+        self._write_directory(made, node)
+
+    def _write_directory(self, entry: Entry, node: Node) -> None:
+        if entry.path not in self._directories:
+            self._directories[entry.path] = node
+            self._layer.add(entry)
+
+    def _other(self, entry: Entry, original: bytes, reader: Reader) -> None:
+        if entry.path in self._found.nodes:
+            self._refuse_second(entry.path)
+        self._parents(entry)
+        content: Iterable[bytes] = self._watched(entry.path, original, reader) if entry.size else ()
+        if entry.kind is Kind.HARDLINK:
+            entry, content = self._hard_link(entry)
+        self._found.nodes[entry.path] = Node.of(entry, self._source.name)
+        self._layer.add(entry, content)
+
+    def _hard_link(self, entry: Entry) -> tuple[Entry, Iterable[bytes]]:
+        """The link to what it names in the image; the file itself, when the name it links to is unwanted."""
+        target = self._rules.place(entry.link)
+        while target in self._unwanted and self._unwanted[target].kind is Kind.HARDLINK:
+            target = self._rules.place(self._unwanted[target].link)
+        target = self._heirs.get(target, target)
+        if target in self._found.nodes:
+            return replace(entry, link=target), ()
+        file = self._unwanted.get(target)
+        if file is None or file.kind is not Kind.FILE:
+            what = f"{show(entry.path)} is a hard link to {show(entry.link)}"
+            raise BuildError(f"package {self._label}: {what}, which is no file before it")
+        self._heirs[target] = entry.path
+        return replace(file, path=entry.path), self._content_again(self._originals[target])
+
+    def _refuse_second(self, path: bytes) -> None:
+        raise BuildError(f"package {self._label}: has {show(path)} twice")
+
+    def _watched(self, place: bytes, original: bytes, reader: Reader) -> Iterator[bytes]:
+        """A file's content, noted on its way where it is of interest."""
+        scan = ElfScan() if is_library_name(place.rpartition(b"/")[2]) else None
+        kept: list[bytes] | None = [] if self._rules.keep(place) else None
+        for chunk in reader.chunks():
+            if scan is not None:
+                scan.feed(chunk)
+            if kept is not None:
+                kept.append(chunk)
+            yield chunk
+        if scan is not None:
+            self._note(scan, place, original)
+        if kept is not None:
+            self._found.kept[place] = b"".join(kept)
+
+    def _note(self, scan: ElfScan, place: bytes, original: bytes) -> None:
+        scan.finish()
+        if scan.elf is not None:
+            self._found.elves[place] = scan.elf
+        elif scan.again is not None:
+            self._again[original] = scan.again
+
+    def _look_again(self) -> None:
+        """Read the package again for libraries whose soname had passed before it was known where it lies."""
+        if not self._again:
+            return
+        with open_package(self._source.path, self._source.promise) as package:
+            for entry in package.data:
+                scan = self._again.get(entry.path)
+                if scan is not None and entry.kind is Kind.FILE:
+                    for chunk in package.data.chunks():
+                        scan.feed(chunk)
+                    self._note(scan, self._rules.place(entry.path), entry.path)
+
+    def _content_again(self, original: bytes) -> Iterator[bytes]:
+        with open_package(self._source.path, self._source.promise) as package:
+            for entry in package.data:
+                if entry.path == original and entry.kind is Kind.FILE:
+                    yield from package.data.chunks()

@@ -1,0 +1,216 @@
+"""Finds out what has to be built, and why, before anything is touched."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import __version__
+from sandwright.errors import IntegrityError, LockError, UsageError
+from sandwright.image import additions
+from sandwright.image.compress import IDENTITY
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.existing import Existing, read_layout
+from sandwright.image.layout import canonical
+from sandwright.image.lock import Lock, check_lock, load_lock
+
+_NO_PART = {"smoke"}
+"""Sections of a definition that change nothing in the image."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One image of a plan. `reason` says why it is built; empty: there is nothing to do.
+
+    `lock` is None for an image on top of another, and for one that has to be locked first.
+    """
+
+    definition: ImageDefinition
+    layout: Path
+    platforms: tuple[str, ...]
+    epoch: int
+    lock: Lock | None
+    existing: Existing | None
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The image's name."""
+        return self.definition.name
+
+    def describe(self) -> str:
+        """What will be done about the image, in a line."""
+        if not self.reason:
+            return f"{self.name}: nothing to do"
+        made_of = f"on top of {self.definition.parent}" if self.definition.parent else self._packages()
+        return f"{self.name}: build for {', '.join(self.platforms)} {made_of}, because {self.reason}"
+
+    def _packages(self) -> str:
+        if self.lock is None:
+            return "once it is locked"
+        packages = {each.sha256: each for platform in self.platforms for each in self.lock.packages(platform)}
+        megabytes = sum(each.size for each in packages.values()) / 1e6
+        how = (
+            "configured by their scripts"
+            if self.definition.configure == "scripts"
+            else "configured by declaration"
+        )
+        return f"of {len(packages)} packages ({megabytes:.1f} MB), {how}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a build will do, bases first. `epoch` is what the caller asked for, None for that of the locks."""
+
+    steps: tuple[Planned, ...]
+    epoch: int | None
+
+    def describe(self) -> list[str]:
+        """The plan, a line for each image."""
+        return [step.describe() for step in self.steps]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not any(step.reason for step in self.steps)
+
+
+def plan_build(
+    catalogue: Mapping[str, ImageDefinition],
+    names: Sequence[str],
+    *,
+    output: Path,
+    platforms: Collection[str] | None = None,
+    frozen: bool = False,
+    epoch: int | None = None,
+    verify: bool = False,
+) -> Plan:
+    """Plan to have the images `names`, none meaning all, and their bases, in `output/images`.
+
+    A layout that is there is looked at: its documents are checked against their digests, everything else by
+    size, with `verify` by digest too. Raise UsageError for an unknown image or a platform that none of them
+    has, DocumentError for a lock that is not one; with `frozen`, LockError for a lock that is missing or
+    stale.
+    """
+    steps: dict[str, Planned] = {}
+    for definition in _with_bases(catalogue, names):
+        chosen = tuple(each for each in definition.platforms if platforms is None or each in platforms)
+        if not chosen:
+            wanted = ", ".join(platforms or ())
+            offered = ", ".join(definition.platforms)
+            raise UsageError(f"image '{definition.name}' is not made for {wanted}, only for {offered}")
+        base = steps[definition.parent] if definition.parent else None
+        layout = output / "images" / definition.name
+        steps[definition.name] = _examine(
+            definition, layout, chosen, base, epoch=epoch, frozen=frozen, verify=verify
+        )
+    return Plan(tuple(steps.values()), epoch)
+
+
+def inputs(
+    definition: ImageDefinition,
+    lock: Lock | None,
+    base: Existing | None,
+    platforms: Sequence[str],
+    epoch: int,
+) -> str:
+    """The checksum of everything that decides about an image's bytes: equal inputs, equal image."""
+    document = {
+        "name": definition.name,
+        "definition": definition.model_dump(mode="json", by_alias=True, exclude=_NO_PART),
+        "files": additions.checksums(definition),
+        "packages": {
+            platform: [each.sha256 for each in lock.packages(platform)]
+            for platform in platforms
+            if lock is not None
+        },
+        "base": None if base is None else base.whole.digest,
+        "platforms": list(platforms),
+        "epoch": epoch,
+        "codec": IDENTITY,
+        "builder": builder_checksum(),
+    }
+    return f"sha256:{hashlib.sha256(canonical(document)).hexdigest()}"
+
+
+@functools.cache
+def builder_checksum() -> str:
+    """The checksum of the code that builds: our version is the same all along a day of work on it."""
+    digest = hashlib.sha256(__version__.encode())
+    here = Path(__file__).resolve().parent
+    for path in sorted([*here.glob("*.py"), *(here.parent / "rootfs").glob("*.py")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _with_bases(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> Iterable[ImageDefinition]:
+    unknown = [name for name in names if name not in catalogue]
+    if unknown:
+        raise UsageError(f"there is no image '{unknown[0]}'; there is {', '.join(catalogue)}")
+    wanted = set(names or catalogue)
+    for name in reversed(
+        list(catalogue)
+    ):  # bases come first in a catalogue, so what is on top is met before them
+        parent = catalogue[name].parent
+        if name in wanted and parent is not None:
+            wanted.add(parent)
+    return [definition for name, definition in catalogue.items() if name in wanted]
+
+
+def _examine(
+    definition: ImageDefinition,
+    layout: Path,
+    platforms: tuple[str, ...],
+    base: Planned | None,
+    *,
+    epoch: int | None,
+    frozen: bool,
+    verify: bool,
+) -> Planned:
+    lock, trouble = (None, "") if base else _lock(definition, frozen=frozen)
+    time = epoch if epoch is not None else base.epoch if base else lock.epoch if lock else 0
+    existing, damage = _existing(layout, verify=verify)
+    planned = Planned(definition, layout, platforms, time, lock, existing, trouble or damage)
+    if planned.reason:
+        return planned
+    assert existing is not None
+    if base and base.reason:
+        return _because(planned, f"its base {base.name} is built")
+    if existing.inputs != inputs(definition, lock, base.existing if base else None, platforms, time):
+        return _because(planned, "it was made from something else")
+    return planned
+
+
+def _because(planned: Planned, reason: str) -> Planned:
+    return Planned(
+        planned.definition,
+        planned.layout,
+        planned.platforms,
+        planned.epoch,
+        planned.lock,
+        planned.existing,
+        reason,
+    )
+
+
+def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | None, str]:
+    try:
+        lock = load_lock(definition.folder)
+        check_lock(definition, lock)
+    except LockError as error:
+        if frozen:
+            raise
+        return None, f"it has to be locked: {error}"
+    return lock, ""
+
+
+def _existing(layout: Path, *, verify: bool) -> tuple[Existing | None, str]:
+    if not layout.exists():
+        return None, "it is not there"
+    try:
+        return read_layout(layout, verify=verify), ""
+    except IntegrityError as error:
+        return None, f"it is damaged: {error}"

@@ -1,0 +1,174 @@
+"""The shape of an image's file tree, kept in memory while contents stream past: who brings which path.
+
+No content lies here but that of a few files asked for beforehand. Paths are as in `Entry`: relative,
+normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sandwright.errors import BuildError
+from sandwright.image.elfscan import Elf
+from sandwright.rootfs.entry import Entry, Kind, show
+
+MOST_LINKS = 40
+"""Links in one path before the kernel gives up (MAXSYMLINKS)."""
+
+BASE = "base-files"
+"""The package whose word counts where packages disagree on a directory: the base tree is its."""
+
+_SHOWN = 10
+
+
+@dataclass(slots=True)
+class Node:
+    """What one source puts at a path. `owner` names the source: a package, or our own step."""
+
+    kind: Kind
+    owner: str
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+    link: bytes = b""
+    implied: bool = False
+
+    @classmethod
+    def of(cls, entry: Entry, owner: str) -> Node:
+        """The node of an entry."""
+        return cls(entry.kind, owner, entry.mode, entry.uid, entry.gid, entry.mtime_ns, entry.link)
+
+    def same_directory(self, other: Node) -> bool:
+        """Whether two sources that bring a directory agree on it."""
+        return (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
+
+
+@dataclass
+class Contents:
+    """What one source brings: its nodes, and what was asked for of its contents.
+
+    `kept` holds whole files, `elves` what libraries say of themselves; `control`, of a package, the files of
+    its control archive.
+    """
+
+    owner: str
+    nodes: dict[bytes, Node] = field(default_factory=dict)
+    kept: dict[bytes, bytes] = field(default_factory=dict)
+    elves: dict[bytes, Elf] = field(default_factory=dict)
+    control: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Tree:
+    """A file tree that can be asked where a path leads. Nothing outside of it is ever looked at."""
+
+    def __init__(self, nodes: Mapping[bytes, Node] | None = None) -> None:
+        self.nodes: dict[bytes, Node] = dict(nodes or {})
+        self.kept: dict[bytes, bytes] = {}
+        self.elves: dict[bytes, Elf] = {}
+        self._children: dict[bytes, list[bytes]] = {}
+        for path in self.nodes:
+            self._enter(path)
+
+    def add(self, path: bytes, node: Node) -> None:
+        """Put a node at a path, in the place of what was there."""
+        if path not in self.nodes:
+            self._enter(path)
+        self.nodes[path] = node
+
+    def get(self, path: bytes) -> Node | None:
+        """The node at exactly that path, links not followed."""
+        return self.nodes.get(path)
+
+    def names(self, directory: bytes) -> Sequence[bytes]:
+        """The names in a directory, sorted; none when it isn't there."""
+        real = self.resolve(directory)
+        return sorted(self._children.get(real, ())) if real is not None else ()
+
+    def is_link(self, path: bytes) -> bool:
+        """Whether the last component is a symbolic link."""
+        parent, _, name = path.rpartition(b"/")
+        real = self.resolve(parent)
+        node = None if real is None else self.nodes.get(real + b"/" + name if real else name)
+        return node is not None and node.kind is Kind.SYMLINK
+
+    def resolve(self, path: bytes) -> bytes | None:
+        """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root."""
+        ahead = list(reversed(path.split(b"/")))
+        at: list[bytes] = []
+        links = 0
+        while ahead:
+            name = ahead.pop()
+            if name == b"..":
+                del at[-1:]
+            if name in (b"", b".", b".."):
+                continue
+            node = self.nodes.get(b"/".join([*at, name]))
+            if node is None or (ahead and node.kind not in (Kind.DIRECTORY, Kind.SYMLINK)):
+                return None
+            if node.kind is not Kind.SYMLINK:
+                at.append(name)
+                continue
+            links += 1
+            if links > MOST_LINKS:
+                return None
+            at = [] if node.link.startswith(b"/") else at
+            ahead.extend(reversed(node.link.split(b"/")))
+        return b"/".join(at)
+
+    def content(self, path: bytes) -> bytes | None:
+        """The content of a file that was asked for beforehand, links followed; None when it isn't there."""
+        real = self.resolve(path)
+        return None if real is None else self.kept.get(real)
+
+    def _enter(self, path: bytes) -> None:
+        if path:
+            parent, _, name = path.rpartition(b"/")
+            self._children.setdefault(parent, []).append(name)
+
+
+def merge(sources: Iterable[Contents]) -> Tree:
+    """One tree of all sources, which come in the order of their precedence among directories.
+
+    Raise BuildError, naming paths and sources, when two bring the same path and not both a directory, or when
+    a path leads through something that isn't a directory.
+    """
+    tree = Tree()
+    problems: list[str] = []
+    for source in sorted(sources, key=lambda each: each.owner != BASE):
+        for path, node in source.nodes.items():
+            before = tree.get(path)
+            if before is None or (before.implied and node.kind is Kind.DIRECTORY):
+                tree.add(path, node)
+            elif before.kind is not Kind.DIRECTORY or node.kind is not Kind.DIRECTORY:
+                both = (f"a {each.kind.value} of {each.owner}" for each in (before, node))
+                problems.append(f"{show(path)}: {', '.join(both)}")
+        tree.kept.update(source.kept)
+        tree.elves.update(source.elves)
+    problems += _through_files(tree)
+    if problems:
+        more = f"\n  and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise BuildError("packages are in each other's way:\n  " + "\n  ".join(problems[:_SHOWN]) + more)
+    return tree
+
+
+def unsettled(tree: Tree, layers: Iterable[Mapping[bytes, Node]]) -> list[bytes]:
+    """The directories, sorted, that a layer has with other metadata than the tree: to say again on top."""
+    return sorted(
+        {
+            path
+            for directories in layers
+            for path, node in directories.items()
+            if not node.same_directory(tree.nodes[path])
+        }
+    )
+
+
+def _through_files(tree: Tree) -> Iterator[str]:
+    """What is wrong with paths whose parent is no directory: a link there would lead the file elsewhere."""
+    for path, node in tree.nodes.items():
+        parent = tree.get(path.rpartition(b"/")[0]) if b"/" in path else None
+        if parent is not None and parent.kind is not Kind.DIRECTORY:
+            above = show(path.rpartition(b"/")[0])
+            yield f"{show(path)} of {node.owner} lies below {above}, a {parent.kind.value} of {parent.owner}"

@@ -1,0 +1,86 @@
+"""Where images are put together: the threads that work on them, and how all stop when one fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Event
+from typing import TypeVar
+
+from sandwright.image.layer import Cancelled, LayerWriter, writing_layer
+from sandwright.image.layout import Staging
+from sandwright.progress import Progress
+
+T = TypeVar("T")
+
+MOST_THREADS = 8
+"""Each reader of packages holds an xz dictionary and some chunks: memory is bounded by this number."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every step of a build uses. `cancelled` is set when the build is to stop."""
+
+    staging: Staging
+    progress: Progress
+    cancelled: Event
+    platforms: Executor
+    readers: Executor
+    compressors: Executor
+
+    @contextlib.contextmanager
+    def layer(self) -> Iterator[LayerWriter]:
+        """A layer to write, in a thread of any kind but a compressor's."""
+        with writing_layer(self.staging, self.compressors, self.cancelled) as writer:
+            yield writer
+
+    def for_platforms(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Work on several platforms at once; each task may call `for_layers`."""
+        return self._together(self.platforms, tasks)
+
+    def for_layers(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Work on several layers at once. Results come in the order of the tasks.
+
+        When one raises, the others are cancelled and its error is raised.
+        """
+        return self._together(self.readers, tasks)
+
+    def _together(self, pool: Executor, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        futures = [pool.submit(task) for task in tasks]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            failed = [error for future in done if (error := future.exception()) is not None]
+            if not failed:
+                return [future.result() for future in futures]
+        except BaseException:
+            self.cancelled.set()
+            raise
+        self.cancelled.set()
+        for future in futures:
+            future.cancel()
+        raise next((error for error in failed if not isinstance(error, Cancelled)), failed[0])
+
+
+@contextlib.contextmanager
+def open_workshop(staging: Staging, progress: Progress, *, jobs: int | None = None) -> Iterator[Workshop]:
+    """A workshop for the length of a `with`.
+
+    `jobs` is how many packages are read at a time; absent, one for each processor.
+    """
+    number = min(jobs or os.cpu_count() or 1, MOST_THREADS)
+    cancelled = Event()
+    with (
+        ThreadPoolExecutor(number, "sandwright-compress") as compressors,
+        ThreadPoolExecutor(number, "sandwright-read") as readers,
+        ThreadPoolExecutor(MOST_THREADS, "sandwright-platform") as platforms,
+    ):
+        try:
+            yield Workshop(staging, progress, cancelled, platforms, readers, compressors)
+        except BaseException:
+            cancelled.set()
+            for pool in (platforms, readers, compressors):
+                pool.shutdown(wait=False, cancel_futures=True)
+            raise
