@@ -17,7 +17,7 @@ from sandwright import process
 from sandwright.errors import CommandFailed, HostError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
 from sandwright.progress import SILENT, Progress
-from sandwright.requirements import (
+from sandwright.setup.requirements import (
     EMULATORS,
     GROUPS,
     INSTALL,

@@ -1,0 +1,45 @@
+"""What must be seen of an image, written down before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the image, how it must end, and what its standard output must hold."""
+
+    name: str
+    argv: tuple[str, ...]
+    status: int = 0
+    prints: str | None = None
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What is outside of the sandbox: the host's kernel release, and its mount namespace as links name it."""
+
+    kernel: str
+    mount_namespace: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a start of an image must show.
+
+    `user` is the name that the image's passwd has for `uid`, None when it has none. `groups` are the
+    supplementary ones. `environment` must be there; more may be. With `authorities`, many certificate
+    authorities must be trusted. `read_only`: the root file system is.
+    """
+
+    platform: str
+    uid: int
+    gid: int
+    outside: Outside
+    groups: frozenset[int] = frozenset()
+    user: str | None = None
+    read_only: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    programs: tuple[Program, ...] = ()
+    authorities: bool = False

@@ -1,0 +1,104 @@
+"""Starts a program that may hang, flood or be called off, and tells how it ended.
+
+`process.run` waits for the pipes to close. What a container runtime started may outlive it and hold them,
+so the output goes to files here, and the wait is for the program alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from sandwright import process
+
+MOST_OUTPUT = 4 << 20
+"""Bytes that a start may write to each of its outputs before it is ended."""
+
+_POLL = (0.002, 0.05)
+"""Seconds between two looks: the first, and the longest that waiting grows to."""
+
+_PASSED = ("HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+_SYSTEM_PROGRAMS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+How = Literal["exited", "timeout", "stopped", "flooded"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a start ended: by itself (`status` as `subprocess` gives it), or because we ended it (then None).
+
+    `timeout`: it did not end within its limit; `stopped`: the whole run was called off; `flooded`: it wrote
+    more than `MOST_OUTPUT` bytes. `seconds` is how long it took.
+    """
+
+    how: How
+    status: int | None
+    stdout: bytes
+    stderr: str
+    seconds: float
+
+    def describe(self) -> str:
+        """What happened, in words, with the last line it wrote to standard error."""
+        match self.how:
+            case "exited":
+                what = f"exit status {self.status}"
+            case "timeout":
+                what = f"did not end within {self.seconds:.0f} s"
+            case "stopped":
+                what = "called off"
+            case "flooded":
+                what = f"wrote more than {MOST_OUTPUT >> 20} MiB"
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        return f"{what}: {lines[-1][:500]}" if lines else what
+
+
+def launch(
+    argv: Sequence[str],
+    *,
+    limit: float,
+    stop: threading.Event,
+    env: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+) -> Ended:
+    """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
+
+    A program that doesn't end by itself is killed with its process group. Raise ToolMissing when it is not
+    there.
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with process.start(*argv, stdin=stdin, stdout=out, stderr=err, env=env) as running:
+            how: How = "exited"
+            pause = _POLL[0]
+            while running.poll() is None and how == "exited":
+                if stop.wait(pause):
+                    how = "stopped"
+                elif time.monotonic() - started > limit:
+                    how = "timeout"
+                elif max(_size(out), _size(err)) > MOST_OUTPUT:
+                    how = "flooded"
+                pause = min(pause * 1.5, _POLL[1])
+            status = running.poll() if how == "exited" else None
+        return Ended(
+            how, status, _content(out), _content(err).decode(errors="replace"), time.monotonic() - started
+        )
+
+
+def base_environment() -> dict[str, str]:
+    """What a runtime is started with: where things are, and nothing else of ours."""
+    kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    return {**kept, "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_PROGRAMS])}
+
+
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read(MOST_OUTPUT)

@@ -1,0 +1,163 @@
+"""Docker, through its API: images are streamed to the daemon that DOCKER_HOST or the default socket names."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.smoke.contract import PREFIX, Session, Start, Subject, Variant
+from sandwright.smoke.launch import Ended, How
+from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+_ANSWER = 120
+"""Seconds in which the daemon must answer a request; loading an image is one."""
+_LOOK = 0.05
+_NOT_STARTED = 125
+"""Exit status that stands for a container the daemon could not start, as in Docker's own command line."""
+
+
+@dataclass(frozen=True)
+class Docker:
+    """The row of Docker."""
+
+    name: str = "docker"
+    program: str = "dockerd"
+
+    def obstacle(self, host: HostFacts, platform: str) -> str:
+        """An emulator is missing. The daemon's machine is taken to be this one."""
+        if host.os == "linux" and platform != host.platform and not host.emulator(platform):
+            return f"no interpreter for {platform} is registered in binfmt_misc with the fix-binary flag"
+        return ""
+
+    def variants(self, host: HostFacts) -> Sequence[Variant]:  # noqa: ARG002
+        """There is one way."""
+        return (Variant(),)
+
+    @contextlib.contextmanager
+    def session(
+        self,
+        variant: Variant,  # noqa: ARG002
+        host: HostFacts,  # noqa: ARG002
+        scratch: Path,  # noqa: ARG002
+        stop: threading.Event,
+    ) -> Iterator[Session]:
+        """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
+        with docker_client() as client:
+            session = _DockerSession(client, stop)
+            try:
+                yield session
+            finally:
+                session.remove_images()
+
+
+DOCKER = Docker()
+
+
+@contextlib.contextmanager
+def docker_client() -> Iterator[DockerClient]:
+    """A connected client: the one place that makes one. Raise HostError when no daemon answers."""
+    import docker  # noqa: PLC0415 - heavy, and only this row needs it
+    from docker.errors import DockerException  # noqa: PLC0415
+
+    try:
+        client = docker.from_env(timeout=_ANSWER)
+    except DockerException as error:
+        raise HostError(f"no Docker daemon can be asked: {error}") from error
+    try:
+        try:
+            client.ping()
+        except (DockerException, OSError) as error:
+            raise HostError(f"no Docker daemon answers at {client.api.base_url}: {error}") from error
+        yield client
+    finally:
+        client.close()
+
+
+@dataclass
+class _DockerSession:
+    client: DockerClient
+    stop: threading.Event
+    loaded: Loaded = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loaded = Loaded(self._load)
+
+    def run(self, start: Start) -> Ended:
+        from docker.errors import DockerException  # noqa: PLC0415
+        from requests.exceptions import RequestException  # noqa: PLC0415
+
+        try:
+            return self._run(start)
+        except (DockerException, RequestException) as error:
+            raise HostError(f"docker: {error}") from error
+
+    def _run(self, start: Start) -> Ended:
+        from docker.errors import APIError  # noqa: PLC0415
+
+        reference = self.loaded.reference(start.subject)
+        started = time.monotonic()
+        container = None
+        try:
+            container = self._create(start, reference)
+            container.start()
+            how, status = self._wait(container, started + start.limit)
+            stdout, stderr = (container.logs(stdout=out, stderr=not out) for out in (True, False))
+            return Ended(how, status, stdout, stderr.decode(errors="replace"), time.monotonic() - started)
+        except APIError as error:
+            seconds = time.monotonic() - started
+            return Ended("exited", _NOT_STARTED, b"", error.explanation or str(error), seconds)
+        finally:
+            if container is not None:
+                container.remove(force=True, v=True)
+
+    def remove_images(self) -> None:
+        for reference in self.loaded.all():
+            self.client.images.remove(reference, force=True)
+
+    def _create(self, start: Start, reference: str) -> Container:
+        from docker.types import LogConfig  # noqa: PLC0415
+
+        settings = settings_of(start.subject)
+        argv = start.argv
+        return self.client.containers.create(
+            reference,
+            name=PREFIX + uuid.uuid4().hex[:16],
+            platform=start.subject.platform,
+            network_mode="none",
+            read_only=settings.read_only,
+            tmpfs=dict(settings.tmpfs),
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            # The logs are the result. A daemon may have another driver as default; the disk must not fill.
+            log_config=LogConfig(type="json-file", config={"max-size": "8m", "max-file": "1"}),
+            entrypoint=None if argv is None else [argv[0]],
+            command=None if argv is None else list(argv[1:]),
+        )
+
+    def _wait(self, container: Container, deadline: float) -> tuple[How, int | None]:
+        while True:
+            container.reload()
+            if container.status in {"exited", "dead"}:
+                return "exited", int(container.attrs["State"]["ExitCode"])
+            if self.stop.wait(_LOOK):
+                return "stopped", None
+            if time.monotonic() > deadline:
+                return "timeout", None
+
+    def _load(self, subject: Subject) -> str:
+        reference = f"{PREFIX}{uuid.uuid4().hex[:16]}:{subject.architecture}"
+        with archive_stream(subject, reference) as archive:
+            self.client.images.load(archive)
+        return reference
