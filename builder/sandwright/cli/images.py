@@ -1,0 +1,328 @@
+"""Tasks about images: set-up, locks, builds, smoke runs, archives."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from sandwright.cli import console
+from sandwright.cli.command import command
+from sandwright.errors import LockError, UsageError, VerdictError
+from sandwright.progress import Progress
+
+if TYPE_CHECKING:
+    from sandwright.image.build import Built, Supply
+    from sandwright.image.definition import ImageDefinition
+    from sandwright.image.lock import Lock
+    from sandwright.smoke.report import Report
+
+IMAGES_HELP = "directory of image definitions (absent: those that ship)"
+OUTPUT_HELP = "directory for everything that is made (absent: build)"
+MIRROR_HELP = "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent: as apt here)"
+
+
+@command(
+    iterable=["group"],
+    help={
+        "group": "build, smoke or test; may be given several times (absent: build and smoke)",
+        "dry_run": "only say what would be done",
+    },
+)
+def setup(c: Context, *, group: Sequence[str] | None = None, dry_run: bool = False) -> None:  # noqa: ARG001
+    """Install what comes from the distribution, saying first what that is. Needs root or sudo."""
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.setup import plan_setup  # noqa: PLC0415
+
+    plan = plan_setup(group or ("build", "smoke"), collect_host())
+    for line in plan.describe():
+        console.line(f"setup: {line}")
+    if dry_run:
+        return
+    with console.watching() as progress:
+        for note in plan.execute(progress):
+            console.line(f"setup: {note}")
+
+
+@command(
+    name="lock-images",
+    iterable=["name"],
+    help={
+        "name": "an image; may be given several times (absent: all)",
+        "images": IMAGES_HELP,
+        "mirror": MIRROR_HELP,
+        "check": "change nothing; fail when a lock is missing or does not fit its definition",
+    },
+)
+def lock_images(
+    c: Context,  # noqa: ARG001
+    *,
+    name: Sequence[str] | None = None,
+    images: str = "",
+    mirror: str = "",
+    check: bool = False,
+) -> None:
+    """Resolve the packages of images with apt, in a private root, and write their lock files."""
+    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
+
+    catalogue = _catalogue(images)
+    chosen = [d for d in _named(catalogue, name or ()) if d.parent is None]
+    if check:
+        for definition in chosen:
+            check_lock(definition, load_lock(definition.folder))
+            console.line(f"{definition.name}: the lock fits")
+        return
+    with console.watching() as progress:
+        for definition in chosen:
+            _lock(definition, mirror=mirror, progress=progress)
+
+
+@command(
+    name="build-images",
+    iterable=["name", "platform", "runtime", "require"],
+    help={
+        "name": "an image; may be given several times (absent: all)",
+        "platform": "linux/amd64 or linux/arm64; may be given several times (absent: both)",
+        "images": IMAGES_HELP,
+        "output": OUTPUT_HELP,
+        "mirror": MIRROR_HELP,
+        "frozen": "an error, instead of locking again, when a lock is stale or a package is gone",
+        "verify": "compare every blob that is there with its digest",
+        "smoke": "start every image under every runtime that is there",
+        "runtime": "a runtime to start images under; may be given several times (absent: all)",
+        "require": "a runtime that must be there; may be given several times",
+        "again": "smoke-run also what passed before and has not changed",
+        "dry_run": "only say what would be built, and why",
+    },
+)
+def build_images(
+    c: Context,  # noqa: ARG001
+    *,
+    name: Sequence[str] | None = None,
+    platform: Sequence[str] | None = None,
+    images: str = "",
+    output: str = "build",
+    mirror: str = "",
+    frozen: bool = False,
+    verify: bool = False,
+    smoke: bool = True,
+    runtime: Sequence[str] | None = None,
+    require: Sequence[str] | None = None,
+    again: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Build images for all their platforms, unpack them, and start them under every runtime there is."""
+    from sandwright.image.build import build_images as build  # noqa: PLC0415
+    from sandwright.image.plan import plan_build  # noqa: PLC0415
+
+    started = time.monotonic()
+    catalogue = _catalogue(images)
+    where = Path(output)
+    options = {"platforms": list(platform or ()) or None, "frozen": frozen, "epoch": _epoch(), "verify": verify}
+    if dry_run:
+        for line in plan_build(catalogue, name or (), output=where, **options).describe():  # type: ignore[arg-type]
+            console.line(line)
+        return
+    with console.watching() as progress:
+        supply = _supply(mirror, progress)
+        built = build(catalogue, name or (), output=where, supply=supply, progress=progress, **options)  # type: ignore[arg-type]
+        report = (
+            _smoke(
+                catalogue,
+                built,
+                where,
+                runtimes=runtime or (),
+                require=require or (),
+                again=again,
+                progress=progress,
+            )
+            if smoke
+            else None
+        )
+    _show(built, report, where, time.monotonic() - started)
+
+
+@command(
+    name="export-image",
+    positional=["name"],
+    help={
+        "name": "the image",
+        "to": "file to write (absent: NAME-ARCHITECTURE.tar)",
+        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
+        "reference": "name the image gets when it is loaded (absent: sandwright/NAME:latest)",
+        "output": OUTPUT_HELP,
+    },
+)
+def export_image(
+    c: Context,  # noqa: ARG001
+    *,
+    name: str,
+    to: str = "",
+    platform: str = "",
+    reference: str = "",
+    output: str = "build",
+) -> None:
+    """Write a built image as one archive that `docker load` and `podman load` take."""
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.image.export import save_archive  # noqa: PLC0415
+
+    platform = platform or collect_host().platform
+    target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
+    reference = reference or f"sandwright/{name}:latest"
+    save_archive(Path(output) / "images" / name, platform, target, reference=reference)
+    console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
+
+
+def _catalogue(images: str) -> dict[str, ImageDefinition]:
+    from sandwright.image.definition import load_catalogue  # noqa: PLC0415
+    from sandwright.resources import data_path  # noqa: PLC0415
+
+    return load_catalogue(Path(images) if images else data_path("images"))
+
+
+def _named(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> list[ImageDefinition]:
+    for name in names:
+        if name not in catalogue:
+            raise UsageError(f"there is no image '{name}'; there is {', '.join(catalogue)}")
+    return [definition for name, definition in catalogue.items() if not names or name in names]
+
+
+def _epoch() -> int | None:
+    """SOURCE_DATE_EPOCH, as reproducible-builds.org specifies it."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"SOURCE_DATE_EPOCH is {text!r}, not a whole number of seconds")
+    return int(text)
+
+
+def _supply(mirror: str, progress: Progress) -> Supply:
+    from sandwright.image.build import Supply  # noqa: PLC0415
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
+
+    return Supply(
+        Cache(default_cache(os.environ)),
+        lambda: find_mirrors(mirror or None, os.environ),
+        functools.partial(_lock, mirror=mirror, progress=progress),
+    )
+
+
+def _lock(definition: ImageDefinition, *, mirror: str, progress: Progress) -> Lock:
+    """Lock one image, write its lock file, and tell what is different."""
+    from sandwright.image.apt import lock_image  # noqa: PLC0415
+    from sandwright.image.cache import default_cache  # noqa: PLC0415
+    from sandwright.image.lock import load_lock, lock_changes, write_lock  # noqa: PLC0415
+    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
+
+    try:
+        previous = load_lock(definition.folder)
+    except LockError:
+        previous = None
+    lock = lock_image(
+        definition,
+        mirrors=find_mirrors(mirror or None, os.environ),
+        cache=default_cache(os.environ),
+        previous=previous,
+        progress=progress,
+    )
+    write_lock(definition.folder, lock)
+    changes = lock_changes(previous, lock)
+    for change in changes or ["nothing has changed"]:
+        progress.note(f"{definition.name}: {change}")
+    return lock
+
+
+def _smoke(
+    catalogue: Mapping[str, ImageDefinition],
+    built: Sequence[Built],
+    output: Path,
+    *,
+    runtimes: Sequence[str],
+    require: Sequence[str],
+    again: bool,
+    progress: Progress,
+) -> Report:
+    from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
+    from sandwright.smoke.run import smoke_images  # noqa: PLC0415
+    from sandwright.smoke.target import Target  # noqa: PLC0415
+
+    targets = [
+        Target(
+            image.name,
+            platform,
+            image.layout,
+            held.manifest.digest,
+            catalogue[image.name],
+            _bases(catalogue, image.name),
+        )
+        for image in built
+        for platform, held in image.images.items()
+    ]
+    report = smoke_images(
+        targets,
+        output=output,
+        runtimes=list(runtimes) or None,
+        require=require,
+        previous=None if again else read_report(output),
+        progress=progress,
+    )
+    write_report(report, output)
+    return report
+
+
+def _bases(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDefinition, ...]:
+    parent = catalogue[name].parent
+    return () if parent is None else (catalogue[parent], *_bases(catalogue, parent))
+
+
+def _show(built: Sequence[Built], report: Report | None, output: Path, seconds: float) -> None:
+    """Print the final table and what is to be known beside it. Raise VerdictError unless all is green."""
+    from sandwright.smoke.report import columns, table  # noqa: PLC0415
+
+    if report is None:
+        rows = [
+            [
+                image.name,
+                platform,
+                _short(held.manifest.digest),
+                console.size(sum(layer.size for layer in held.layers)),
+                str(len(held.layers)),
+                f"{image.seconds:.1f} s",
+            ]
+            for image in built
+            for platform, held in image.images.items()
+        ]
+        console.table(["image", "platform", "digest", "size", "layers", "time"], rows)
+    else:
+        console.table(
+            columns(report), [[*row[:3], console.size(int(row[3])), *row[4:]] for row in table(report)]
+        )
+        for line in report.explain():
+            console.line(line)
+    fresh = [image.name for image in built if image.reason]
+    rerun = report is not None and any(not row.reused for row in report.rows)
+    console.line("")
+    if fresh:
+        console.line(f"built {', '.join(fresh)} in {output / 'images'}")
+    else:
+        console.line(
+            "nothing has changed: no image was built"
+            + ("" if rerun or report is None else ", none started again")
+        )
+    console.line(
+        f"{seconds:.1f} s"
+        + ("" if report is None else f"; details in {output / 'report.json'} and {output / 'junit.xml'}")
+    )
+    if report is not None and not report.green:
+        raise VerdictError("not every image passed; see the lines above")
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]

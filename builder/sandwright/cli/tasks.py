@@ -1,0 +1,14 @@
+"""Every task of the product, in one collection."""
+
+from __future__ import annotations
+
+from invoke.collection import Collection
+
+from sandwright.cli import images
+
+namespace = Collection(
+    images.setup,
+    images.lock_images,
+    images.build_images,
+    images.export_image,
+)
