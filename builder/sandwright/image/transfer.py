@@ -81,7 +81,7 @@ class Transfer:
             live = list(self._live)
         for body in live:
             with contextlib.suppress(Exception):  # it may have ended just now
-                body.shutdown()  # urllib3 ≥ 2.3; before, a read ends by its time limit
+                body.shutdown()
 
     def read(self, address: str, *, size: int) -> Iterator[bytes]:
         """The file's bytes: `size` of them, as promised, or an error.
@@ -117,7 +117,8 @@ class Transfer:
             ) as response:
                 self._check_answer(response, size)
                 with self._alive(response.raw):
-                    while chunk := response.raw.read(CHUNK, decode_content=False):
+                    # What is there, up to CHUNK: `read` would wait for all of it, however slowly it drips.
+                    while chunk := response.raw.read1(CHUNK, decode_content=False):
                         yield chunk
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise FetchError(_reason(error)) from error
