@@ -1,0 +1,117 @@
+"""Answers about a mount plan: is this path readable or writable inside, and because of which mount.
+
+It looks only at the mounts, as the kernel would, and knows nothing of the policy they were made from: each
+later mount hides what lies at and below its target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandwright.errors import UsageError
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import MAX_LINKS, same_name
+from sandwright.policy.tree import PathTree
+from sandwright.render.mounts import Mount, MountPlan
+
+
+@dataclass(frozen=True)
+class Access:
+    """What somebody inside can do with a path.
+
+    `path` is where its links lead inside. `mount` decides, None where the image's own files are. `because`
+    says so in words.
+    """
+
+    path: str
+    readable: bool
+    writable: bool
+    mount: Mount | None
+    because: str
+
+
+class Mounts:
+    """A plan's mounts, made over one host."""
+
+    def __init__(self, plan: MountPlan, facts: HostFacts) -> None:
+        """`facts` tell where links of the host lead; what they don't mention is taken for no link."""
+        self._plan = plan
+        self._facts = facts
+        self._tree: PathTree[tuple[int, Mount]] = PathTree(same_name(facts))
+        for index, mount in enumerate(plan.mounts):
+            self._tree.add(mount.target, (index, mount))
+
+    def access(self, path: str) -> Access:
+        """What can be done with an absolute path. Raise UsageError for another."""
+        if not path.startswith("/") or "\0" in path:
+            raise UsageError(f"{path!r} is no absolute path")
+        found = self._follow(path)
+        if found is None:
+            return Access(path, readable=False, writable=False, mount=None, because="its links form a loop")
+        mount = self._governing(found)
+        if mount is None:
+            return Access(found, readable=True, writable=False, mount=None, because="it is the image's own")
+        readable, because = self._seen(found, mount)
+        return Access(found, readable, readable and mount.writable, mount, because)
+
+    def hidden(self) -> tuple[Mount, ...]:
+        """The mounts that a later one hides: none of them has any effect."""
+        return tuple(
+            mount
+            for index, mount in enumerate(self._plan.mounts)
+            if any(later > index for _, mounts in self._tree.along(mount.target) for later, _ in mounts)
+        )
+
+    def _seen(self, path: str, mount: Mount) -> tuple[bool, str]:
+        """Whether the mount that governs a path shows it, and why."""
+        match mount.kind:
+            case "bind":
+                right = "writable" if mount.writable else "read-only"
+                return True, f"the host's {_host_path(path, mount)} is bound there, {right}"
+            case "mask":
+                return False, f"{mount.target} is hidden by an empty mount"
+            case "tmpfs" if not mount.writable:
+                return False, f"only mounts are seen below {mount.target}, and none shows this"
+            case _:
+                return True, f"{mount.target} is the sandbox's own"
+
+    def _governing(self, path: str) -> Mount | None:
+        """The last mount that was made at a path or above it."""
+        last: tuple[int, Mount] | None = None
+        for _, mounts in self._tree.along(path):
+            for each in mounts:
+                last = each if last is None or each[0] > last[0] else last
+        return last[1] if last else None
+
+    def _follow(self, path: str) -> str | None:
+        pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        current, links = "", 0
+        while pending:
+            part = pending.pop()
+            if part == "..":
+                current = current.rpartition("/")[0]
+                continue
+            text = self._link(f"{current}/{part}")
+            if text is None:
+                current = f"{current}/{part}"
+                continue
+            links += 1
+            if links > MAX_LINKS:
+                return None
+            pending += [step for step in reversed(text.split("/")) if step not in ("", ".")]
+            current = "" if text.startswith("/") else current
+        return current or "/"
+
+    def _link(self, path: str) -> str | None:
+        """The text of the link that is seen at a path inside."""
+        mount = self._governing(path)
+        if mount is None:
+            return None
+        if mount.kind == "symlink" and mount.target == path:
+            return mount.source
+        return self._facts.link(_host_path(path, mount)) if mount.kind == "bind" else None
+
+
+def _host_path(path: str, mount: Mount) -> str:
+    rest = path if mount.target == "/" else path[len(mount.target) :]
+    return f"{mount.source.rstrip('/')}{rest}" or "/"

@@ -1,0 +1,156 @@
+"""Many regexes run at once over one text, in time that grows with the text alone.
+
+A deterministic automaton is built while texts are read: each state knows the states it has led to so far.
+What a new step costs is bounded by the sizes of the patterns, so that no pattern makes matching explode.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from sandwright.evaluate.sbpl.regex import END, Program, compile_regex
+
+MAX_STATES = 4_000
+"""How many states are kept; then the automaton forgets them and begins anew."""
+
+
+class State(dict[str, "State"]):
+    """A state, as the mapping from an octet to the next state. A missing octet is worked out and kept."""
+
+    __slots__ = ("_hits", "_owner", "positions", "seen")
+
+    def __init__(self, owner: Automaton, positions: int, seen: frozenset[int]) -> None:
+        """`positions` are those reached, `seen` the patterns that have matched on the way."""
+        super().__init__()
+        self._owner = owner
+        self.positions = positions
+        self.seen = seen
+        self._hits: tuple[int, ...] | None = None
+
+    def __missing__(self, octet: str) -> State:
+        state = self[octet] = self._owner.step(self, ord(octet))
+        return state
+
+    @property
+    def hits(self) -> tuple[int, ...]:
+        """The numbers of the patterns that match when the text ends here, ascending."""
+        if self._hits is None:
+            self._hits = self._owner.finish(self)
+        return self._hits
+
+
+class Automaton:
+    """Says for each text which of its patterns match somewhere in it."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        """Patterns are numbered as they stand in `programs`."""
+        self._accepts: list[int] = []
+        self._follow: list[int] = []
+        self._ends: dict[int, int] = {}
+        self._always = 0
+        self._last = 0
+        self._empty: set[int] = set()
+        start = 0
+        for number, program in enumerate(programs):
+            start |= self._add(number, program)
+        self._by_code: dict[int, int] = {}
+        self._states: dict[tuple[int, frozenset[int]], State] = {}
+        self._initial = start
+        self.start = self._state(start, frozenset(self._empty))
+
+    def matches(self, text: str) -> tuple[int, ...]:
+        """The numbers of the patterns that match in a text (octets), ascending."""
+        state = self.start
+        for octet in text:
+            state = state[octet]
+        return state.hits
+
+    def _add(self, number: int, program: Program) -> int:
+        """Take in a pattern; give the positions it can begin with, shifted to ours."""
+        shift = len(self._accepts)
+        self._accepts.extend(program.accepts)
+        self._follow.extend(follow << shift for follow in program.follow)
+        last = program.last << shift
+        self._last |= last
+        for position in _members(last):
+            self._ends[position] = number
+        if program.nullable:
+            self._empty.add(number)
+        if not program.anchored:
+            self._always |= program.first << shift
+        return program.first << shift
+
+    def _state(self, expected: int, seen: frozenset[int]) -> State:
+        """The state in which `expected` positions may take the next octet."""
+        key = (expected, seen)
+        found = self._states.get(key)
+        if found is None:
+            if len(self._states) >= MAX_STATES:
+                self._forget()
+            found = self._states[key] = State(self, expected, seen)
+        return found
+
+    def _forget(self) -> None:
+        for state in self._states.values():
+            state.clear()
+        self._states.clear()
+        self.start = self._states[self._initial, frozenset(self._empty)] = State(
+            self, self._initial, frozenset(self._empty)
+        )
+
+    def step(self, state: State, code: int) -> State:
+        """The state after one more octet."""
+        reached = state.positions & self._taking(code)
+        expected, seen = self._always, state.seen
+        ended = reached & self._last
+        if ended:
+            seen = seen.union(self._ends[position] for position in _members(ended))
+        for position in _members(reached):
+            expected |= self._follow[position]
+        return self._state(expected, seen)
+
+    def finish(self, state: State) -> tuple[int, ...]:
+        """The patterns that have matched, counting those that wait for the end of the text."""
+        seen, positions, tried = set(state.seen), state.positions, 0
+        while True:
+            reached = positions & self._taking(END) & ~tried
+            if not reached:
+                return tuple(sorted(seen))
+            tried |= reached
+            for position in _members(reached):
+                if self._last >> position & 1:
+                    seen.add(self._ends[position])
+                positions |= self._follow[position]
+
+    def _taking(self, code: int) -> int:
+        """The positions that take an octet."""
+        found = self._by_code.get(code)
+        if found is None:
+            bit = 1 << code
+            found = 0
+            for position, accepts in enumerate(self._accepts):
+                if accepts & bit:
+                    found |= 1 << position
+            self._by_code[code] = found
+        return found
+
+
+def _members(bits: int) -> list[int]:
+    """The numbers of the bits that are set, ascending."""
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _single(pattern: str) -> Automaton:
+    return Automaton([compile_regex(pattern)])
+
+
+def search(pattern: str, text: str) -> bool:
+    """Whether a pattern matches somewhere in a text, both octets. Raise Fault when it is no pattern."""
+    return bool(_single(pattern).matches(text))

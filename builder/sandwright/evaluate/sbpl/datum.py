@@ -1,0 +1,204 @@
+"""The values of the Scheme that profiles are written in.
+
+Strings are octets (see `source`), numbers are `int` and `float`, truth is `bool`. There is no `set-car!`, so
+that no structure can hold itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.source import Span, readable
+
+Value = object
+
+
+class Symbol:
+    """A name. There is one object for each name, made by `symbol`, so `is` compares."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return readable(self.name)
+
+
+_symbols: dict[str, Symbol] = {}
+
+
+def symbol(name: str) -> Symbol:
+    """The symbol of that name."""
+    found = _symbols.get(name)
+    if found is None:
+        name = sys.intern(name)
+        found = _symbols[name] = Symbol(name)
+    return found
+
+
+class _Singleton:
+    __slots__ = ("_shown",)
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+NIL: Final = _Singleton("()")
+"""The empty list; also what a form gives that has nothing to give, as `if` without its branch."""
+
+
+class Char:
+    """A character: one octet."""
+
+    __slots__ = ("octet",)
+
+    def __init__(self, octet: str) -> None:
+        self.octet = octet
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Char) and self.octet == other.octet
+
+    def __hash__(self) -> int:
+        return hash(("char", self.octet))
+
+
+class Pair:
+    """A cell of a list. One that was read knows where its `car` stands and, if first, where the list does."""
+
+    __slots__ = ("car", "cdr", "place", "span")
+
+    def __init__(self, car: Value, cdr: Value, place: Span | None = None, span: Span | None = None) -> None:
+        """`place` is where `car` stands, `span` where the list that begins here stands."""
+        self.car = car
+        self.cdr = cdr
+        self.place = place
+        self.span = span
+
+
+class Vector:
+    """A vector, as `#(1 2)` gives."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Value]) -> None:
+        self.items = list(items)
+
+
+def scheme_list(items: Iterable[Value], tail: Value = NIL) -> Value:
+    """A list of `items`, ending in `tail`."""
+    result = tail
+    for item in reversed(list(items)):
+        result = Pair(item, result)
+    return result
+
+
+def elements(value: Value, what: str = "list") -> Iterator[Value]:
+    """The elements of a list. Raise Fault, calling it `what`, when it is not a proper list."""
+    while isinstance(value, Pair):
+        yield value.car
+        value = value.cdr
+    if value is not NIL:
+        raise Fault(f"{what} is not a proper list")
+
+
+def is_true(value: Value) -> bool:
+    """Everything but `#f` is true."""
+    return value is not False
+
+
+_CHARACTER_NAMES = {" ": "space", "\n": "newline", "\r": "return", "\t": "tab"}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def write_string(text: str) -> str:
+    """A string literal that reads back as `text`."""
+    return '"' + "".join(_escape(c) for c in text) + '"'
+
+
+def _escape(octet: str) -> str:
+    if octet in _ESCAPES:
+        return _ESCAPES[octet]
+    return octet if octet >= " " and octet != "\x7f" else f"\\x{ord(octet):02x}"
+
+
+def write(value: Value) -> str:
+    """A value as the reader would read it, in octets."""
+    out: list[str] = []
+    pending: list[Value] = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Pair):
+            _open_list(item, out, pending)
+        elif isinstance(item, Vector):
+            out.append("#")
+            pending.append(scheme_list(item.items) if item.items else _Verbatim("()"))
+        elif isinstance(item, _Tail):
+            _continue_list(item.rest, out, pending)
+        else:
+            out.append(_write_atom(item))
+    return "".join(out)
+
+
+class _Verbatim(str):
+    """Text that `write` puts out as it is."""
+
+    __slots__ = ()
+
+
+class _Tail:
+    """What is left of a list that `write` has begun."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self, rest: Value) -> None:
+        self.rest = rest
+
+
+def _open_list(item: Pair, out: list[str], pending: list[Value]) -> None:
+    out.append("(")
+    pending.append(_Tail(item.cdr))
+    pending.append(item.car)
+
+
+def _continue_list(rest: Value, out: list[str], pending: list[Value]) -> None:
+    if isinstance(rest, Pair):
+        out.append(" ")
+        pending.append(_Tail(rest.cdr))
+        pending.append(rest.car)
+    elif rest is NIL:
+        out.append(")")
+    else:
+        out.append(" . ")
+        pending.append(_Verbatim(")"))
+        pending.append(rest)
+
+
+def _character_name(octet: str) -> str:
+    if octet in _CHARACTER_NAMES:
+        return _CHARACTER_NAMES[octet]
+    return octet if "!" <= octet <= "~" else f"x{ord(octet):02x}"
+
+
+def _write_atom(value: Value) -> str:
+    match value:
+        case _Verbatim():
+            return str(value)
+        case bool():
+            return "#t" if value else "#f"
+        case str():
+            return write_string(value)
+        case int() | float():
+            return repr(value)
+        case Symbol():
+            return value.name
+        case Char():
+            return "#\\" + _character_name(value.octet)
+        case _:
+            return repr(value)

@@ -1,0 +1,332 @@
+"""The special forms of Scheme that profiles use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.evaluate.sbpl.datum import (
+    NIL,
+    Pair,
+    Symbol,
+    Value,
+    Vector,
+    elements,
+    is_true,
+    scheme_list,
+    symbol,
+)
+from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.machine import (
+    Call,
+    Closure,
+    Environment,
+    FormResult,
+    Machine,
+    Macro,
+    SpecialForm,
+    Tail,
+)
+
+_ELSE, _ARROW, _QUOTE = symbol("else"), symbol("=>"), symbol("quote")
+_UNQUOTE, _SPLICE, _QUASI = symbol("unquote"), symbol("unquote-splicing"), symbol("quasiquote")
+
+
+def _parts(form: Pair, least: int, most: int | None = None) -> list[Value]:
+    """The operands of a form. Raise Fault unless there are `least` to `most` of them."""
+    parts = list(elements(form.cdr, f"({form.car!r} …)"))
+    if len(parts) < least or (most is not None and len(parts) > most):
+        raise Fault(f"malformed {form.car!r}")
+    return parts
+
+
+def _quote(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    return _parts(form, 1, 1)[0]
+    yield
+
+
+def _if(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    test, *branches = _parts(form, 2, 3)
+    if is_true((yield Tail(test, environment))):
+        return Tail(branches[0], environment)
+    return Tail(branches[1], environment) if len(branches) == 2 else NIL
+
+
+def _define(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    """`define`. Like TinyScheme it takes no notice of what follows the expression; Apple ships such a profile."""
+    target, *body = _parts(form, 1)
+    if isinstance(target, Pair):
+        name = target.car
+        if not isinstance(name, Symbol):
+            raise Fault("define needs a symbol to bind")
+        environment.values[name] = Closure(target.cdr, scheme_list(body), environment, repr(name))
+        return name
+    if not isinstance(target, Symbol):
+        raise Fault("define needs a symbol to bind")
+    value = (yield Tail(body[0], environment)) if body else NIL
+    if isinstance(value, Closure) and value.name == "lambda":
+        value.name = repr(target)
+    machine.charge(1)
+    environment.values[target] = value
+    return target
+
+
+def _set(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    name, expression = _parts(form, 2, 2)
+    if not isinstance(name, Symbol):
+        raise Fault("set! needs a symbol")
+    value = yield Tail(expression, environment)
+    scope = environment.find(name)
+    if scope is None:
+        raise Fault(f"set!: unbound variable: {name!r}")
+    scope[name] = value
+    return value
+
+
+def _lambda(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    parameters, *body = _parts(form, 2)
+    return Closure(parameters, scheme_list(body), environment)
+    yield
+
+
+def _begin(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    return (yield from machine.body(form.cdr, environment))
+
+
+def _bindings(value: Value) -> Iterator[tuple[Symbol, Value]]:
+    """The names and expressions of the bindings of a let.
+
+    TinyScheme takes no notice of a third part; a profile of Apple's has one.
+    """
+    for binding in elements(value, "the list of bindings"):
+        parts = list(elements(binding, "a binding")) if isinstance(binding, Pair) else []
+        if not parts or not isinstance(parts[0], Symbol):
+            raise Fault("a binding must be (name expression)")
+        yield parts[0], parts[1] if len(parts) > 1 else NIL
+
+
+def _let(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    first, *body = _parts(form, 2)
+    if isinstance(first, Symbol):
+        return (yield from _named_let(first, body, environment))
+    values = {}
+    for name, expression in _bindings(first):
+        values[name] = yield Tail(expression, environment)
+    return (yield from machine.body(scheme_list(body), Environment(values, environment)))
+
+
+def _named_let(name: Symbol, rest: list[Value], environment: Environment) -> FormResult:
+    bindings = list(_bindings(rest[0]))
+    arguments = []
+    for _, expression in bindings:
+        arguments.append((yield Tail(expression, environment)))
+    scope = Environment({}, environment)
+    loop = Closure(scheme_list(bound for bound, _ in bindings), scheme_list(rest[1:]), scope, repr(name))
+    scope.values[name] = loop
+    return Call(loop, arguments)
+
+
+def _let_star(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    """`let*`, as TinyScheme does it: after the first binding all share one scope, so a procedure can call itself.
+
+    Apple's `application.sb` needs that.
+    """
+    bindings, *body = _parts(form, 2)
+    scope = environment
+    for name, expression in _bindings(bindings):
+        value = yield Tail(expression, scope)
+        if scope is environment:
+            scope = Environment({}, environment)
+        scope.values[name] = value
+    scope = Environment({}, environment) if scope is environment else scope
+    return (yield from machine.body(scheme_list(body), scope))
+
+
+def _letrec(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    bindings, *body = _parts(form, 2)
+    scope = Environment({}, environment)
+    for name, expression in _bindings(bindings):
+        scope.values[name] = yield Tail(expression, scope)
+    return (yield from machine.body(scheme_list(body), scope))
+
+
+def _cond(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    for clause in elements(form.cdr, "cond"):
+        if not isinstance(clause, Pair):
+            raise Fault("a clause of cond must be a list")
+        if clause.car is _ELSE:
+            return (yield from machine.body(clause.cdr, environment))
+        value = yield Tail(clause.car, environment)
+        if not is_true(value):
+            continue
+        if clause.cdr is NIL:
+            return value
+        if isinstance(clause.cdr, Pair) and clause.cdr.car is _ARROW and isinstance(clause.cdr.cdr, Pair):
+            receiver = yield Tail(clause.cdr.cdr.car, environment)
+            return Call(receiver, [value])
+        return (yield from machine.body(clause.cdr, environment))
+    return NIL
+
+
+def _case(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    key_expression, *clauses = _parts(form, 1)
+    key = yield Tail(key_expression, environment)
+    for clause in clauses:
+        if not isinstance(clause, Pair):
+            raise Fault("a clause of case must be a list")
+        if clause.car is _ELSE or any(
+            same(key, choice) for choice in elements(clause.car, "a list of choices")
+        ):
+            return (yield from machine.body(clause.cdr, environment))
+    return NIL
+
+
+def same(left: Value, right: Value) -> bool:
+    """`eqv?`: the same object, or equal numbers, characters or truth values."""
+    if left is right:
+        return True
+    kind = type(left)
+    return kind is type(right) and kind.__name__ in ("int", "float", "Char") and left == right
+
+
+def _and(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    parts = _parts(form, 0)
+    for part in parts[:-1]:
+        if not is_true((yield Tail(part, environment))):
+            return False
+    return Tail(parts[-1], environment) if parts else True
+
+
+def _or(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    parts = _parts(form, 0)
+    for part in parts[:-1]:
+        value = yield Tail(part, environment)
+        if is_true(value):
+            return value
+    return Tail(parts[-1], environment) if parts else False
+
+
+def _when(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    test, *body = _parts(form, 1)
+    wanted = form.car is symbol("when")
+    if is_true((yield Tail(test, environment))) is not wanted:
+        return NIL
+    return (yield from machine.body(scheme_list(body), environment))
+
+
+def _do(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    variables, ending, *body = _parts(form, 2)
+    specs = [list(elements(spec, "a variable of do")) for spec in elements(variables, "the variables of do")]
+    names = [spec[0] for spec in specs if 2 <= len(spec) <= 3 and isinstance(spec[0], Symbol)]
+    if len(names) != len(specs):
+        raise Fault("a variable of do must be (name initial step)")
+    if not isinstance(ending, Pair):
+        raise Fault("do needs (test result …)")
+    values = []
+    for spec in specs:
+        values.append((yield Tail(spec[1], environment)))
+    while True:
+        scope = Environment(dict(zip(names, values, strict=True)), environment)
+        if is_true((yield Tail(ending.car, scope))):
+            return (yield from machine.body(ending.cdr, scope))
+        for expression in body:
+            yield Tail(expression, scope)
+        values = []
+        for spec in specs:
+            values.append((yield Tail(spec[-1] if len(spec) == 3 else spec[0], scope)))
+
+
+def _macro(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    """TinyScheme's own `(macro (name form) body …)`, and `(macro name procedure)`."""
+    target, *body = _parts(form, 2)
+    if isinstance(target, Pair):
+        name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
+    else:
+        name = target
+        transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
+    if not isinstance(name, Symbol):
+        raise Fault("a macro needs a symbol as its name")
+    environment.values[name] = Macro(transformer, whole=True)
+    return name
+
+
+def _define_macro(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    target, *body = _parts(form, 2)
+    if isinstance(target, Pair):
+        name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
+    else:
+        name = target
+        transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
+    if not isinstance(name, Symbol):
+        raise Fault("a macro needs a symbol as its name")
+    environment.values[name] = Macro(transformer, whole=False)
+    return name
+
+
+def _quasiquote(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+    return (yield from _fill(machine, _parts(form, 1, 1)[0], environment, 1))
+
+
+def _fill(machine: Machine, template: Value, environment: Environment, level: int) -> FormResult:
+    """A template with its unquoted parts evaluated: a list is walked here, its elements by calling this again."""
+    if level > 100:
+        raise Fault("a quasiquotation nests too deep")
+    if isinstance(template, Vector):
+        items = yield from _fill(machine, scheme_list(template.items), environment, level + 1)
+        return Vector(elements(items))
+    collected: list[Value] = []
+    rest = template
+    while isinstance(rest, Pair):
+        machine.charge(1)
+        if rest.car is _UNQUOTE and isinstance(rest.cdr, Pair):
+            break
+        part = rest.car
+        if isinstance(part, Pair) and part.car is _SPLICE and isinstance(part.cdr, Pair):
+            collected.extend(elements((yield Tail(part.cdr.car, environment)), "what ,@ splices in"))
+        elif isinstance(part, Pair | Vector):
+            collected.append((yield from _fill(machine, part, environment, level + 1)))
+        else:
+            collected.append(part)
+        rest = rest.cdr
+    tail: Value = rest
+    if isinstance(rest, Pair):
+        assert isinstance(rest.cdr, Pair)
+        tail = yield Tail(rest.cdr.car, environment)
+    return scheme_list(collected, tail)
+
+
+def _defined(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+    """`(defined? 'name)`; the name may also stand unquoted."""
+    name = _parts(form, 1, 2)[0]
+    if isinstance(name, Pair) and name.car is not _QUOTE:
+        name = yield Tail(name, environment)
+    elif isinstance(name, Pair) and isinstance(name.cdr, Pair):
+        name = name.cdr.car
+    return isinstance(name, Symbol) and environment.find(name) is not None
+
+
+SPECIAL_FORMS: dict[Symbol, SpecialForm] = {
+    symbol(name): form
+    for name, form in {
+        "quote": _quote,
+        "quasiquote": _quasiquote,
+        "if": _if,
+        "define": _define,
+        "set!": _set,
+        "lambda": _lambda,
+        "begin": _begin,
+        "let": _let,
+        "let*": _let_star,
+        "letrec": _letrec,
+        "cond": _cond,
+        "case": _case,
+        "and": _and,
+        "or": _or,
+        "when": _when,
+        "unless": _when,
+        "do": _do,
+        "macro": _macro,
+        "define-macro": _define_macro,
+        "defined?": _defined,
+    }.items()
+}
+"""The forms by name. A profile that binds one of the names hides the form."""

@@ -1,0 +1,163 @@
+"""What `(version 1)` brings: operations, filters, modifiers, actions, parameters, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from sandwright.evaluate.sbpl.actions import NO_OP, Actions, OperationValue, modifier
+from sandwright.evaluate.sbpl.datum import NIL, Symbol, Value, symbol
+from sandwright.evaluate.sbpl.errors import Fault, ProfileError
+from sandwright.evaluate.sbpl.filters import All, Any, Not, Test
+from sandwright.evaluate.sbpl.library_filters import filter_procedures
+from sandwright.evaluate.sbpl.machine import Environment, Machine, Procedure, Steps, Tail, describe
+from sandwright.evaluate.sbpl.procedures import Step
+from sandwright.evaluate.sbpl.reader import read
+from sandwright.evaluate.sbpl.source import Source, octets, readable
+from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
+
+IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
+"""Where macOS looks for a profile that is imported by a relative name."""
+
+_MAX_IMPORTS = 20
+_NOTHING = (
+    "disable-callouts",
+    "disable-full-symbolication",
+    "eliminate-duplicate-rules",
+    "enable-full-symbolication",
+    "record",
+)
+"""Procedures that macOS has and that decide nothing."""
+
+
+class Importer(Protocol):
+    """Finds imported profiles."""
+
+    def __call__(self, name: str, directories: Sequence[str]) -> Source | None:
+        """The profile that an `import` calls `name`; a relative name is looked for in `directories`."""
+        ...
+
+
+def no_imports(name: str, directories: Sequence[str]) -> Source | None:  # noqa: ARG001
+    """An importer that finds nothing."""
+    return None
+
+
+class Library:
+    """The bindings of one run."""
+
+    def __init__(
+        self, machine: Machine, environment: Environment, params: Mapping[str, str], importer: Importer
+    ) -> None:
+        """`environment` is the global one; `params` are those of `-D`."""
+        self.machine = machine
+        self.environment = environment
+        self.params = {octets(key): octets(value) for key, value in params.items()}
+        self.importer = importer
+        self.actions = Actions(machine)
+        self.imports: list[str] = []
+        self.missing_params: list[str] = []
+        self.versioned = False
+        self._importing: list[str] = []
+        self._trace: str | None = None
+
+    def install_stub(self) -> None:
+        """Bind what there is before `version` is called."""
+        self.environment.values[symbol("version")] = Procedure("version", self._version, 1, 1)
+
+    def _version(self, number: Value) -> Value:
+        if self.versioned and number != 1:
+            raise Fault("only one version may be specified")
+        if isinstance(number, bool) or number != 1:
+            raise Fault(f"unsupported version: {describe(number)}")
+        if not self.versioned:
+            self.versioned = True
+            self.environment.values.update(self._bindings())
+        return NIL
+
+    def _bindings(self) -> dict[Symbol, Value]:
+        words = vocabulary()
+        found: dict[str, Value] = dict(words.constants)
+        found.update({name: OperationValue(operation.name) for name, operation in words.operations.items()})
+        found.update(dict.fromkeys(words.no_ops, NO_OP))
+        found.update({name: symbol(name) for name in (*words.protocols, "unix", "unix-socket")})
+        found.update(words.modifiers)
+        found.update({name: Procedure(name, lambda *_: NIL, 0, None) for name in _NOTHING})
+        found.update(filter_procedures(self.machine))
+        for name, call, least, most in self._procedures():
+            found[name] = Procedure(name, call, least, most)
+        found["import"] = Steps("import", self._import, 1, 1)
+        return {symbol(name): value for name, value in found.items()}
+
+    def _procedures(self) -> Iterator[tuple[str, Callable[..., object], int, int | None]]:
+        yield "allow", self.actions.allow, 1, None
+        yield "deny", self.actions.deny, 1, None
+        yield "with", modifier, 1, None
+        yield "param", self._param, 1, 1
+        yield "getenv", self._param, 1, 1
+        yield "trace", self._set_trace, 1, 1
+        yield "sbpl-filter?", lambda value: isinstance(value, Test | All | Any | Not), 1, 1
+        yield "define-storage-class", self.actions.storage_class, 2, 2
+        yield "_IO", _io_number, 2, 2
+
+    def _param(self, key: Value) -> Value:
+        if not isinstance(key, str):
+            raise Fault("param: argument 1 must be: string")
+        if key not in self.params:
+            self.missing_params.append(readable(key))
+            return False
+        return self.params[key]
+
+    def _set_trace(self, path: Value) -> Value:
+        if not isinstance(path, str):
+            raise Fault("argument to trace must be a string")
+        if self._trace is not None:
+            raise Fault("only one trace path may be specified")
+        self._trace = path
+        return NIL
+
+    def _import(self, name: Value) -> Step:
+        source = self._find(name)
+        self.imports.append(source.name)
+        self._importing.append(source.name)
+        here = self.machine.span
+        try:
+            for datum in read(source):
+                self.machine.span = datum.span
+                yield Tail(datum.value, self.environment)
+        except ProfileError as error:
+            where = f" (imported at {here.position})" if here is not None else ""
+            raise ProfileError(error.position, error.message + where) from None
+        self._importing.pop()
+        self.machine.span = here
+        return NIL
+
+    def _find(self, name: Value) -> Source:
+        """The imported profile of that name."""
+        if not isinstance(name, str):
+            raise Fault("import: argument 1 must be: string")
+        chosen = self.params.get("IMPORT_DIR")
+        directories = IMPORT_DIRECTORIES if chosen is None else (readable(chosen),)
+        source = self.importer(readable(name), directories)
+        if source is None:
+            raise Fault(f"unable to open {readable(name)}")
+        if source.name in self._importing or len(self._importing) >= _MAX_IMPORTS:
+            raise Fault(f"{readable(name)} imports itself")
+        return source
+
+
+def _io_number(group: Value, number: Value) -> Value:
+    """`_IO` of `sys/ioccom.h`: the number of an ioctl or fsctl command."""
+    if not isinstance(group, str) or not group or isinstance(number, bool) or not isinstance(number, int):
+        raise Fault("_IO needs a string and a number")
+    return number + 256 * ord(group[0])
+
+
+def unbound_hint(message: str) -> str:
+    """The message about an unbound variable with a suggestion, when a name of the language is near."""
+    name = message.removeprefix("unbound variable: ")
+    if name == message:
+        return message
+    words = vocabulary()
+    known = (*words.operations, *words.filters, *words.modifiers, *words.constants)
+    return message + nearest(name, (*known, "require-all", "require-any", "require-not"))

@@ -1,0 +1,327 @@
+"""Runs Scheme: expressions, tail calls without a growing stack, and limits that always end a run.
+
+Evaluation is written as generators which *yield* the sub-expressions they need; `Machine.run` keeps the
+waiting ones on a stack of its own. So the depth of a profile's recursion is a number we choose, not Python's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sandwright.evaluate.sbpl.datum import NIL, Pair, Symbol, Value, elements, scheme_list
+from sandwright.evaluate.sbpl.errors import Fault, ProfileError
+from sandwright.evaluate.sbpl.source import Position, Span
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a profile may use while it runs; the largest public profile needs a hundredth of each.
+
+    `steps` counts evaluations and elements touched by built-in procedures, `depth` expressions that wait for
+    another, `string` octets of one string, `rules` rules, `filters` the tests of one rule.
+    """
+
+    steps: int = 2_000_000
+    depth: int = 10_000
+    string: int = 1 << 20
+    rules: int = 100_000
+    filters: int = 100_000
+
+
+class Environment:
+    """Names and their values, over an outer environment."""
+
+    __slots__ = ("outer", "values")
+
+    def __init__(self, values: dict[Symbol, Value], outer: Environment | None = None) -> None:
+        self.values = values
+        self.outer = outer
+
+    def find(self, name: Symbol) -> dict[Symbol, Value] | None:
+        """The scope in which `name` is bound, or None."""
+        scope: Environment | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values
+            scope = scope.outer
+        return None
+
+    def lookup(self, name: Symbol) -> Value:
+        """The value of `name`. Raise Fault when it is not bound."""
+        scope: Environment | None = self
+        while scope is not None:
+            values = scope.values
+            if name in values:
+                return values[name]
+            scope = scope.outer
+        raise Fault(f"unbound variable: {name!r}")
+
+
+class Tail(NamedTuple):
+    """What a form evaluates to is what this expression evaluates to."""
+
+    form: Value
+    environment: Environment
+
+
+class Call(NamedTuple):
+    """A procedure to apply to values."""
+
+    procedure: Value
+    arguments: Sequence[Value]
+
+
+Request = Tail | Call
+Evaluation = Generator[Request, Value, Value]
+FormResult = Generator[Request, Value, Value | Tail | Call]
+SpecialForm = Callable[["Machine", Pair, Environment], FormResult]
+
+
+class Procedure:
+    """A built-in procedure. `least` and `most` arguments; `most` None for any number.
+
+    `named` makes a value of an operand that is a symbol nothing binds; None: that is an error.
+    """
+
+    __slots__ = ("call", "least", "most", "name", "named")
+
+    def __init__(self, name: str, call: Callable[..., object], least: int, most: int | None) -> None:
+        self.name = name
+        self.call = call
+        self.least = least
+        self.most = most
+        self.named: Callable[[Symbol], Value] | None = None
+
+    def __repr__(self) -> str:
+        return f"#<procedure {self.name}>"
+
+    def check(self, count: int) -> None:
+        """Raise Fault unless it takes `count` arguments."""
+        if count < self.least or (self.most is not None and count > self.most):
+            wanted = str(self.least) if self.most == self.least else f"{self.least} to {self.most}"
+            if self.most is None:
+                wanted = f"at least {self.least}"
+            raise Fault(f"{self.name} takes {wanted} arguments, not {count}")
+
+
+class Steps(Procedure):
+    """A built-in procedure that calls others: a generator as `Machine._evaluate` is one."""
+
+    __slots__ = ()
+
+
+class Closure:
+    """A procedure of the profile."""
+
+    __slots__ = ("body", "environment", "name", "parameters", "rest")
+
+    def __init__(
+        self, parameters: Value, body: Value, environment: Environment, name: str = "lambda"
+    ) -> None:
+        """`parameters` as written: a list, a dotted list, or a single symbol."""
+        self.name = name
+        self.parameters: list[Symbol] = []
+        while isinstance(parameters, Pair):
+            if not isinstance(parameters.car, Symbol):
+                raise Fault("a parameter must be a symbol")
+            self.parameters.append(parameters.car)
+            parameters = parameters.cdr
+        if parameters is not NIL and not isinstance(parameters, Symbol):
+            raise Fault("a parameter must be a symbol")
+        self.rest = parameters if isinstance(parameters, Symbol) else None
+        self.body = body
+        self.environment = environment
+
+    def __repr__(self) -> str:
+        return f"#<procedure {self.name}>"
+
+    def bind(self, arguments: Sequence[Value]) -> Environment:
+        """The environment of a call. Raise Fault when the number of arguments is wrong."""
+        count = len(self.parameters)
+        if len(arguments) < count or (len(arguments) > count and self.rest is None):
+            wanted = f"{count}" if self.rest is None else f"at least {count}"
+            raise Fault(f"{self.name} takes {wanted} arguments, not {len(arguments)}")
+        values = dict(zip(self.parameters, arguments, strict=False))
+        if self.rest is not None:
+            values[self.rest] = scheme_list(arguments[count:])
+        return Environment(values, self.environment)
+
+
+class Macro:
+    """A procedure that rewrites the form it heads. `whole` gives it the form itself, else its operands."""
+
+    __slots__ = ("transformer", "whole")
+
+    def __init__(self, transformer: Value, *, whole: bool) -> None:
+        self.transformer = transformer
+        self.whole = whole
+
+
+class Machine:
+    """One run of a profile."""
+
+    def __init__(self, forms: Mapping[Symbol, SpecialForm], limits: Limits) -> None:
+        """`forms` are the special forms; a name the profile binds itself is no longer one."""
+        self.forms = forms
+        self.limits = limits
+        self.steps = 0
+        self.span: Span | None = None
+
+    def charge(self, cost: int) -> None:
+        """Count `cost` steps. Raise Fault when the profile has used them up."""
+        self.steps += cost
+        if self.steps > self.limits.steps:
+            raise Fault(f"the profile runs for more than {self.limits.steps} steps")
+
+    def check_string(self, text: str) -> str:
+        """`text`, charged for. Raise Fault when it is longer than a string may be."""
+        if len(text) > self.limits.string:
+            raise Fault(f"a string is longer than {self.limits.string} bytes")
+        self.charge(1 + len(text) // 16)
+        return text
+
+    def run(self, form: Value, environment: Environment) -> Value:
+        """Evaluate one expression. Raise ProfileError, saying where, when that fails or takes too much."""
+        waiting = [self._evaluate(form, environment)]
+        value: Value = None
+        try:
+            while waiting:
+                self.charge(1)
+                try:
+                    wanted = waiting[-1].send(value)
+                except StopIteration as done:
+                    waiting.pop()
+                    value = done.value
+                    continue
+                if len(waiting) >= self.limits.depth:
+                    raise Fault(f"the profile recurses deeper than {self.limits.depth} expressions")
+                waiting.append(self._start(wanted))
+                value = None
+        except Fault as fault:
+            raise self._located(fault) from None
+        return value
+
+    def _start(self, wanted: Request) -> Evaluation:
+        if isinstance(wanted, Tail):
+            return self._evaluate(wanted.form, wanted.environment)
+        return self._apply(wanted)
+
+    def _located(self, fault: Fault) -> ProfileError:
+        span = fault.span or self.span
+        position = span.position if span is not None else Position("profile", 1, 1)
+        return ProfileError(position, fault.message)
+
+    def _apply(self, call: Call) -> Evaluation:
+        outcome: object = yield from self._called(call)
+        while isinstance(outcome, Tail | Call):
+            outcome = yield outcome
+        return outcome
+
+    def _evaluate(self, form: Value, environment: Environment) -> Evaluation:
+        while True:
+            if isinstance(form, Symbol):
+                return environment.lookup(form)
+            if not isinstance(form, Pair):
+                return form
+            if form.span is not None:
+                self.span = form.span
+            outcome = yield from self._combination(form, environment)
+            while isinstance(outcome, Call):
+                self.charge(1)
+                outcome = yield from self._called(outcome)
+            if not isinstance(outcome, Tail):
+                return outcome
+            self.charge(1)
+            form, environment = outcome
+
+    def _combination(self, form: Pair, environment: Environment) -> FormResult:
+        """Evaluate a list: a special form, the use of a macro, or a call."""
+        head = form.car
+        if isinstance(head, Symbol):
+            special = self.forms.get(head)
+            if special is not None and environment.find(head) is None:
+                return (yield from special(self, form, environment))
+            operator = self.value_of(form, environment)
+        else:
+            operator = yield Tail(head, environment)
+        if isinstance(operator, Macro):
+            argument = [form] if operator.whole else list(elements(form.cdr, "the use of a macro"))
+            expansion = yield Call(operator.transformer, argument)
+            return Tail(expansion, environment)
+        named = operator.named if isinstance(operator, Procedure) else None
+        arguments = yield from self.operands(form.cdr, environment, named)
+        if form.span is not None:
+            self.span = form.span
+        return Call(operator, arguments)
+
+    def value_of(
+        self, cell: Pair, environment: Environment, named: Callable[[Symbol], Value] | None = None
+    ) -> Value:
+        """The value of the symbol in a cell; when it is not bound, the Fault says where it stands."""
+        assert isinstance(cell.car, Symbol)
+        try:
+            return environment.lookup(cell.car)
+        except Fault as fault:
+            if named is not None:
+                return named(cell.car)
+            raise Fault(fault.message, cell.place) from None
+
+    def operands(
+        self, rest: Value, environment: Environment, named: Callable[[Symbol], Value] | None
+    ) -> Generator[Request, Value, list[Value]]:
+        """Evaluate the operands of a call from left to right."""
+        values: list[Value] = []
+        while isinstance(rest, Pair):
+            operand = rest.car
+            if isinstance(operand, Symbol):
+                values.append(self.value_of(rest, environment, named))
+            elif isinstance(operand, Pair):
+                values.append((yield Tail(operand, environment)))
+            else:
+                values.append(operand)
+            rest = rest.cdr
+        if rest is not NIL:
+            raise Fault("a call can't be a dotted list")
+        return values
+
+    def _called(self, call: Call) -> FormResult:
+        procedure, arguments = call
+        if isinstance(procedure, Closure):
+            return (yield from self.body(procedure.body, procedure.bind(arguments)))
+        if isinstance(procedure, Procedure):
+            procedure.check(len(arguments))
+            if isinstance(procedure, Steps):
+                generator: FormResult = procedure.call(*arguments)  # type: ignore[assignment]
+                return (yield from generator)
+            return procedure.call(*arguments)
+        raise Fault(f"{describe(procedure)} is not a procedure")
+
+    def body(self, body: Value, environment: Environment) -> FormResult:
+        """Evaluate a sequence of expressions; the last one is left to the caller, as a Tail."""
+        if body is NIL:
+            return NIL
+        while isinstance(body, Pair):
+            if body.cdr is NIL:
+                return Tail(body.car, environment)
+            yield Tail(body.car, environment)
+            body = body.cdr
+        raise Fault("a body must be a list of expressions")
+
+
+def describe(value: Value) -> str:
+    """A few words that tell a reader of a message what a value is."""
+    match value:
+        case bool():
+            return "#t" if value else "#f"
+        case str():
+            return "a string"
+        case int() | float():
+            return f"the number {value}"
+        case Pair():
+            return "a list"
+        case Symbol():
+            return f"the symbol {value!r}"
+        case _:
+            return repr(value)

@@ -1,0 +1,127 @@
+"""Resolves a path as the kernel does, from what is known of links: no file system is looked at.
+
+Filters see the resolved path. Each symbolic link that is walked through needs `file-read-metadata` on itself
+(measured on macOS 14.4.1 by Protonk/sandbox-boostrap), so the links are reported too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sandwright.errors import UsageError
+from sandwright.evaluate.sbpl.source import octets, readable
+
+STANDARD_LINKS = {
+    "/tmp": "/private/tmp",  # noqa: S108 - a fact about macOS, nothing is written there
+    "/var": "/private/var",
+    "/etc": "/private/etc",
+    "/home": "/System/Volumes/Data/home",
+}
+"""Symbolic links that every macOS has."""
+
+DATA_VOLUME = "/System/Volumes/Data"
+
+FIRMLINKS = (
+    "/AppleInternal",
+    "/Applications",
+    "/Library",
+    "/System/Library/Assets",
+    "/System/Library/AssetsV2",
+    "/System/Library/Caches",
+    "/System/Library/CoreServices/CoreTypes.bundle/Contents/Library",
+    "/System/Library/PreinstalledAssets",
+    "/System/Library/PreinstalledAssetsV2",
+    "/System/Library/Speech",
+    "/Users",
+    "/Volumes",
+    "/cores",
+    "/opt",
+    "/private",
+    "/usr/libexec/cups",
+    "/usr/local",
+    "/usr/share/snmp",
+)
+"""What lies on the data volume and is seen at the short path (macOS: /usr/share/firmlinks)."""
+
+_FOLDED = {DATA_VOLUME + short: short for short in FIRMLINKS}
+_MAX_LINKS = 32
+_DOTS = re.compile(r"/\.\.?(?:/|\Z)")
+
+
+class Resolved(NamedTuple):
+    """Where a path leads. `links` are the symbolic links walked through, in order."""
+
+    path: str
+    links: tuple[str, ...] = ()
+
+
+class Links:
+    """The symbolic links of a machine: those of every macOS and those given. All paths are octets."""
+
+    def __init__(self, symlinks: Mapping[str, str] | None = None) -> None:
+        """`symlinks` maps links to targets. Raise UsageError for a link whose path is not absolute."""
+        self._targets = dict(STANDARD_LINKS)
+        self._heads = {_head(link) for link in (*STANDARD_LINKS, DATA_VOLUME)}
+        given = {octets(link): octets(target) for link, target in (symlinks or {}).items()}
+        for link, target in given.items():
+            if not link.startswith("/") or link.strip("/") == "" or not target:
+                raise UsageError(f"a symbolic link needs an absolute path and a target: {readable(link)!r}")
+        for link in sorted(given, key=len):
+            parent, _, name = link.rstrip("/").rpartition("/")
+            place = self.resolve(parent + "/", follow=True).path
+            place = f"{place.rstrip('/')}/{name}"
+            self._targets[place] = given[link]
+            self._heads.add(_head(place))
+
+    def resolve(self, path: str, *, follow: bool) -> Resolved:
+        """Where an absolute path leads; its last part is a link to be followed, or not.
+
+        A part below `/System/Volumes/Data` that has a firmlink is spelled the short way. Raise UsageError
+        when links lead in circles.
+        """
+        if self.is_plain(path):
+            return Resolved(path)
+        pending = _parts(path)
+        follow = follow or path.endswith(("/", "/.", "/.."))
+        place = ""
+        walked: list[str] = []
+        while pending:
+            part = pending.pop()
+            if part == "..":
+                place = place.rpartition("/")[0]
+                continue
+            reached = f"{place}/{part}"
+            reached = _FOLDED.get(reached, reached)
+            target = self._targets.get(reached) if pending or follow else None
+            if target is None:
+                place = reached
+                continue
+            walked.append(reached)
+            if len(walked) > _MAX_LINKS:
+                raise UsageError(f"{readable(path)}: too many symbolic links, or a circle of them")
+            pending.extend(_parts(target))
+            place = "" if target.startswith("/") else place
+        return Resolved(place or "/", tuple(walked))
+
+    def target(self, path: str) -> str | None:
+        """The target of a link, None when the path is none."""
+        return self._targets.get(path)
+
+    def is_plain(self, path: str) -> bool:
+        """Whether an absolute path surely leads just where it says, and to no link."""
+        if "//" in path or path[-1] == "/" or ("/." in path and _DOTS.search(path)):
+            return False
+        return _head(path) not in self._heads
+
+
+def _head(path: str) -> str:
+    """The first part of an absolute path."""
+    end = path.find("/", 1)
+    return path[1:end] if end > 0 else path[1:]
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path, last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -1,0 +1,203 @@
+r"""The regexes of profiles: a small dialect, parsed here and run without backtracking.
+
+The dialect is what macOS was seen to take: `.`, `[…]`, `[^…]` with ranges, `*`, `+`, `?`, `|`, `( )`, a
+backslash before a character that shall mean itself, `$` anywhere and `^` only first. Bytes are compared,
+upper and lower case differ, and a match may begin anywhere unless `^` says otherwise. `{n}`, `\d`, `\w`
+have no special meaning; `(?…)` compiles and never matches (seen on macOS); another `^` does not compile (seen
+on macOS).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sandwright.evaluate.sbpl.errors import Fault
+
+MAX_POSITIONS = 20_000
+"""How many characters that match something one pattern may have."""
+
+MAX_COST = 2_000_000
+"""How many moves from one such character to others one pattern may have."""
+
+_MAX_GROUPS: Final = 100
+
+END: Final = 256
+"""The code of the place after the last byte, which `$` matches."""
+
+_ANY: Final = (1 << 256) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A pattern as an automaton without empty moves (Glushkov's): its states are the positions of characters.
+
+    `accepts[i]` is a bit set of the codes that lead into position i. `first` and `last` are the positions
+    where a match can begin and end, `follow[i]` where it can go on after i; all three are bit sets of
+    positions. A pattern that is `nullable` matches the empty string; one that is `anchored` begins only at
+    the start. `cost` is what it took to make, in moves.
+    """
+
+    pattern: str
+    accepts: tuple[int, ...]
+    first: int
+    anchored: bool
+    last: int
+    follow: tuple[int, ...]
+    nullable: bool
+    cost: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is known of a piece of a pattern: see Program."""
+
+    nullable: bool
+    first: int
+    last: int
+
+
+def compile_regex(pattern: str) -> Program:
+    """The automaton of a pattern. Raise Fault when macOS would not compile it."""
+    return _Compiler(pattern).program()
+
+
+class _Compiler:
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.depth = 0
+        self.cost = 0
+        self.accepts: list[int] = []
+        self.follow: list[int] = []
+
+    def program(self) -> Program:
+        anchored = self.pattern.startswith("^")
+        self.at = 1 if anchored else 0
+        whole = self._alternatives()
+        if self.at < len(self.pattern):
+            raise Fault("unbalanced ) in regex")
+        return Program(
+            self.pattern,
+            tuple(self.accepts),
+            whole.first,
+            anchored,
+            whole.last,
+            tuple(self.follow),
+            whole.nullable,
+            self.cost,
+        )
+
+    def _alternatives(self) -> _Part:
+        part = self._sequence()
+        while self._peek() == "|":
+            self.at += 1
+            other = self._sequence()
+            part = _Part(part.nullable or other.nullable, part.first | other.first, part.last | other.last)
+        return part
+
+    def _sequence(self) -> _Part:
+        part = _Part(nullable=True, first=0, last=0)
+        while self._peek() not in ("", "|", ")"):
+            part = self._joined(part, self._repeated())
+        return part
+
+    def _joined(self, left: _Part, right: _Part) -> _Part:
+        self._link(left.last, right.first)
+        return _Part(
+            left.nullable and right.nullable,
+            left.first | (right.first if left.nullable else 0),
+            right.last | (left.last if right.nullable else 0),
+        )
+
+    def _link(self, ends: int, starts: int) -> None:
+        self.cost += ends.bit_count()
+        if self.cost > MAX_COST:
+            raise Fault("a regex is too complex")
+        while ends:
+            low = ends & -ends
+            self.follow[low.bit_length() - 1] |= starts
+            ends ^= low
+
+    def _repeated(self) -> _Part:
+        part = self._single()
+        while self._peek() in ("*", "+", "?"):
+            operator = self.pattern[self.at]
+            self.at += 1
+            if operator != "?":
+                self._link(part.last, part.first)
+            part = _Part(part.nullable or operator != "+", part.first, part.last)
+        return part
+
+    def _single(self) -> _Part:
+        octet = self._peek()
+        self.at += 1
+        match octet:
+            case "(":
+                return self._group()
+            case "[":
+                return self._position(self._set())
+            case ".":
+                return self._position(_ANY)
+            case "$":
+                return self._position(1 << END)
+            case "^":
+                raise Fault("unexpected ^ operator in middle of expression")
+            case "\\":
+                if self.at >= len(self.pattern):
+                    raise Fault("a regex can't end in a single \\")
+                self.at += 1
+                return self._position(1 << ord(self.pattern[self.at - 1]))
+            case _:
+                return self._position(1 << ord(octet))
+
+    def _group(self) -> _Part:
+        self.depth += 1
+        if self.depth > _MAX_GROUPS:
+            raise Fault(f"the groups of a regex nest deeper than {_MAX_GROUPS}")
+        never = self._peek() == "?"
+        if never:
+            self.at += 1
+        part = self._alternatives()
+        if self._peek() != ")":
+            raise Fault("unbalanced ( in regex")
+        self.at += 1
+        self.depth -= 1
+        return _Part(nullable=False, first=0, last=0) if never else part
+
+    def _position(self, codes: int) -> _Part:
+        if len(self.accepts) >= MAX_POSITIONS:
+            raise Fault(f"a regex has more than {MAX_POSITIONS} characters")
+        bit = 1 << len(self.accepts)
+        self.accepts.append(codes)
+        self.follow.append(0)
+        return _Part(nullable=False, first=bit, last=bit)
+
+    def _peek(self) -> str:
+        return self.pattern[self.at : self.at + 1]
+
+    def _set(self) -> int:
+        """The rest of a `[…]`. A `]` that comes first is a member; `-` at an end is one too."""
+        negated = self._peek() == "^"
+        self.at += 1 if negated else 0
+        codes, started = 0, False
+        while not (started and self._peek() == "]"):
+            started = True
+            low = self._member()
+            high = low
+            if self._peek() == "-" and self.pattern[self.at + 1 : self.at + 2] not in ("", "]"):
+                self.at += 1
+                high = self._member()
+            if high < low:
+                raise Fault("a range in a regex set runs backwards")
+            codes |= (1 << (high + 1)) - (1 << low)
+        self.at += 1
+        return _ANY & ~codes if negated else codes
+
+    def _member(self) -> int:
+        if self.at >= len(self.pattern):
+            raise Fault("unbalanced [ in regex")
+        if self.pattern[self.at] == "\\" and self.at + 1 < len(self.pattern):
+            self.at += 1
+        self.at += 1
+        return ord(self.pattern[self.at - 1])
