@@ -86,7 +86,7 @@ class Package:
         codec = _CODECS.get(name.removeprefix(stem)) if name.startswith(stem) else None
         if codec is None:
             raise IntegrityError(
-                f"package {self.label}: {show(name)} stands where {stem.decode()} should, or its codec"
+                f"package {self.label}: {show(name)} stands where {stem.decode()}, .gz, .xz or .zst is expected"
             )
         where = f"package {self.label}, {name.decode()}"
         stream = decompressed(self._archive, name=where, allow=codec, limits=limits)

@@ -185,7 +185,9 @@ def _read_configuration(path: bytes, files: Mapping[bytes, bytes], found: list[b
         line = raw.partition(b"#")[0].strip()
         word, _, rest = line.partition(b" ")
         if word == b"include" and depth < 8:
-            for pattern in rest.split():
+            folder = path.rpartition(b"/")[0]
+            for word in rest.split():
+                pattern = word if word.startswith(b"/") else folder + b"/" + word
                 for name in sorted(name for name in files if _matches(name, pattern)):
                     _read_configuration(name, files, found, depth=depth + 1)
         elif line.startswith(b"/"):
