@@ -1,0 +1,81 @@
+"""Chooses one image among those that a source holds, by name and platform, and never by guessing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sandwright.errors import UsageError
+from sandwright.rootfs.descriptor import Platform
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An image that may be meant. `names` are its references, `digests` those of the indexes above it."""
+
+    digest: str
+    platform: Platform
+    names: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+
+    def answers_to(self, ref: str) -> bool:
+        """Whether `ref` is a digest or a name of it; registry and the tag `latest` may be left out."""
+        if ref in (self.digest, *self.digests):
+            return True
+        return any(
+            name == each or name.endswith(f"/{each}")
+            for each in (ref, f"{ref}:latest")
+            for name in self.names
+        )
+
+
+def choose(candidates: Iterable[Candidate], platform: Platform | None, ref: str | None, source: str) -> str:
+    """The digest of the one image that fits. Raise UsageError, listing what there is, for none or several."""
+    everything = _merged(candidates)
+    fitting = [each for each in everything if ref is None or each.answers_to(ref)]
+    if platform is not None:
+        fitting = _of_platform(fitting, platform)
+    if len(fitting) == 1:
+        return fitting[0].digest
+    asked = " ".join(([f"named {ref!r}"] if ref else []) + ([f"for {platform}"] if platform else []))
+    if not fitting:
+        raise UsageError(
+            f"{source}: no image {asked or 'in it'}; it has {_listed(everything) or 'none at all'}"
+        )
+    hint = (
+        "name a platform"
+        if len({each.platform for each in fitting}) > 1
+        else "name one by its reference or digest"
+    )
+    raise UsageError(f"{source}: several images{' ' if asked else ''}{asked}; {hint}: {_listed(fitting)}")
+
+
+def _of_platform(candidates: Sequence[Candidate], platform: Platform) -> list[Candidate]:
+    """Those of the platform; where there are none and no variant was asked for, those of its variants."""
+    exact = [each for each in candidates if each.platform == platform]
+    if exact or platform.variant:
+        return exact
+    return [
+        each
+        for each in candidates
+        if (each.platform.os, each.platform.architecture) == (platform.os, platform.architecture)
+    ]
+
+
+def _merged(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """One candidate a digest: an image that is there under two names is still one image."""
+    found: dict[str, Candidate] = {}
+    for each in candidates:
+        known = found.get(each.digest, each)
+        names = tuple(dict.fromkeys((*known.names, *each.names)))
+        digests = tuple(dict.fromkeys((*known.digests, *each.digests)))
+        found[each.digest] = Candidate(each.digest, known.platform, names, digests)
+    return list(found.values())
+
+
+def _listed(candidates: Sequence[Candidate]) -> str:
+    lines = [
+        f"{each.platform} {' '.join(each.names) or 'without a name'} ({each.digest[:19]}…)"
+        for each in candidates
+    ]
+    return "; ".join(sorted(lines)[:20]) + ("; …" if len(lines) > 20 else "")

@@ -1,0 +1,223 @@
+"""Descriptors, digests and platforms: the grammar by which one blob of an image names another. Pure.
+
+Everything here is read from documents that a stranger wrote. A digest is checked before it becomes part
+of a path (CVE-2024-3727), a size before it is trusted, a document before it is taken for a manifest or an
+index (CVE-2021-41190).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from sandwright.errors import ArchiveRefused, UsageError
+
+REF_NAME = "org.opencontainers.image.ref.name"
+IMAGE_NAME = "io.containerd.image.name"
+"""Where Docker (since 25) and BuildKit put the whole name, with the tag alone in `REF_NAME`."""
+
+INDEX_TYPES = frozenset(
+    {
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    }
+)
+MANIFEST_TYPES = frozenset(
+    {
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    }
+)
+CONFIG_TYPES = frozenset(
+    {
+        "application/vnd.oci.image.config.v1+json",
+        "application/vnd.docker.container.image.v1+json",
+    }
+)
+LAYER_TYPES = frozenset(
+    {
+        "application/vnd.oci.image.layer.v1.tar",
+        "application/vnd.oci.image.layer.v1.tar+gzip",
+        "application/vnd.oci.image.layer.v1.tar+zstd",
+        "application/vnd.docker.image.rootfs.diff.tar",
+        "application/vnd.docker.image.rootfs.diff.tar.gzip",
+        "application/vnd.docker.image.rootfs.diff.tar.zstd",
+    }
+)
+
+HEX_LENGTH = {"sha256": 64, "sha384": 96, "sha512": 128}
+"""The digest algorithms that we can verify, with the number of hex digits of each."""
+
+_DIGEST = re.compile(r"([a-z0-9]+(?:[+._-][a-z0-9]+)*):([a-zA-Z0-9=_-]+)", re.ASCII)
+_ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "i386": "386", "armhf": "arm"}
+_IMPLIED_VARIANT = {"amd64": "v1", "arm64": "v8", "arm": "v7"}
+
+
+@dataclass(frozen=True, order=True)
+class Platform:
+    """An operating system and an architecture in Go's words (`linux`, `arm64`), perhaps a variant (`v8`).
+
+    The variant that an architecture implies (arm64's is v8) is the same as none.
+    """
+
+    os: str
+    architecture: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.os, self.architecture, self.variant)))
+
+    def normal(self) -> Platform:
+        """The same platform in the spelling that compares equal."""
+        architecture = _ARCHITECTURES.get(self.architecture, self.architecture)
+        implied = self.variant == _IMPLIED_VARIANT.get(architecture)
+        return Platform(self.os, architecture, "" if implied else self.variant)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A checked descriptor. `size` is in bytes. `platform` is None where the document gives none."""
+
+    media_type: str
+    digest: str
+    size: int
+    platform: Platform | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the annotations call it: the reference name of the image-spec, and containerd's full name."""
+        return tuple(self.annotations[key] for key in (REF_NAME, IMAGE_NAME) if key in self.annotations)
+
+
+def check_digest(value: object, where: str) -> str:
+    """Give a digest back when its grammar, algorithm and length are right; `where` begins the message else.
+
+    Hex digits must be lower case: image-spec descriptor.md, "Registered Algorithms". An algorithm that we
+    can't compute is refused too, since nothing it names could be verified.
+    """
+    match = _DIGEST.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ArchiveRefused(f"{where}: {_short(value)} is not a digest")
+    length = HEX_LENGTH.get(match[1])
+    if length is None:
+        known = ", ".join(HEX_LENGTH)
+        raise ArchiveRefused(f"{where}: {_short(value)}: the algorithm is none of {known}")
+    if len(match[2]) != length or not re.fullmatch(r"[0-9a-f]+", match[2]):
+        raise ArchiveRefused(f"{where}: {_short(value)}: expected {length} lower-case hex digits")
+    return match[0]
+
+
+def parse_platform(text: str) -> Platform:
+    """A platform as a person writes it: `linux/amd64`, `linux/arm/v7`. Raise UsageError for anything else."""
+    parts = text.split("/")
+    if not 2 <= len(parts) <= 3 or not all(re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
+        raise UsageError(
+            f"platform {text!r}: expected os/architecture or os/architecture/variant, as linux/amd64"
+        )
+    return Platform(*parts).normal()
+
+
+def read_platform(value: object, where: str) -> Platform | None:
+    """The `platform` object of a descriptor; None where there is none."""
+    if value is None:
+        return None
+    fields = mapping(value, where)
+    words = [fields.get(key) or "" for key in ("os", "architecture", "variant")]
+    if not all(isinstance(word, str) for word in words):
+        raise ArchiveRefused(f"{where}: os, architecture and variant must be strings")
+    return Platform(*words).normal()
+
+
+def read_descriptor(value: object, where: str) -> Descriptor:
+    """A descriptor in a document. Raise ArchiveRefused, with `where`, for one that breaks a rule."""
+    fields = mapping(value, where)
+    media_type = fields.get("mediaType")
+    if not isinstance(media_type, str) or not media_type:
+        raise ArchiveRefused(f"{where}: mediaType is required")
+    digest = check_digest(fields.get("digest"), f"{where}.digest")
+    size = fields.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 63:
+        raise ArchiveRefused(f"{where}: size {_short(size)} is not a number of bytes")
+    annotations = strings(fields.get("annotations"), f"{where}.annotations")
+    return Descriptor(media_type, digest, size, read_platform(fields.get("platform"), where), annotations)
+
+
+def parse_json(raw: bytes, where: str) -> dict[str, Any]:
+    """A JSON object, read as `parse_json_value` reads it."""
+    return dict(mapping(parse_json_value(raw, where), where))
+
+
+def parse_json_value(raw: bytes, where: str) -> object:
+    """A JSON value, strictly: UTF-8, no key twice, no NaN; readers differ on what those mean."""
+    try:
+        value: object = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ArchiveRefused(f"{where}: not valid JSON: {error}") from error
+    return value
+
+
+def check_document(document: Mapping[str, Any], media_type: str, where: str) -> None:
+    """Refuse a document that is not clearly what its descriptor's media type says (CVE-2021-41190).
+
+    Its own mediaType may be absent (image-spec before 1.1 left it out, and umoci still does) but not
+    different. It must not hold fields of both a manifest and an index, in whatever case: Go's decoder
+    ignores case.
+    """
+    own = document.get("mediaType")
+    if own is not None and own != media_type:
+        raise ArchiveRefused(f"{where}: says it is {_short(own)}, its descriptor says {media_type}")
+    keys = {key.lower() for key in document}
+    shapes = {"index": {"manifests"}, "manifest": {"layers", "config"}}
+    expected = "index" if media_type in INDEX_TYPES else "manifest"
+    for shape, marks in shapes.items():
+        if shape != expected and keys & marks:
+            raise ArchiveRefused(f"{where}: an {expected} that also has {', '.join(sorted(keys & marks))}")
+    if not shapes[expected] <= document.keys():
+        raise ArchiveRefused(f"{where}: not a {expected}: {', '.join(sorted(shapes[expected]))} required")
+    if document.get("schemaVersion") != 2:
+        raise ArchiveRefused(f"{where}: schemaVersion must be 2")
+
+
+def mapping(value: object, where: str) -> Mapping[str, Any]:
+    """A JSON object, or ArchiveRefused."""
+    if not isinstance(value, dict):
+        raise ArchiveRefused(f"{where}: expected an object")
+    return value
+
+
+def sequence(value: object, where: str) -> Sequence[Any]:
+    """A JSON array, or ArchiveRefused. null is an empty one."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ArchiveRefused(f"{where}: expected an array")
+    return value
+
+
+def strings(value: object, where: str) -> dict[str, str]:
+    """A JSON object whose values are strings, or ArchiveRefused. null is an empty one."""
+    fields = {} if value is None else dict(mapping(value, where))
+    if not all(isinstance(item, str) for item in fields.values()):
+        raise ArchiveRefused(f"{where}: values must be strings")
+    return fields
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise ValueError(f"key {twice[:60]!r} twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:100]}…"
