@@ -1,0 +1,95 @@
+"""Keeps account of a growing selection: what is kept and why, what was left out, what is missing or open."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from sandwright.rootfs import patterns
+from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.selection import Question, Reason, Selection
+
+
+class Ledger:
+    """The books of one selection. `new` are kept paths that nobody has looked into yet, oldest first."""
+
+    def __init__(self, root: Root, drop: Iterable[bytes]) -> None:
+        """`drop` are patterns of paths that are never kept."""
+        self.new: deque[bytes] = deque()
+        self._root = root
+        self._drop = tuple(drop)
+        self._kept: dict[bytes, dict[Reason, None]] = {}
+        self._left_out: dict[bytes, str] = {}
+        self._missing: dict[tuple[bytes, bytes], str] = {}
+        self._asked: dict[tuple[str, bytes], dict[bytes, None]] = {}
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._kept
+
+    def keep(self, path: bytes, reason: Reason) -> Place | None:
+        """Keep what `path` leads to and every link on the way; None when nothing is there.
+
+        `reason` is that of the name itself: where that is a link, the link is the reason for its target.
+        """
+        named = self._root.locate(path, follow=False)
+        if named.status is None:
+            return None
+        for step in named.links:
+            self._add(step, Reason("link", named.path, "a directory on the way"))
+        self._add(named.path, reason)
+        if not named.is_link:
+            return named
+        target = self._root.locate(named.path)
+        for step in target.links[1:]:
+            self._add(step, Reason("link", named.path))
+        if target.status is None:
+            self.miss(named.path, target.path, "it is a link to nothing")
+            return None
+        self._add(target.path, Reason("link", named.path))
+        return target
+
+    def leave_out(self, path: bytes, why: str) -> None:
+        """`path` belongs to something that is kept, and is not, unless something else keeps it."""
+        self._left_out.setdefault(path, why)
+
+    def miss(self, asker: bytes, name: bytes, what: str) -> None:
+        """`asker`, which is kept, names something that can't be had."""
+        self._missing.setdefault((asker, name), f"{_text(asker)}: {what}")
+
+    def missed_by(self, askers: set[bytes]) -> list[str]:
+        """What those of `askers` name and can't have."""
+        return [text for (asker, _), text in self._missing.items() if asker in askers]
+
+    def ask(self, about: str, raised_by: bytes, among: bytes = b"") -> None:
+        """Something is open as long as not all that matches the pattern `among` is kept; without, always."""
+        self._asked.setdefault((about, among), {})[raised_by] = None
+
+    def selection(self, programs: Iterable[bytes]) -> Selection:
+        """The state of things."""
+        kept = {path: tuple(self._kept[path]) for path in sorted(self._kept)}
+        names = {path.rpartition(b"/")[2] for path in kept}
+        return Selection(
+            programs=tuple(programs),
+            kept=kept,
+            left_out={path: why for path, why in sorted(self._left_out.items()) if path not in kept},
+            missing=tuple(text for (_, name), text in self._missing.items() if name not in names),
+            questions=tuple(self._questions()),
+        )
+
+    def _add(self, path: bytes, reason: Reason) -> None:
+        if any(patterns.matches(pattern, path) for pattern in self._drop):
+            self._left_out[path] = f"dropped as asked, although wanted: {reason}"
+            return
+        if path not in self._kept:
+            self._kept[path] = {}
+            self.new.append(path)
+        self._kept[path][reason] = None
+
+    def _questions(self) -> Iterator[Question]:
+        for (about, among), raised_by in self._asked.items():
+            if not among or any(path not in self._kept for path in patterns.find(self._root, among)):
+                yield Question(about, tuple(raised_by))
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

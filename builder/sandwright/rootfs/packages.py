@@ -1,0 +1,167 @@
+"""Which package owns which file of a root file system, by the database in it.
+
+Debian's (`/var/lib/dpkg/info/*.list` with `status`; or `status.d` with md5sums, as distroless images have
+it) and Alpine's (`/lib/apk/db/installed`). The database is the image's own word about itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sandwright.rootfs.inroot import Root
+
+INFO = b"/var/lib/dpkg/info"
+STATUS = b"/var/lib/dpkg/status"
+STATUS_D = b"/var/lib/dpkg/status.d"
+APK = b"/lib/apk/db/installed"
+_LARGEST = 64 << 20
+
+
+@dataclass
+class Package:
+    """A package: its files, as absolute paths without links on the way, and what it depends on by name."""
+
+    name: str
+    files: list[bytes] = field(default_factory=list)
+    depends: list[str] = field(default_factory=list)
+    provides: list[str] = field(default_factory=list)
+
+
+class Packages:
+    """The packages of one root file system. `known` is false where it has no database."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._folders: dict[bytes, bytes] = {}
+        self._packages: dict[str, Package] = {}
+        self._owners: dict[bytes, str] = {}
+        self._shared: set[bytes] = set()
+        self._providers: dict[str, list[str]] = {}
+        for package in self._read():
+            self._take(package)
+
+    def _take(self, package: Package) -> None:
+        package.files = sorted({self._real(path) for path in package.files})
+        self._packages[package.name] = package
+        for name in package.provides:
+            self._providers.setdefault(name, []).append(package.name)
+        for path in package.files:
+            if self._owners.setdefault(path, package.name) != package.name:
+                self._shared.add(path)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a database at all."""
+        return bool(self._packages)
+
+    def owner(self, path: bytes) -> str | None:
+        """The package that a path, free of links but for its last component, belongs to."""
+        return self._owners.get(path)
+
+    def files(self, package: str) -> list[bytes]:
+        """What belongs to a package and to no other, directories too, sorted."""
+        files = self._packages[package].files if package in self._packages else []
+        return [path for path in files if path not in self._shared]
+
+    def with_dependencies(self, package: str) -> list[str]:
+        """The package, and all that it needs, sorted. Of alternatives, those that are installed."""
+        found: set[str] = set()
+        ahead = [package]
+        while ahead:
+            name = ahead.pop()
+            if name not in self._packages:
+                ahead += [each for each in self._providers.get(name, []) if each not in found]
+            elif name not in found:
+                found.add(name)
+                ahead += self._packages[name].depends
+        return sorted(found)
+
+    def _real(self, path: bytes) -> bytes:
+        """A path with links in its directory part resolved: databases say /bin/sh where /bin is one."""
+        folder, _, name = path.rpartition(b"/")
+        if folder not in self._folders:
+            self._folders[folder] = self._root.locate(folder).path.rstrip(b"/")
+        return self._folders[folder] + b"/" + name
+
+    def _read(self) -> Iterator[Package]:
+        if self._root.locate(INFO).is_directory and self._root.locate(STATUS).is_file:
+            yield from self._dpkg()
+        elif self._root.locate(STATUS_D).is_directory:
+            yield from self._status_d()
+        elif self._root.locate(APK).is_file:
+            yield from _apk(self._content(APK))
+
+    def _dpkg(self) -> Iterator[Package]:
+        found: dict[str, list[bytes]] = {}
+        for file in self._root.names(INFO):
+            if file.endswith(b".list"):  # name.list, or name:architecture.list
+                name = file[:-5].decode(errors="replace").partition(":")[0]
+                lines = self._content(INFO + b"/" + file).split(b"\n")
+                found.setdefault(name, []).extend(line for line in lines if re.match(rb"/[^.]", line))
+        for stanza in _stanzas(self._content(STATUS)):
+            name = stanza.get("package", "")
+            yield Package(name, found.pop(name, []), *_relations(stanza))
+        for name, files in found.items():
+            yield Package(name, files)
+
+    def _status_d(self) -> Iterator[Package]:
+        names = self._root.names(STATUS_D)
+        for file in names:
+            if file.endswith(b".md5sums"):
+                continue
+            sums = self._content(STATUS_D + b"/" + file + b".md5sums") if file + b".md5sums" in names else b""
+            files = [
+                b"/" + line.partition(b"  ")[2].lstrip(b"/") for line in sums.split(b"\n") if b"  " in line
+            ]
+            for stanza in _stanzas(self._content(STATUS_D + b"/" + file)):
+                yield Package(
+                    stanza.get("package", file.decode(errors="replace")), files, *_relations(stanza)
+                )
+
+    def _content(self, path: bytes) -> bytes:
+        return self._root.read(path, limit=_LARGEST)
+
+
+def _stanzas(text: bytes) -> Iterator[dict[str, str]]:
+    """The paragraphs of a control file (deb822), each field on one line."""
+    for paragraph in re.split(rb"\n[ \t]*\n", text.replace(b"\r\n", b"\n")):
+        fields: dict[str, str] = {}
+        for line in re.sub(rb"\n[ \t]+", b" ", paragraph).split(b"\n"):
+            key, colon, value = line.decode(errors="replace").partition(":")
+            if colon:
+                fields[key.lower()] = value.strip()
+        if fields:
+            yield fields
+
+
+def _relations(stanza: dict[str, str]) -> tuple[list[str], list[str]]:
+    """What a package depends on, alternatives too, and what it provides: names alone."""
+    depends = f"{stanza.get('pre-depends', '')},{stanza.get('depends', '')}"
+    return _names(depends), _names(stanza.get("provides", ""))
+
+
+def _names(relation: str) -> list[str]:
+    names = (re.match(r"[a-z0-9][a-z0-9+.-]*", part.strip()) for part in re.split(r"[,|]", relation))
+    return [name[0] for name in names if name]
+
+
+def _apk(text: bytes) -> Iterator[Package]:
+    """The packages of Alpine's database: P names one, F begins a directory, R names a file in it."""
+    for paragraph in text.split(b"\n\n"):
+        package, folder = Package(""), b""
+        for line in paragraph.split(b"\n"):
+            key, value = line[:2], line[2:]
+            if key == b"P:":
+                package.name = value.decode(errors="replace")
+            elif key == b"F:":
+                folder = value
+            elif key == b"R:":
+                package.files.append(b"/".join((b"", folder, value)).replace(b"//", b"/"))
+            elif key == b"D:":
+                package.depends += [
+                    re.split(r"[<>=~]", name)[0] for name in value.decode(errors="replace").split()
+                ]
+        if package.name:
+            yield package

@@ -1,0 +1,62 @@
+"""The shipped rules of what a minimal root file system keeps (`oci/minimal.json`)."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+from sandwright.resources import data_path
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Files that go with a file: for paths that match `when` whole, `keep`, and the questions of `ask`.
+
+    The patterns of `keep` and of `ask` (pattern, question) may hold references to groups of `when`.
+    """
+
+    name: str
+    when: re.Pattern[bytes]
+    keep: tuple[bytes, ...]
+    ask: tuple[tuple[bytes, str], ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All of them.
+
+    `leave` pairs patterns with reasons; `imports` say what calling functions leaves open, where the image has
+    files of a pattern.
+    """
+
+    programs: frozenset[bytes]
+    leave: tuple[tuple[bytes, str], ...]
+    but: tuple[bytes, ...]
+    rules: tuple[Rule, ...]
+    imports: tuple[tuple[frozenset[bytes], bytes, str], ...]
+
+
+@functools.cache
+def load_rules() -> Rules:
+    """The rules that ship with this installation."""
+    data = json.loads(data_path("oci", "minimal.json").read_text(encoding="utf-8"))
+    return Rules(
+        programs=frozenset(path.encode() for path in data["programs"]),
+        leave=tuple((row["path"].encode(), row["reason"]) for row in data["leave"]),
+        but=tuple(row["path"].encode() for row in data["but"]),
+        rules=tuple(
+            Rule(
+                row["name"],
+                re.compile(row["when"].encode()),
+                tuple(pattern.encode() for pattern in row["keep"]),
+                tuple((ask["if"].encode(), ask["question"]) for ask in row["ask"]),
+            )
+            for row in data["rules"]
+        ),
+        imports=tuple(
+            (frozenset(name.encode() for name in row["functions"]), row["if"].encode(), row["question"])
+            for row in data["imports"]
+        ),
+    )

@@ -1,0 +1,106 @@
+"""What a minimal root file system keeps, and why: a reason for every path, an answer for those left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Because = Literal[
+    "asked", "link", "interpreter", "needed", "script", "package", "rule", "declared", "trace", "dlopen"
+]
+"""Asked for; a link on the way; ELF interpreter; DT_NEEDED; a script's interpreter; data of a program's
+package; a rule of oci/minimal.json; declared by caller or image; seen in a traced run; in a dlopen note."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why one path is kept: the kind, the kept path that led to it (None at the start), and details."""
+
+    kind: Because
+    parent: bytes | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        led = f" by {_text(self.parent)}" if self.parent else ""
+        return f"{self.kind}{led}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What can't be known from files: `about` what, and the kept files (or paths) that raise it."""
+
+    about: str
+    raised_by: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The outcome. `kept` maps each path to the reasons that led to it, the first first.
+
+    `left_out` are paths that belong to something kept and were not, with the reason; `missing` are things
+    that a kept file names and the image doesn't have. Directories on the way are not listed: they hold
+    what is kept.
+    """
+
+    programs: tuple[bytes, ...]
+    kept: Mapping[bytes, tuple[Reason, ...]]
+    left_out: Mapping[bytes, str]
+    missing: tuple[str, ...]
+    questions: tuple[Question, ...]
+
+    def why(self, path: bytes) -> list[str]:
+        """The way from what was asked for to `path`, one line a step; empty when it is not kept."""
+        lines, current, seen = [], path, set()
+        while current in self.kept and current not in seen:
+            seen.add(current)
+            reason = self.kept[current][0]
+            lines.append(f"{_text(current)}: {reason}")
+            if reason.parent is None:
+                break
+            current = reason.parent
+        if not lines and any(kept.startswith(path.rstrip(b"/") + b"/") for kept in self.kept):
+            return [f"{_text(path)}: a directory that holds what is kept"]
+        return lines
+
+    def whynot(self, path: bytes) -> str:
+        """Why `path` is not kept, in one sentence; empty when it is."""
+        if self.why(path):
+            return ""
+        if path in self.left_out:
+            return f"{_text(path)}: {self.left_out[path]}"
+        return f"{_text(path)}: no program, link, library, package or rule that is kept leads to it"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: names as text, bytes that are no UTF-8 escaped."""
+        return {
+            "programs": [_text(path) for path in self.programs],
+            "kept": {
+                _text(path): [_row(reason) for reason in reasons] for path, reasons in self.kept.items()
+            },
+            "left_out": {_text(path): reason for path, reason in self.left_out.items()},
+            "missing": list(self.missing),
+            "questions": [
+                {"about": each.about, "raised_by": [_text(path) for path in each.raised_by]}
+                for each in self.questions
+            ],
+        }
+
+
+def lines(selection: Selection) -> Iterator[str]:
+    """Everything that is kept with its first reason, one line each, sorted."""
+    for path in sorted(selection.kept):
+        yield f"{_text(path)}: {selection.kept[path][0]}"
+
+
+def _row(reason: Reason) -> dict[str, str]:
+    row = {"kind": str(reason.kind)}
+    if reason.parent is not None:
+        row["by"] = _text(reason.parent)
+    if reason.detail:
+        row["detail"] = reason.detail
+    return row
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -1,0 +1,143 @@
+"""Runs a command in a root file system under strace and tells which of its files it used.
+
+The root is shown read-only by a sandbox (bubblewrap: no network, no capabilities, no other processes, an
+empty /tmp). What counts is every file that was opened, executed, read as a link or asked for with
+success, by the command and by whatever it started; not what bubblewrap itself did before it became the
+command.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import BuildError
+
+_HINT = "a traced run needs strace and bubblewrap"
+_CALLS = "trace=%file,%process,chdir,fchdir,getdents64"
+_LINE = re.compile(r"([a-z0-9_]+)\((.*)\)\s+= (\d+)(?:<[^>]*>)?(?: /\* (\d+) in strace's PID NS \*/)?.*")
+_PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>(?:\(deleted\))?, )?"([^"]*)"(?!\.\.\.)')
+_DIRECTORY = re.compile(r"\d+<([^>]*)>")
+_FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
+_USES = frozenset(
+    {"open", "openat", "openat2", "execve", "execveat", "stat", "lstat", "newfstatat", "statx", "access"}
+    | {"faccessat", "faccessat2", "readlink", "readlinkat", "chdir", "statfs"}
+)
+
+
+@dataclass
+class Trace:
+    """What a run used: absolute paths, in the order of use. `listed` are directories whose names it read."""
+
+    used: dict[bytes, None] = field(default_factory=dict)
+    listed: dict[bytes, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to be traced. `user` is (uid, gid); None stays with the caller's."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str = "/"
+    user: tuple[int, int] | None = None
+
+
+def trace(rootfs: Path, run: Run, *, timeout: float = 300.0) -> Trace:
+    """Run a command in `rootfs` to its end, for at most `timeout` seconds.
+
+    Raise BuildError when it fails: what a failed run used is not what it needs. Raise ToolMissing without
+    strace or bubblewrap, CommandFailed when the time is up.
+    """
+    strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
+    with tempfile.TemporaryDirectory(prefix="sandwright-trace-") as folder:
+        result = process.run(
+            *(strace, "-ff", "-qq", "-xx", "-y", "--pidns-translation", "-s", "4096", "-e", _CALLS),
+            *("-e", "signal=none", "-o", f"{folder}/t"),
+            *(bwrap, *_sandbox(rootfs, run), "--", *run.argv),
+            timeout=timeout,
+            check=False,
+        )
+        if not result:
+            text = f"{result.stderr}{result.stdout.decode(errors='replace')}".strip()[-2000:]
+            raise BuildError(f"the traced run of {' '.join(run.argv)} ended with {result.status}\n{text}")
+        logs = {int(path.suffix[1:]): path for path in Path(folder).iterdir()}
+        return read_logs(logs)
+
+
+def _sandbox(rootfs: Path, run: Run) -> Iterator[str]:
+    yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    yield from ("--ro-bind", str(rootfs), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--clearenv", "--chdir", run.cwd)
+    for name, value in run.environment.items():
+        yield from ("--setenv", name, value)
+    if run.user is not None:
+        yield from ("--unshare-user", "--uid", str(run.user[0]), "--gid", str(run.user[1]))
+
+
+@dataclass
+class _Process:
+    """A process of the trace: whether it is the command's (or bubblewrap's still), and where it stands."""
+
+    pid: int
+    counts: bool
+    cwd: bytes
+
+
+def read_logs(logs: Mapping[int, Path]) -> Trace:
+    """What the command of a trace used; one log a process, as `strace -ff -xx -y` writes them."""
+    found = Trace()
+    children = {
+        int(line[3]) for path in logs.values() for line in _lines(path) if line[0] in _FORKS and line[3]
+    }
+    ahead = deque(_Process(pid, False, b"/") for pid in sorted(logs) if pid not in children)
+    first = True
+    while ahead:
+        current = ahead.popleft()
+        skip_first_exec, first = first, False
+        for call, args, result, translated in _lines(logs[current.pid]):
+            if call == "execve" and not current.counts:
+                current.counts = not skip_first_exec
+                skip_first_exec = False
+            if call in _FORKS and int(translated or result) in logs:
+                ahead.append(_Process(int(translated or result), current.counts, current.cwd))
+            _take(call, args, current, found)
+    return found
+
+
+def _take(call: str, args: str, current: _Process, found: Trace) -> None:
+    if call == "getdents64" and (folder := _DIRECTORY.match(args)) and current.counts:
+        found.listed[_bytes(folder[1])] = None
+    match = _PATH.match(args) if call in _USES else None
+    if match is None or not match[2]:
+        return
+    if match[1]:
+        base = _bytes(match[1])
+        current.cwd = base if args.startswith("AT_FDCWD") else current.cwd
+    else:
+        base = current.cwd
+    name = _bytes(match[2])
+    path = name if name.startswith(b"/") else base + b"/" + name
+    if call == "chdir":
+        current.cwd = path
+    if current.counts:
+        found.used[path] = None
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Call, arguments, result and the translated process id, of the calls that succeeded."""
+    with path.open(encoding="ascii", errors="replace") as log:
+        for line in log:
+            match = _LINE.fullmatch(line.rstrip("\n"))
+            if match:
+                yield match[1], match[2], match[3], match[4] or ""
+
+
+def _bytes(text: str) -> bytes:
+    """A string as `-xx` writes it, every byte in hex."""
+    return bytes.fromhex(text.replace("\\x", ""))
