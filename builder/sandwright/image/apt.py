@@ -177,8 +177,8 @@ class PrivateApt:
 
     def _described(self, files: Iterable[tuple[str, str]]) -> tuple[Package, ...]:
         """What the signed indices say of packages that apt gave by address and file name."""
-        found = {urllib.parse.unquote(address): urllib.parse.unquote(name) for address, name in files}
-        versions = ["=".join(name.split("_")[:2]) for name in found.values()]
+        found = {address: urllib.parse.unquote(name).split("_") for address, name in files}
+        versions = [f"{name}={version}" for name, version, _ in found.values()]
         records = {record["Filename"]: record for record in self._records(versions)}
         packages = []
         for address in found:
@@ -191,9 +191,9 @@ class PrivateApt:
     def _place(self, address: str) -> tuple[str, str]:
         """Archive, and path in it, of an address."""
         for archive in {archive for archive, _ in SUITES[self.suite]}:
-            base = shown(self.mirrors.bases(archive)[0])
-            if shown(address).startswith(f"{base}/"):
-                return archive, shown(address).removeprefix(f"{base}/")
+            base = _plain(self.mirrors.bases(archive)[0])
+            if _plain(address).startswith(f"{base}/"):
+                return archive, _plain(address).removeprefix(f"{base}/")
         raise LockError(f"apt wants {shown(address)}, which is on none of the mirrors")
 
     def _records(self, names: Sequence[str]) -> Iterator[Mapping[str, str]]:
@@ -264,10 +264,17 @@ def _naming(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
+def _plain(address: str) -> str:
+    """An address as both we and apt write it: no escapes, no password, one way to write a local file's."""
+    plain = shown(urllib.parse.unquote(address))
+    return re.sub(r"^file:/*", "file:/", plain)
+
+
 def _complaints(result: process.Result) -> str:
-    """The errors and warnings of apt, or all it wrote when there is none."""
+    """The errors and warnings of apt, or all it wrote when there is none, and which packages can't be had."""
     lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:", " ", "Err:"))]
-    return shown("\n".join(lines or result.stderr.splitlines()))
+    unmet = re.findall(r"^ \S+ : .*\n(?:  .*\n)*", result.stdout.decode(errors="replace"), re.MULTILINE)
+    return shown("\n".join([*(text.rstrip() for text in unmet), *(lines or result.stderr.splitlines())]))
 
 
 def _package(record: Mapping[str, str], archive: str) -> Package:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JOBS", "Cache", "default_cache", "fetch"]
 
-JOBS = 4
+JOBS = 6
 """Downloads at a time: more is not faster from one mirror, and is rude."""
 
 
