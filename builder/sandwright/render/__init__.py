@@ -1,0 +1,1 @@
+"""Turns a checked policy into artifacts: pure functions from values to text and bytes."""

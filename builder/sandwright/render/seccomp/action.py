@@ -1,0 +1,99 @@
+"""What a filter answers to a call: the actions, as the OCI specification and the kernel spell them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from sandwright.render.seccomp import tables
+
+MAX_ERRNO = 4095
+"""The kernel turns a larger one into this (kernel/seccomp.c, SECCOMP_RET_ERRNO)."""
+
+
+class Kind(Enum):
+    """The actions; the value is the one the kernel knows (include/uapi/linux/seccomp.h)."""
+
+    KILL_PROCESS = 0x80000000
+    KILL_THREAD = 0x00000000
+    TRAP = 0x00030000
+    ERRNO = 0x00050000
+    NOTIFY = 0x7FC00000
+    TRACE = 0x7FF00000
+    LOG = 0x7FFC0000
+    ALLOW = 0x7FFF0000
+
+    @property
+    def oci(self) -> str:
+        """Its name in an OCI profile. SCMP_ACT_KILL is another name of KILL_THREAD."""
+        return f"SCMP_ACT_{self.name}"
+
+
+BY_OCI_NAME: Mapping[str, Kind] = {**{kind.oci: kind for kind in Kind}, "SCMP_ACT_KILL": Kind.KILL_THREAD}
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action, with the number that ERRNO and TRACE carry; 0 for all others."""
+
+    kind: Kind
+    data: int = 0
+
+    def __str__(self) -> str:
+        if self.kind is Kind.ERRNO:
+            return f"{self.kind.oci} {self.data} ({errno_name(self.data)})"
+        return f"{self.kind.oci} {self.data}" if self.kind is Kind.TRACE else self.kind.oci
+
+    @property
+    def value(self) -> int:
+        """What a filter program returns for it."""
+        return self.kind.value | self.data
+
+    @property
+    def kills(self) -> bool:
+        """Whether the caller does not come back from the call."""
+        return self.kind in (Kind.KILL_PROCESS, Kind.KILL_THREAD)
+
+    @property
+    def lets_run(self) -> bool:
+        """Whether the kernel carries the call out: by itself, or unless someone who watches objects."""
+        return self.kind in (Kind.ALLOW, Kind.LOG, Kind.TRACE, Kind.NOTIFY)
+
+
+ALLOW = Action(Kind.ALLOW)
+KILL_PROCESS = Action(Kind.KILL_PROCESS)
+KILL_THREAD = Action(Kind.KILL_THREAD)
+EPERM = Action(Kind.ERRNO, 1)
+ENOSYS = Action(Kind.ERRNO, 38)
+
+
+def refusal(name: str) -> Action:
+    """ERRNO with a number by its name, as `EPERM`. Raise KeyError for a name that is none."""
+    return Action(Kind.ERRNO, errno_numbers()[name])
+
+
+def errno_name(number: int) -> str:
+    """`EPERM` for 1; the number itself where it has no name."""
+    return _errno_names().get(number, str(number))
+
+
+@functools.cache
+def errno_numbers() -> Mapping[str, int]:
+    """The numbers of Linux by name, those of other systems being different."""
+    return {row["name"]: int(row["number"]) for row in tables.rows("errno.csv")}
+
+
+@functools.cache
+def _errno_names() -> Mapping[int, str]:
+    return {number: name for name, number in reversed(list(errno_numbers().items()))}
+
+
+def from_value(value: int) -> Action:
+    """The action of a value that a program returned; what the kernel does not know kills the process."""
+    try:
+        kind = Kind(value & 0xFFFF0000)
+    except ValueError:
+        return KILL_PROCESS
+    return Action(kind, value & 0xFFFF if kind in (Kind.ERRNO, Kind.TRACE) else 0)

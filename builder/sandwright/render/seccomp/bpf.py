@@ -1,0 +1,207 @@
+"""Compiles filters to programs of classic BPF: what `bwrap --seccomp` and the kernel take.
+
+The numbers of all ABIs of an architecture are cut into ranges that are treated alike, and found by halving.
+What is allowed whatever its arguments are is then decided by the number alone, so that the kernel remembers
+it in a bitmap when the filter is loaded and does not run it again (since 5.11; kernel/seccomp.c,
+seccomp_cache_prepare).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from sandwright.render.seccomp.abi import MINUS_ONE, NATIVE, RUNS, X32_BIT, Abi, Architecture, numbers
+from sandwright.render.seccomp.action import KILL_PROCESS, Action
+from sandwright.render.seccomp.assembler import (
+    JUMP_AT_LEAST,
+    JUMP_EQUAL,
+    JUMP_GREATER,
+    Assembler,
+    Label,
+)
+from sandwright.render.seccomp.model import DEFAULT, Comparison, SeccompProfile, Treatment
+from sandwright.render.seccomp.resolve import U32, Check, Filter, Relation
+
+NUMBER = 0
+ARCH = 4
+ARGUMENTS = 16
+"""Where `struct seccomp_data` has the number, the architecture, and the first argument's lower half."""
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """What is answered when all checks hold."""
+
+    checks: tuple[Check | Comparison, ...]
+    answer: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a number is treated: the first clause that holds, else `otherwise`."""
+
+    clauses: tuple[_Clause, ...]
+    otherwise: int
+
+
+def compile_bpf(profile: SeccompProfile, *, arch: Architecture, caps: Collection[str] = ()) -> bytes:
+    """The program of a profile of ours for who has the capabilities `caps`.
+
+    Calls of 32-bit ABIs and of x32 kill the process. Raise ProgramTooLong when the kernel would not take it.
+    """
+    native = NATIVE[arch]
+    known = numbers(native)
+    plans = {
+        known[name]: _treatment_plan(treatment)
+        for name, treatment in profile.treatments(caps).items()
+        if name in known
+    }
+    return _program({native: plans}, _Plan((), DEFAULT.value), KILL_PROCESS, arch)
+
+
+def compile_filter(filter_: Filter, *, arch: Architecture) -> bytes:
+    """The program of any resolved profile, as the engines would have it. Raise as `compile_bpf` does."""
+    otherwise = filter_.default.value
+    plans = {
+        abi: {
+            number: _Plan(tuple(_Clause(rule.checks, rule.action.value) for rule in rules), otherwise)
+            for number, rules in table.items()
+        }
+        for abi, table in filter_.tables.items()
+    }
+    return _program(plans, _Plan((), otherwise), filter_.foreign, arch)
+
+
+def _treatment_plan(treatment: Treatment) -> _Plan:
+    clauses = tuple(_Clause(case.when, case.action.value) for case in treatment.cases)
+    return _Plan(clauses, treatment.action.value)
+
+
+def _program(
+    plans: Mapping[Abi, Mapping[int, _Plan]], default: _Plan, foreign: Action, arch: Architecture
+) -> bytes:
+    emitter = _Emitter()
+    refused = _Plan((), foreign.value)
+    sections = {abi.audit: Label() for abi in RUNS[arch] if abi in plans}
+    emitter.asm.load(ARCH)
+    for audit, section in sections.items():
+        emitter.asm.jump(JUMP_EQUAL, audit, when_true=section)
+    emitter.asm.give(foreign.value)
+    for audit, section in sections.items():
+        emitter.asm.place(section)
+        emitter.asm.load(NUMBER)
+        tables = {abi: table for abi, table in plans.items() if abi.audit == audit}
+        emitter.search(list(_ranges(tables, default, refused)))
+    return emitter.asm.assemble()
+
+
+def _ranges(
+    tables: Mapping[Abi, Mapping[int, _Plan]], default: _Plan, refused: _Plan
+) -> Iterator[tuple[int, _Plan]]:
+    """The first number of each range and how it is treated; together they hold all 32-bit numbers."""
+    treated = {0: default}
+    if Abi.AMD64 in tables:
+        treated |= {X32_BIT: default if Abi.X32 in tables else refused, MINUS_ONE: default}
+    for abi, table in tables.items():
+        base = X32_BIT if abi is Abi.X32 else 0
+        for number in sorted(table):
+            treated[base + number] = table[number]
+            if number + 1 not in table:
+                treated.setdefault(base + number + 1, default)
+    before: _Plan | None = None
+    for number, plan in sorted(treated.items()):
+        if plan != before:
+            yield number, plan
+        before = plan
+
+
+class _Emitter:
+    """Writes the parts of a program. `_loaded`: the offset and mask of what the accumulator holds."""
+
+    def __init__(self) -> None:
+        self.asm = Assembler()
+        self._loaded: tuple[int, int] | None = None
+
+    def search(self, ranges: Sequence[tuple[int, _Plan]]) -> None:
+        """Find the range of the number, which was loaded, and treat it."""
+        if len(ranges) == 1:
+            self._treat(ranges[0][1])
+            return
+        middle = len(ranges) // 2
+        upper = Label()
+        self.asm.jump(JUMP_AT_LEAST, ranges[middle][0], when_true=upper)
+        self.search(ranges[:middle])
+        self.asm.place(upper)
+        self.search(ranges[middle:])
+
+    def _treat(self, plan: _Plan) -> None:
+        self._loaded = None
+        for clause in plan.clauses:
+            failed = Label()
+            for check in clause.checks:
+                self._check(check, failed)
+            self.asm.give(clause.answer)
+            self.asm.place(failed)
+            if not clause.checks:
+                return
+            if len(clause.checks) > 1:
+                self._loaded = None
+        self.asm.give(plan.otherwise)
+
+    def _check(self, check: Check | Comparison, failed: Label) -> None:
+        """Go on when it holds, else to `failed`."""
+        if isinstance(check, Comparison):
+            self._word(check.argument, 0, check.mask)
+            self._compare_any(check, failed)
+            return
+        passed = Label()
+        yes, no = (failed, passed) if check.negated else (passed, failed)
+        match check.relation:
+            case Relation.EQUAL:
+                self._equal(check, yes, no)
+            case Relation.GREATER | Relation.AT_LEAST:
+                self._ordered(check, yes, no)
+            case _:
+                assert_never(check.relation)
+        self.asm.place(passed)
+
+    def _compare_any(self, check: Comparison, failed: Label) -> None:
+        if check.negated:
+            for value in check.values:
+                self.asm.jump(JUMP_EQUAL, value, when_true=failed)
+        else:
+            self.asm.jump(JUMP_EQUAL, check.values[0], when_false=failed)
+
+    def _equal(self, check: Check, yes: Label, no: Label) -> None:
+        halves = [half for half in (0, 1) if check.mask >> 32 * half & U32]
+        for half in halves:
+            last = half == halves[-1]
+            self._word(check.argument, half, check.mask >> 32 * half & U32)
+            value = check.value >> 32 * half & U32
+            self.asm.jump(JUMP_EQUAL, value, when_true=yes if last else None, when_false=no)
+        if len(halves) > 1:
+            self._loaded = None
+
+    def _ordered(self, check: Check, yes: Label, no: Label) -> None:
+        """The upper halves decide unless they are equal."""
+        if check.mask > U32:
+            self._word(check.argument, 1, U32)
+            self.asm.jump(JUMP_GREATER, check.value >> 32, when_true=yes)
+            self.asm.jump(JUMP_EQUAL, check.value >> 32, when_false=no)
+        self._word(check.argument, 0, U32)
+        code = JUMP_GREATER if check.relation is Relation.GREATER else JUMP_AT_LEAST
+        self.asm.jump(code, check.value & U32, when_true=yes, when_false=no)
+        if check.mask > U32:
+            self._loaded = None
+
+    def _word(self, argument: int, half: int, mask: int) -> None:
+        """Have half an argument in the accumulator, masked."""
+        offset = ARGUMENTS + 8 * argument + 4 * half
+        if self._loaded not in ((offset, mask), (offset, U32)):
+            self.asm.load(offset)
+            self._loaded = (offset, U32)
+        if self._loaded != (offset, mask):
+            self.asm.mask(mask)
+        self._loaded = (offset, mask)

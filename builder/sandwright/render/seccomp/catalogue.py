@@ -1,0 +1,202 @@
+"""Reads the groups and profiles that ship in `seccomp/`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
+
+from sandwright.document import Document, Path, Value, field_name, parse
+from sandwright.errors import DocumentError, Problem
+from sandwright.render.seccomp import abi
+from sandwright.render.seccomp.action import ALLOW, EPERM, Action, refusal
+from sandwright.render.seccomp.model import INT, ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.resources import data_path
+
+T = TypeVar("T")
+
+
+def profile(name: str) -> SeccompProfile:
+    """One of the shipped profiles. Raise KeyError when there is none of this name."""
+    return profiles()[name]
+
+
+@functools.cache
+def profiles() -> Mapping[str, SeccompProfile]:
+    """The shipped profiles by name, in the order of their file."""
+    groups = read_groups(_shipped("groups.yaml"))
+    return MappingProxyType(read_profiles(_shipped("profiles.yaml"), groups))
+
+
+def read_groups(document: Document) -> Mapping[str, Group]:
+    """The groups of a document. Raise DocumentError with the first thing that is wrong and its position."""
+    reader = _Reader(document)
+    return {
+        name: reader.group(name, ("groups", name))
+        for name in reader.mapping(("groups",), reader.top("groups"))
+    }
+
+
+def read_profiles(document: Document, groups: Mapping[str, Group]) -> Mapping[str, SeccompProfile]:
+    """The profiles of a document. One that extends another comes after it. Raise as `read_groups` does."""
+    reader = _Reader(document)
+    found: dict[str, SeccompProfile] = {}
+    for name in reader.mapping(("profiles",), reader.top("profiles")):
+        found[name] = reader.profile(name, ("profiles", name), groups, found)
+    return found
+
+
+def _shipped(name: str) -> Document:
+    path = data_path("seccomp", name)
+    return parse(path.read_bytes(), file=f"seccomp/{name}")
+
+
+class _Reader:
+    """Takes values out of a document, and says where one is not what it must be."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def top(self, key: str) -> Value:
+        return self.mapping((), self._document.data, (key,))[key]
+
+    def group(self, name: str, path: Path) -> Group:
+        keys = ("reason", "syscalls", "rules", "errno", "left_to_sentry")
+        data = self.mapping(path, self._at(path), keys)
+        rules = [
+            self.rule((*path, "rules", index))
+            for index, _ in enumerate(self.list(path, data.get("rules", [])))
+        ]
+        syscalls = self.syscalls((*path, "syscalls"), data["syscalls"]) if "syscalls" in data else ()
+        action = self.errno((*path, "errno"), data.get("errno"))
+        reason = self.text((*path, "reason"), data.get("reason"))
+        sentry = data.get("left_to_sentry", False)
+        if not isinstance(sentry, bool):
+            raise self.fault((*path, "left_to_sentry"), "must be true or false")
+        return self.make(path, lambda: Group(name, reason, syscalls, tuple(rules), action, sentry))
+
+    def rule(self, path: Path) -> ArgumentRule:
+        data = self.mapping(path, self._at(path), ("syscalls", "allow", "refuse"))
+        cases = [
+            self.case((*path, verb, index), verb)
+            for verb in ("allow", "refuse")
+            for index, _ in enumerate(self.list((*path, verb), data.get(verb, [])))
+        ]
+        return ArgumentRule(self.syscalls((*path, "syscalls"), data.get("syscalls")), tuple(cases))
+
+    def case(self, path: Path, verb: str) -> Case:
+        data = self.mapping(path, self._at(path), ("when", "reason", "errno"))
+        when = tuple(
+            self.comparison((*path, "when", i)) for i, _ in enumerate(self.list(path, data.get("when")))
+        )
+        action = ALLOW if verb == "allow" else self.errno((*path, "errno"), data.get("errno"))
+        reason = self.text((*path, "reason"), data.get("reason"))
+        return self.make(path, lambda: Case(when, action, reason))
+
+    def comparison(self, path: Path) -> Comparison:
+        data = self.mapping(path, self._at(path), ("arg", "mask", "is", "none_of"))
+        argument, mask = self.number(path, data.get("arg")), self.number(path, data.get("mask", INT))
+        negated = "none_of" in data
+        if negated == ("is" in data):
+            raise self.fault(path, "say one of is and none_of")
+        values = self.list(path, data["none_of"]) if negated else [data["is"]]
+        numbers = tuple(self.number(path, value) for value in values)
+        return self.make(path, lambda: Comparison(argument, numbers, mask, negated))
+
+    def profile(
+        self, name: str, path: Path, groups: Mapping[str, Group], before: Mapping[str, SeccompProfile]
+    ) -> SeccompProfile:
+        data = self.mapping(path, self._at(path), ("reason", "extends", "without", "grants", "with"))
+        base = self.base((*path, "extends"), data.get("extends"), before)
+        without = self.names((*path, "without"), data["without"]) if "without" in data else ()
+        for group in without:
+            if base is None or group not in base.granted_groups(base.with_capability):
+                raise self.fault((*path, "without"), f"{group} is not granted there")
+        grants = [*(base.grants if base else ()), *self.names((*path, "grants"), data.get("grants"))]
+        more = {key: list(value) for key, value in base.with_capability.items()} if base else {}
+        for capability in self.mapping((*path, "with"), data.get("with", {})):
+            listed = (*path, "with", capability)
+            more.setdefault(capability, []).extend(self.names(listed, self._at(listed)))
+        kept = {key: tuple(g for g in value if g not in without) for key, value in more.items()}
+        granted = tuple(group for group in grants if group not in without)
+        chosen = {key: value for key, value in kept.items() if value}
+        reason = self.text((*path, "reason"), data.get("reason"))
+        return self.make(
+            path, lambda: SeccompProfile(name, reason, groups, granted, MappingProxyType(chosen))
+        )
+
+    def base(self, path: Path, value: Value, before: Mapping[str, SeccompProfile]) -> SeccompProfile | None:
+        if value is None:
+            return None
+        name = self.text(path, value)
+        if name not in before:
+            raise self.fault(path, f"there is no profile {name} before this one")
+        return before[name]
+
+    def syscalls(self, path: Path, value: Value) -> tuple[str, ...]:
+        found = self.names(path, value)
+        for name in found:
+            if name not in abi.known_names():
+                guess = abi.guess(name)
+                hint = f"; did you mean {guess}?" if guess else ""
+                raise self.fault(path, f"{name} is not a system call{hint}")
+        return found
+
+    def errno(self, path: Path, value: Value) -> Action:
+        if value is None:
+            return EPERM
+        try:
+            return refusal(self.text(path, value))
+        except KeyError:
+            raise self.fault(path, f"{value} is not the name of an error") from None
+
+    def names(self, path: Path, value: Value) -> tuple[str, ...]:
+        found = tuple(self.text(path, value).split())
+        if len(set(found)) < len(found):
+            raise self.fault(path, "names one thing twice")
+        return found
+
+    def mapping(self, path: Path, value: Value, keys: Sequence[str] | None = None) -> dict[str, Value]:
+        if not isinstance(value, dict):
+            raise self.fault(path, "must be a mapping")
+        for key in value:
+            if keys is not None and key not in keys:
+                raise self.fault((*path, key), f"is not one of {', '.join(keys)}")
+        return value
+
+    def list(self, path: Path, value: Value) -> list[Value]:
+        if not isinstance(value, list):
+            raise self.fault(path, "must be a list")
+        return value
+
+    def text(self, path: Path, value: Value) -> str:
+        if not isinstance(value, str) or not value:
+            raise self.fault(path, "must be text")
+        return value
+
+    def number(self, path: Path, value: Value) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.fault(path, "must hold whole numbers")
+        return value
+
+    def make(self, path: Path, constructor: Callable[[], T]) -> T:
+        try:
+            return constructor()
+        except ValueError as error:
+            raise self.fault(path, str(error)) from None
+
+    def fault(self, path: Path, message: str) -> DocumentError:
+        position = self._document.position(path)
+        return DocumentError(self._document.file, [Problem(*position, field_name(path), message)])
+
+    def _at(self, path: Path) -> Value:
+        value = self._document.data
+        for step in path:
+            value = value[step]  # type: ignore[index]
+        return value
+
+
+def names() -> Iterator[str]:
+    """The names of the shipped profiles."""
+    return iter(profiles())

@@ -1,0 +1,254 @@
+"""Reads a seccomp profile in JSON as Docker, Podman, containerd and the OCI runtime specification write it.
+
+Keys that none of them has are kept out of the result without complaint, as the engines do; the linter names
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sandwright.document import Document, Path, Position, Value, field_name
+from sandwright.errors import DocumentError, Problem
+from sandwright.render.seccomp import action as actions
+from sandwright.render.seccomp.action import Action, Kind
+from sandwright.render.seccomp.jsontext import parse_json
+
+U64 = (1 << 64) - 1
+ARCHITECTURES = frozenset(
+    f"SCMP_ARCH_{name}"
+    for name in (
+        *("NATIVE", "X86", "X86_64", "X32", "ARM", "AARCH64", "LOONGARCH64", "M68K", "RISCV64", "SH", "SHEB"),
+        *("MIPS", "MIPS64", "MIPS64N32", "MIPSEL", "MIPSEL64", "MIPSEL64N32", "PARISC", "PARISC64"),
+        *("PPC", "PPC64", "PPC64LE", "S390", "S390X"),
+    )
+)
+"""What `architectures` may hold (runtime-spec, config-linux.md, "Seccomp"; NATIVE is Podman's)."""
+
+
+class Operator(Enum):
+    """How a rule compares an argument: all of it, as 64 bits without a sign."""
+
+    NE = "SCMP_CMP_NE"
+    LT = "SCMP_CMP_LT"
+    LE = "SCMP_CMP_LE"
+    EQ = "SCMP_CMP_EQ"
+    GE = "SCMP_CMP_GE"
+    GT = "SCMP_CMP_GT"
+    MASKED_EQ = "SCMP_CMP_MASKED_EQ"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One comparison. For MASKED_EQ `value` is the mask and `value_two` what must come of it."""
+
+    index: int
+    operator: Operator
+    value: int
+    value_two: int = 0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """When an engine takes a rule over (`includes`) or leaves it out (`excludes`). Empty: not asked.
+
+    `caps` is compared with the bounding set of the container.
+    """
+
+    caps: tuple[str, ...] = ()
+    arches: tuple[str, ...] = ()
+    min_kernel: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProfileRule:
+    """One entry of `syscalls`."""
+
+    names: tuple[str, ...]
+    action: Action
+    arguments: tuple[Argument, ...] = ()
+    includes: Condition = Condition()
+    excludes: Condition = Condition()
+    comment: str = ""
+    path: Path = ()
+    position: Position = (0, 0)
+
+
+@dataclass(frozen=True)
+class ProfileDocument:
+    """A whole profile. `architecture_map` is `archMap`: an architecture and what comes with it."""
+
+    file: str
+    default: Action
+    rules: tuple[ProfileRule, ...]
+    architectures: tuple[str, ...] = ()
+    architecture_map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    source: Document | None = field(default=None, repr=False, compare=False)
+    path: Path = ()
+
+
+def load_profile_json(text: str | bytes, file: str) -> ProfileDocument:
+    """Read a profile; of the configuration of an OCI bundle, what it has under `linux.seccomp`.
+
+    Raise DocumentError with everything that is wrong and where.
+    """
+    return read_profile(parse_json(text, file=file))
+
+
+def read_profile(document: Document) -> ProfileDocument:
+    """The profile that a document holds. Raise as `load_profile_json` does."""
+    reader = _Reader(document)
+    path: Path = ()
+    data = document.data
+    if isinstance(data, dict) and isinstance(data.get("linux"), dict):
+        path = ("linux", "seccomp")
+        data = reader.mapping((path[0],), data["linux"]).get("seccomp")
+    profile = reader.profile(path, data)
+    if reader.problems:
+        raise DocumentError(document.file, reader.problems)
+    return profile
+
+
+class _Reader:
+    """Takes a profile apart and collects what is wrong; a wrong value is then replaced by a harmless one."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.problems: list[Problem] = []
+
+    def profile(self, path: Path, value: Value) -> ProfileDocument:
+        data = self.mapping(path, value)
+        default = self.action(path, data, "defaultAction", "defaultErrnoRet", "defaultErrno")
+        listed = self.architectures((*path, "architectures"), data.get("architectures"))
+        mapped: dict[str, tuple[str, ...]] = {}
+        for index, item in enumerate(self.items((*path, "archMap"), data.get("archMap"))):
+            at = (*path, "archMap", index)
+            entry = self.mapping(at, item)
+            below = self.architectures((*at, "subArchitectures"), entry.get("subArchitectures"))
+            for name in self.architectures((*at, "architecture"), [entry.get("architecture")]):
+                mapped.setdefault(name, below)
+        if listed and mapped:
+            self.fault((*path, "archMap"), "can't be given together with architectures")
+        rules = tuple(
+            self.rule((*path, "syscalls", index), item)
+            for index, item in enumerate(self.items((*path, "syscalls"), data.get("syscalls")))
+        )
+        flags = self.texts((*path, "flags"), data.get("flags"))
+        return ProfileDocument(
+            self._document.file, default, rules, listed, mapped, flags, self._document, path
+        )
+
+    def rule(self, path: Path, value: Value) -> ProfileRule:
+        data = self.mapping(path, value)
+        names = self.texts((*path, "names"), data.get("names"))
+        if data.get("name"):
+            single = self.texts((*path, "name"), [data["name"]])
+            if names:
+                self.fault((*path, "name"), "can't be given together with names")
+            names = names or single
+        arguments = tuple(
+            self.argument((*path, "args", index), item)
+            for index, item in enumerate(self.items((*path, "args"), data.get("args")))
+        )
+        comment = data.get("comment")
+        return ProfileRule(
+            names,
+            self.action(path, data, "action", "errnoRet", "errno"),
+            arguments,
+            self.condition((*path, "includes"), data.get("includes")),
+            self.condition((*path, "excludes"), data.get("excludes")),
+            comment if isinstance(comment, str) else "",
+            path,
+            self._document.position(path),
+        )
+
+    def argument(self, path: Path, value: Value) -> Argument:
+        data = self.mapping(path, value)
+        index = self.number((*path, "index"), data.get("index"), 5)
+        text = data.get("op")
+        if text not in _OPERATORS:
+            self.fault((*path, "op"), f"must be one of {', '.join(sorted(_OPERATORS))}")
+        operator = _OPERATORS.get(str(text), Operator.EQ)
+        first = self.number((*path, "value"), data.get("value", 0), U64)
+        return Argument(
+            index, operator, first, self.number((*path, "valueTwo"), data.get("valueTwo", 0), U64)
+        )
+
+    def condition(self, path: Path, value: Value) -> Condition:
+        if value is None:
+            return Condition()
+        data = self.mapping(path, value)
+        text = data.get("minKernel") or "0"
+        kernel = kernel_version(str(text))
+        if kernel is None:
+            self.fault((*path, "minKernel"), 'must be a version such as "4.8"')
+        return Condition(
+            self.texts((*path, "caps"), data.get("caps")),
+            self.texts((*path, "arches"), data.get("arches")),
+            (kernel or ()) if data.get("minKernel") else (),
+        )
+
+    def action(self, path: Path, data: dict[str, Value], key: str, number_key: str, name_key: str) -> Action:
+        text = data.get(key)
+        kind = actions.BY_OCI_NAME.get(text) if isinstance(text, str) else None
+        if kind is None:
+            known = ", ".join(sorted(actions.BY_OCI_NAME))
+            self.fault((*path, key), f"must be one of {known}" if key in data else f"{key} is required")
+        number = data.get(number_key)
+        code = 1 if number is None else self.number((*path, number_key), number, 0xFFFF)
+        name = data.get(name_key)
+        if name:
+            code = actions.errno_numbers().get(str(name), 0)
+            if not code:
+                self.fault((*path, name_key), f"{name} is not the name of an error")
+        return Action(kind, code) if kind in (Kind.ERRNO, Kind.TRACE) else Action(kind or Kind.ERRNO)
+
+    def architectures(self, path: Path, value: Value) -> tuple[str, ...]:
+        found = self.texts(path, value)
+        for name in found:
+            if name not in ARCHITECTURES:
+                self.fault(path, f"{name} is not an architecture of the OCI specification")
+        return found
+
+    def texts(self, path: Path, value: Value) -> tuple[str, ...]:
+        found = self.items(path, value)
+        for index, item in enumerate(found):
+            if not isinstance(item, str) or not item:
+                self.fault((*path, index), "must be text")
+        return tuple(item for item in found if isinstance(item, str))
+
+    def items(self, path: Path, value: Value) -> list[Value]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.fault(path, "must be a list")
+            return []
+        return value
+
+    def mapping(self, path: Path, value: Value) -> dict[str, Value]:
+        if isinstance(value, dict):
+            return value
+        self.fault(path, "must be an object")
+        return {}
+
+    def number(self, path: Path, value: Value, maximum: int) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= maximum:
+            return value
+        self.fault(path, f"must be a whole number from 0 to {maximum}")
+        return 0
+
+    def fault(self, path: Path, message: str) -> None:
+        position = self._document.position(path)
+        self.problems.append(Problem(*position, field_name(path), message))
+
+
+_OPERATORS: Mapping[str, Operator] = {operator.value: operator for operator in Operator}
+
+
+def kernel_version(text: str) -> tuple[int, ...] | None:
+    """The numbers of a version such as `4.8` or `6.18.44-cloud`; None when it has none."""
+    parts = text.split("-", maxsplit=1)[0].split(".")[:3]
+    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() for part in parts) else None
