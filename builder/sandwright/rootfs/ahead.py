@@ -12,7 +12,7 @@ from types import TracebackType
 
 from sandwright.rootfs.reader import CHUNK, Readable
 
-DEPTH = 4
+DEPTH = 8
 
 
 class Ahead:

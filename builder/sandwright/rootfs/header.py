@@ -29,7 +29,7 @@ def unsigned_sum(block: bytes) -> int:
     calls in C instead of a loop over 512 integers.
     """
     first, second = adler32(block[:256]), adler32(block[256:])
-    return (first & 0xFFFF) + (second & 0xFFFF) - 2 - sum(block[148:156]) + 256
+    return (first & 0xFFFF) + (second & 0xFFFF) - (adler32(block[148:156]) & 0xFFFF) + 255
 
 
 def signed_sum(block: bytes) -> int:

@@ -163,6 +163,14 @@ def name(block: bytes, extension: Extension) -> bytes:
     return prefix + b"/" + short if prefix else short
 
 
+def label(block: bytes, extension: Extension) -> bytes:
+    """The name of a member that may be malformed, for a message about it."""
+    try:
+        return name(block, extension)
+    except ValueError:
+        return _text(block, 0, 100)
+
+
 def size_of(block: bytes, limits: Limits) -> int:
     """The length of an extended header's data."""
     return _bounded("extended header's size", header.number(block[124:136]), limits.extension)

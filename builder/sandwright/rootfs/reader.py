@@ -19,7 +19,9 @@ from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.member import NOTHING, Extension
 from sandwright.rootfs.notes import Notes
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
+"""Bytes that are asked of a stream at a time: few enough to stay in the processor cache."""
+
 _LONGEST_PLAIN = 256  # name and prefix of a header without extensions
 _REMEMBERED = 4096
 
@@ -132,7 +134,7 @@ class Reader:
                 return None
             entry = member.decode(block, self._extension, self._limits, self.notes)
         except ValueError as wrong:
-            self.refuse(member.name(block, self._extension), str(wrong))
+            self.refuse(member.label(block, self._extension), str(wrong))
         if self._extension is NOTHING:
             self._remember(member.name(block, NOTHING))
         self._extension = NOTHING

@@ -121,7 +121,7 @@ class Tree:
         os.unlink(name, dir_fd=parent.fd)
 
     def _forget(self, path: bytes) -> None:
-        """Let go of the directories at and below `path`, which are about to go, and of all that links led to."""
+        """Let go of the directories at and below `path`, which are about to go, and of where links led."""
         below = path + b"/"
         for key in [key for key in self._open if key == path or key.startswith(below)]:
             os.close(self._open.pop(key).fd)
