@@ -123,7 +123,12 @@ def build_images(
     started = time.monotonic()
     catalogue = _catalogue(images)
     where = Path(output)
-    options = {"platforms": list(platform or ()) or None, "frozen": frozen, "epoch": _epoch(), "verify": verify}
+    options = {
+        "platforms": list(platform or ()) or None,
+        "frozen": frozen,
+        "epoch": _epoch(),
+        "verify": verify,
+    }
     if dry_run:
         for line in plan_build(catalogue, name or (), output=where, **options).describe():  # type: ignore[arg-type]
             console.line(line)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import images
+from sandwright.cli import bundles, images
 
 namespace = Collection(
     images.setup,
     images.lock_images,
     images.build_images,
     images.export_image,
+    bundles.bundle,
 )

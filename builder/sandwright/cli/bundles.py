@@ -1,0 +1,131 @@
+"""The task that makes runtime bundles of images."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from sandwright.cli import console
+from sandwright.cli.command import command, words_after_dashes
+from sandwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from sandwright.rootfs.bundle import Bundle
+    from sandwright.rootfs.minimal import MinimalBundle
+    from sandwright.rootfs.source import Image
+
+SHOWN = 20
+"""How many open questions are printed; `why.json` has them all."""
+
+
+@command(
+    positional=["image"],
+    iterable=["minimal", "keep", "drop", "trace"],
+    help={
+        "image": "a built image, by name; or the path of an OCI layout, OCI archive or Docker archive",
+        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
+        "ref": "which of the image's references, where there are several",
+        "bundle": "directory for the bundle (absent: OUTPUT/bundles/NAME-ARCHITECTURE)",
+        "output": "directory for everything that is made (absent: build)",
+        "minimal": "keep only what these programs need; several in one word, or given several times",
+        "keep": "with --minimal: a path or pattern to keep as well",
+        "drop": "with --minimal: a path or pattern not to keep",
+        "trace": "with --minimal: a command line to run in the full root, to keep what it opens",
+        "dependencies": "with --minimal: keep the data of packages that the programs' packages depend on",
+        "writable": "give the bundle a writable root of its own",
+    },
+)
+def bundle(
+    c: Context,  # noqa: ARG001
+    *,
+    image: str,
+    platform: str = "",
+    ref: str = "",
+    bundle: str = "",
+    output: str = "build",
+    minimal: Sequence[str] | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    trace: Sequence[str] | None = None,
+    dependencies: bool = False,
+    writable: bool = False,
+) -> None:
+    """Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts."""
+    from sandwright.rootfs.bundle import write_bundle  # noqa: PLC0415
+    from sandwright.rootfs.convert import Settings  # noqa: PLC0415
+    from sandwright.rootfs.minimal import Wanted, write_minimal_bundle  # noqa: PLC0415
+
+    source = _open(image, platform, ref, Path(output))
+    architecture = source.platform.architecture
+    name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
+    where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
+    store = Path(output) / "rootfs"
+    settings = Settings(command=tuple(words_after_dashes()) or None, writable=writable)
+    with console.watching() as progress:
+        if minimal:
+            wanted = Wanted(
+                tuple(word for words in minimal for word in words.split()),
+                keep=tuple(keep or ()),
+                drop=tuple(drop or ()),
+                trace=tuple(tuple(shlex.split(words)) for words in trace or ()),
+                dependencies=dependencies,
+            )
+            made = write_minimal_bundle(
+                source, where, wanted, store=store, settings=settings, progress=progress
+            )
+            _show_minimal(made, where)
+            return
+        if keep or drop or trace or dependencies:
+            raise UsageError(
+                "--keep, --drop, --trace and --dependencies choose what --minimal keeps; give that too"
+            )
+        _show(write_bundle(source, where, store=store, settings=settings, progress=progress), where)
+
+
+def _open(image: str, platform: str, ref: str, output: Path) -> Image:
+    """An image by the name it was built under, else by the path it lies at."""
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.rootfs.source import open_image  # noqa: PLC0415
+
+    built = output / "images" / image
+    path = built if "/" not in image and built.is_dir() else Path(image)
+    if not path.exists():
+        raise UsageError(f"there is no image '{image}': neither {built} nor a file or directory of that name")
+    try:
+        return open_image(path, platform=platform or None, ref=ref or None)
+    except UsageError:
+        if platform:
+            raise
+    return open_image(path, platform=collect_host().platform, ref=ref or None)
+
+
+def _show(made: Bundle, where: Path) -> None:
+    for change in made.rootfs.changes:
+        console.line(" ".join(filter(None, (f"{change.path}: {change.action}", change.detail))))
+    for note in made.notes:
+        console.line(note)
+    for label in made.stripped:
+        console.line(f"label {label!r} was left out: it would steer the runtime")
+    console.line(
+        f"{where}: " + ("written" if made.changed else "nothing has changed") + f", root {made.rootfs.path}"
+    )
+
+
+def _show_minimal(made: MinimalBundle, where: Path) -> None:
+    full, kept = made.full, made.minimal
+    console.line(
+        f"kept {kept.files} of {full.files} files, {console.size(kept.bytes)} of {console.size(full.bytes)}; "
+        f"why each: {where / 'why.json'}"
+    )
+    for question in made.selection.questions[:SHOWN]:
+        raised = ", ".join(path.decode(errors="replace") for path in question.raised_by[:3])
+        console.line(f"open: {question.about} ({raised})")
+    for name in made.selection.missing:
+        console.line(f"missing in the image: {name}")
+    if len(made.selection.questions) > SHOWN:
+        console.line(f"open: and {len(made.selection.questions) - SHOWN} more")
+    _show(made.bundle, where)
