@@ -20,6 +20,9 @@ VARIABLE = "SANDWRIGHT_MIRROR"
 HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
 SCHEMES = ("http", "https", "file")
 
+_MAIN = re.compile(r"^'(\S+?)/*/dists/(\S+?)/main/binary-[^/]+/Packages", re.MULTILINE)
+"""An index of the component `main`, as `apt-get update --print-uris` lists it: address, suite."""
+
 
 @dataclass(frozen=True)
 class Mirrors:
@@ -76,9 +79,8 @@ def parse_mirrors(text: str) -> Mirrors:
 
 def machine_mirrors() -> Mirrors:
     """The mirrors and proxies that apt here is configured with. Raise HostError when none is Debian's."""
-    targets = process.run("apt-get", "indextargets", "Created-By: Packages", timeout=60).text
     archives: dict[str, tuple[str, ...]] = {}
-    for archive, address in _debian_targets(targets):
+    for archive, address in _debian_sources():
         for base in _listed(address):
             if base not in archives.get(archive, ()):
                 archives[archive] = (*archives.get(archive, ()), base)
@@ -111,23 +113,30 @@ def _both(base: str) -> dict[str, tuple[str, ...]]:
     return {archive: (f"{root}/{archive}",) for archive in ARCHIVES}
 
 
-def _debian_targets(text: str) -> Iterator[tuple[str, str]]:
-    """Archive and address of each index that is Debian's own, from `apt-get indextargets`.
+def _debian_sources() -> Iterator[tuple[str, str]]:
+    """Archive and address of each source of apt that is Debian's own.
 
-    Origin and label come from the release file; before the first `apt-get update` there is none, and the last
-    part of the path has to do.
+    Origin and label of the release file tell. Where there is none, as before the first `apt-get update`, the
+    last part of the path has to do.
     """
-    for paragraph in text.split("\n\n"):
-        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", paragraph, re.MULTILINE))
-        address = fields.get("Repo-URI", "").rstrip("/")
+    addresses = process.run("apt-get", "update", "--print-uris", timeout=60).text
+    labels = _labels(process.run("apt-get", "indextargets", timeout=60).text)
+    for address, suite in dict.fromkeys(_MAIN.findall(addresses)):
+        origin, label = labels.get(address, ("", ""))
         last = address.rpartition("/")[2]
-        if fields.get("Component") != "main" or fields.get("Origin", "Debian") != "Debian":
-            continue
-        if fields.get("Label") in ("Debian", "Debian-Security"):
-            yield fields["Label"].lower(), address
-        elif last in ARCHIVES or address.startswith("mirror+file:"):
-            security = last == "debian-security" or "-security" in fields.get("Release", "")
+        if origin == "Debian" or (not origin and (last in ARCHIVES or address.startswith("mirror+file:"))):
+            security = "-security" in f"{last} {suite} {label.lower()}"
             yield ("debian-security" if security else "debian"), address
+
+
+def _labels(targets: str) -> dict[str, tuple[str, str]]:
+    """Origin and label by address, as far as apt has release files."""
+    found = {}
+    for paragraph in targets.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Origin"):
+            found[fields.get("Repo-URI", "").rstrip("/")] = (fields["Origin"], fields.get("Label", ""))
+    return found
 
 
 def _listed(address: str) -> Iterator[str]:
