@@ -22,13 +22,15 @@ _FILES = {"authority": "authority.pem", "certificate": "server.pem", "key": "ser
 class Attempts:
     """One start's worth of attempts. `programs` are run in the image; `witness` must never be reached.
 
-    `program_limit` is in seconds, for each program. `first` and `second` make the word by which the start's
-    own output is known: only a program that ran can have put them together.
+    `program_limit` is in seconds, for each program. `emulated`: this is another machine's code. `first` and
+    `second` make the word by which the start's own output is known: only a program that ran can have put
+    them together.
     """
 
     programs: Sequence[Sequence[str]]
     witness: tuple[str, int]
     program_limit: float
+    emulated: bool = False
     first: str = field(default_factory=lambda: uuid.uuid4().hex)
     second: str = field(default_factory=lambda: uuid.uuid4().hex)
     canary: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -48,6 +50,7 @@ class Attempts:
             "witness": list(self.witness),
             "programs": [list(argv) for argv in self.programs],
             "limit": self.program_limit,
+            "emulated": self.emulated,
             "server": SERVER,
             **_certificates(),
         }

@@ -52,7 +52,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of starting a runtime. `note` tells a reader what is special about it; empty for plain."""
+    """One way of starting a runtime. `note` ends the sentence "it was started …"; empty for the plain way."""
 
     note: str = ""
     options: tuple[str, ...] = ()

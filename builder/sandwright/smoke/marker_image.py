@@ -14,10 +14,16 @@ from sandwright.smoke.contract import Subject
 from sandwright.smoke.marker import marker_program
 
 PROGRAM = "marker"
-FORBIDDEN = b"/sandwright-was-here"
-"""What the program tries to create; the root is read-only, so it must be denied with EROFS."""
+FORBIDDEN = b"/open/sandwright-was-here"
+"""What the program tries to create, in a directory where anybody may; the root is read-only, so it must be
+denied with EROFS. gVisor asks for permissions first and would say EACCES elsewhere.
+"""
 
-_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run")
+USER = 65532
+"""Whom the marker runs as, where users can be chosen: some hosts deny to others what they allow to root."""
+
+_OPEN = "open"
+_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", _OPEN)
 
 
 def marker_subject(
@@ -30,13 +36,15 @@ def marker_subject(
     rootfs = directory / "rootfs"
     for name in _DIRECTORIES:
         (rootfs / name).mkdir(parents=True)
+    (rootfs / _OPEN).chmod(0o1777)
     program = marker_program(platform.split("/")[1], word, FORBIDDEN)
     (rootfs / PROGRAM).write_bytes(program)
     (rootfs / PROGRAM).chmod(0o755)
     (directory / "config.json").write_text(json.dumps(_config(rootless)))
 
     def write_archive(sink: BinaryIO, reference: str) -> None:
-        write_docker_archive(sink, reference, platform, _layer(program), {"Entrypoint": [f"/{PROGRAM}"]})
+        config = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}"}
+        write_docker_archive(sink, reference, platform, _layer(program), config)
 
     return Subject("marker", platform, directory, write_archive)
 
@@ -44,7 +52,9 @@ def marker_subject(
 def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:
     namespaces = ["mount", "pid", "network", "ipc", "uts"]
     linux: dict[str, Any] = {}
+    user = USER
     if rootless:
+        user = 0
         namespaces.append("user")
         uid, gid = rootless
         linux["uidMappings"] = [{"containerID": 0, "hostID": uid, "size": 1}]
@@ -52,7 +62,7 @@ def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:
     return {
         "ociVersion": "1.0.2",
         "process": {
-            "user": {"uid": 0, "gid": 0},
+            "user": {"uid": user, "gid": user},
             "args": [f"/{PROGRAM}"],
             "env": ["PATH=/"],
             "cwd": "/",
@@ -70,7 +80,7 @@ def _layer(program: bytes) -> bytes:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for name in _DIRECTORIES:
-            tar.addfile(_member(name, tarfile.DIRTYPE))
+            tar.addfile(_member(name, tarfile.DIRTYPE, mode=0o1777 if name == _OPEN else 0o755))
         tar.addfile(_member(PROGRAM, size=len(program)), io.BytesIO(program))
     return layer.getvalue()
 
@@ -100,9 +110,9 @@ def write_docker_archive(
             tar.addfile(_member(name, size=len(content)), io.BytesIO(content))
 
 
-def _member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0) -> tarfile.TarInfo:
+def _member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, mode: int = 0o755) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type = kind
-    member.mode = 0o755
+    member.mode = mode
     member.size = size
     return member

@@ -126,6 +126,7 @@ class _Work:
             python=prepared.python,
             witness=self.witness,
             limit=self.limit if native else self.limit * EMULATED,
+            emulated=not native,
         )
         return replace(row, findings=judged.findings, seconds=judged.seconds, note=ready.variant.note)
 

@@ -35,14 +35,17 @@ def judge(
     python: str | None,
     witness: Witness,
     limit: float,
+    emulated: bool = False,
 ) -> Judged:
     """Start a subject under its own Python, or, where it has none, each of its programs by itself.
 
-    `limit` is in seconds, for one start. Raise SandwrightError when it can't be started or can't be removed.
+    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Raise
+    SandwrightError when it can't be started or can't be removed.
     """
     if python is None:
         return _one_by_one(session, subject, expected, limit)
-    attempts = Attempts([program.argv for program in expected.programs], witness.address, limit / 2)
+    programs = [program.argv for program in expected.programs]
+    attempts = Attempts(programs, witness.address, limit / 2, emulated=emulated)
     environment = {**base_environment(), _PLANTED: attempts.canary}
     ended = session.run(Start(subject, attempts.argv(python), limit, environment))
     evidence = read_evidence(ended, attempts.word)

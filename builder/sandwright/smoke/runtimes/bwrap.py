@@ -1,8 +1,10 @@
 """bubblewrap, given what an OCI bundle says as command line.
 
 It is started with an empty environment, since the one it was started with stays readable in the sandbox as
-/proc/1/environ (containers/bubblewrap#725). It maps one user id, so that files of other owners show as
-owned by the overflow id, and root's files, when root starts it, as owned by the sandbox's user.
+/proc/1/environ (containers/bubblewrap#725). It can map one user id. When we are root, that is the image's
+own: bwrap is started as that user, so that files belong to whom they should, and the root file system,
+which others may not reach, is mounted for it first, in a mount namespace that ends with it. Files of other
+owners show as owned by the overflow id.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandwright import process
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Session, Start, Variant
 from sandwright.smoke.launch import Ended, launch
@@ -41,34 +44,55 @@ class Bwrap:
             )
         return needs_emulator(host, platform)
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:  # noqa: ARG002
-        """There is one way."""
-        return (Variant(),)
+    def variants(self, host: HostFacts) -> Sequence[Variant]:
+        """As the image's user where we may become it; else with whatever user we are mapped to that one."""
+        return (_AS_USER, _MAPPED) if host.is_root else (Variant(),)
 
     @contextlib.contextmanager
     def session(
         self,
-        variant: Variant,  # noqa: ARG002
+        variant: Variant,
         host: HostFacts,  # noqa: ARG002
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
         """Nothing is kept between starts: a sandbox is gone when bwrap is."""
-        yield _BwrapSession(scratch, stop)
+        (scratch / "root").mkdir()
+        yield _BwrapSession(variant == _AS_USER, scratch, stop)
 
 
 BWRAP = Bwrap()
 
+_AS_USER = Variant("as the image's user, from a mount namespace of its own")
+_MAPPED = Variant("as root, mapped to the image's user, who then owns root's files and not its own")
+_SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
 
 @dataclass(frozen=True)
 class _BwrapSession:
+    as_user: bool
     scratch: Path
     stop: threading.Event
 
     def run(self, start: Start) -> Ended:
         bundle = prepare(start, self.scratch)
         shutil.rmtree(bundle.directory)
-        return launch(("bwrap", *bwrap_words(bundle.config)), limit=start.limit, stop=self.stop, env={})
+        wrap = self._as_user if self.as_user else self._plain
+        return launch(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
+
+    def _plain(self, config: Mapping[str, Any]) -> list[str]:
+        return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]
+
+    def _as_user(self, config: Mapping[str, Any]) -> list[str]:
+        point = str(self.scratch / "root")
+        user = config["process"]["user"]
+        groups = ",".join(map(str, user.get("additionalGids", ())))
+        become = ["--reuid", str(user["uid"]), "--regid", str(user["gid"])]
+        become += ["--groups", groups] if groups else ["--clear-groups"]
+        moved = {**config, "root": {**config["root"], "path": point}}
+        own_mounts = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"]
+        words = ["env", "-i", process.which("setpriv"), *become, process.which("bwrap")]
+        return [*own_mounts, config["root"]["path"], point, *words, *bwrap_words(moved)]
 
 
 def bwrap_words(config: Mapping[str, Any]) -> list[str]:
@@ -77,8 +101,8 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
     What bubblewrap can't do is left out: sysfs, cgroup mounts and device nodes (it brings its own /dev),
     resource limits, and capabilities, of which it keeps none.
     """
-    process = config["process"]
-    user = process["user"]
+    run = config["process"]
+    user = run["user"]
     words = [*_ISOLATION, "--uid", str(user["uid"]), "--gid", str(user["gid"])]
     if config.get("hostname"):
         words += ["--hostname", config["hostname"]]
@@ -88,10 +112,10 @@ def bwrap_words(config: Mapping[str, Any]) -> list[str]:
         words += _mount(mount)
     if root.get("readonly"):
         words += ["--remount-ro", "/"]
-    for variable in process.get("env", ()):
+    for variable in run.get("env", ()):
         name, _, value = variable.partition("=")
         words += ["--setenv", name, value]
-    return [*words, "--chdir", process.get("cwd", "/"), "--", *process["args"]]
+    return [*words, "--chdir", run.get("cwd", "/"), "--", *run["args"]]
 
 
 def _mount(mount: Mapping[str, Any]) -> list[str]:

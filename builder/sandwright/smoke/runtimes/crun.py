@@ -13,7 +13,7 @@ from sandwright.host import HostFacts
 from sandwright.smoke.contract import Variant
 from sandwright.smoke.runtimes.oci import OciRuntime, needs_emulator, plain
 
-_WITHOUT_CGROUP2 = "in a mount namespace without cgroup2: crun refuses hybrid cgroups"
+_WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 _UNIFIED = Path("/sys/fs/cgroup/unified")
 """Where systemd's hybrid layout, and those that copy it, mount the second version."""
 

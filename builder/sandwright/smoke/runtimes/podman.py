@@ -50,7 +50,9 @@ class Podman:
         there = [name for name in runtimes if name in host.programs] or [""]
         return [
             Variant(
-                ", ".join(filter(None, (name, f"{driver} store" if driver else ""))),
+                " ".join(
+                    filter(None, (f"with {name}" if name else "", f"on a {driver} store" if driver else ""))
+                ),
                 (*(("--runtime", name) if name else ()), *(("--storage-driver", driver) if driver else ())),
             )
             for driver in ("", "vfs")

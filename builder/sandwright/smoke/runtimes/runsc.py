@@ -20,7 +20,7 @@ def _variants(host: HostFacts) -> Sequence[Variant]:
     rootless = () if host.is_root else ("--rootless",)
     return [
         Variant(
-            f"platform {platform}, no network, cgroups ignored",
+            f"with platform {platform}, without network, ignoring cgroups",
             (*rootless, f"--platform={platform}", "--network=none", "--ignore-cgroups"),
         )
         for platform in _PLATFORMS
