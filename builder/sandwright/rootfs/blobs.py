@@ -73,9 +73,9 @@ class Directory:
         """See `Blobs`."""
         *folders, name = path.split("/")
         fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for folder in folders:
+            fd = self._descend(fd, folder, path)
         try:
-            for folder in folders:
-                fd = self._descend(fd, folder, path)
             status = os.lstat(name, dir_fd=fd)
             if not stat.S_ISREG(status.st_mode):
                 raise ArchiveRefused(f"{self.name}: {path} is not a regular file")
@@ -85,6 +85,7 @@ class Directory:
         return os.fdopen(opened, "rb")
 
     def _descend(self, fd: int, folder: str, path: str) -> int:
+        """The directory `folder` in `fd`, which is closed, also when this fails."""
         try:
             return os.open(folder, _PASS, dir_fd=fd)
         except NotADirectoryError as error:
@@ -202,6 +203,8 @@ def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]
                 members[entry.path] = (entry, -1 if _clashes(members, entry) else at)
                 size, extension = entry.size, NOTHING
         except ValueError as wrong:
+            if at == BLOCK:
+                raise ArchiveRefused(f"{name}: is not a tar archive: {wrong}") from wrong
             raise ArchiveRefused(f"{name}: the member at byte {at - BLOCK}: {wrong}") from wrong
         at += size + header.pad(size)
         if at - header.pad(size) > end:

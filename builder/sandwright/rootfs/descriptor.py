@@ -19,9 +19,10 @@ REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"
 """Where Docker (since 25) and BuildKit put the whole name, with the tag alone in `REF_NAME`."""
 
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 INDEX_TYPES = frozenset(
     {
-        "application/vnd.oci.image.index.v1+json",
+        OCI_INDEX,
         "application/vnd.docker.distribution.manifest.list.v2+json",
     }
 )
@@ -48,10 +49,11 @@ LAYER_TYPES = frozenset(
     }
 )
 
-HEX_LENGTH = {"sha256": 64, "sha384": 96, "sha512": 128}
+HEX_LENGTH = {"sha256": 64, "sha512": 128}
 """The digest algorithms that we can verify, with the number of hex digits of each."""
 
 _DIGEST = re.compile(r"([a-z0-9]+(?:[+._-][a-z0-9]+)*):([a-zA-Z0-9=_-]+)", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "i386": "386", "armhf": "arm"}
 _IMPLIED_VARIANT = {"amd64": "v1", "arm64": "v8", "arm": "v7"}
 
@@ -114,7 +116,9 @@ def check_digest(value: object, where: str) -> str:
 def parse_platform(text: str) -> Platform:
     """A platform as a person writes it: `linux/amd64`, `linux/arm/v7`. Raise UsageError for anything else."""
     parts = text.split("/")
-    if not 2 <= len(parts) <= 3 or not all(re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
+    if not 2 <= len(parts) <= 3 or not all(
+        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", part) for part in parts
+    ):
         raise UsageError(
             f"platform {text!r}: expected os/architecture or os/architecture/variant, as linux/amd64"
         )
@@ -175,9 +179,12 @@ def check_document(document: Mapping[str, Any], media_type: str, where: str) -> 
     expected = "index" if media_type in INDEX_TYPES else "manifest"
     for shape, marks in shapes.items():
         if shape != expected and keys & marks:
-            raise ArchiveRefused(f"{where}: an {expected} that also has {', '.join(sorted(keys & marks))}")
+            article = "an" if expected == "index" else "a"
+            raise ArchiveRefused(
+                f"{where}: {article} {expected} that also has {', '.join(sorted(keys & marks))}"
+            )
     if not shapes[expected] <= document.keys():
-        raise ArchiveRefused(f"{where}: not a {expected}: {', '.join(sorted(shapes[expected]))} required")
+        raise ArchiveRefused(f"{where}: no {expected}: {', '.join(sorted(shapes[expected]))} required")
     if document.get("schemaVersion") != 2:
         raise ArchiveRefused(f"{where}: schemaVersion must be 2")
 

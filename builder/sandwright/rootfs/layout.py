@@ -17,6 +17,7 @@ from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     LAYER_TYPES,
     MANIFEST_TYPES,
+    OCI_INDEX,
     Descriptor,
     Platform,
     check_document,
@@ -102,7 +103,8 @@ class Layout:
             raise ArchiveRefused(f"{self.name}: an OCI layout without index.json") from None
         where = f"{self.name}: index.json"
         index = parse_json(raw, where)
-        check_document(index, str(index.get("mediaType") or min(INDEX_TYPES)), where)
+        own = index.get("mediaType")
+        check_document(index, own if own in INDEX_TYPES else OCI_INDEX, where)
         leaves: list[_Leaf] = []
         missing: list[_Leaf] = []
         for number, leaf in enumerate(self._walk(index, where, _Leaf(_NOTHING), 0)):
