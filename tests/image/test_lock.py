@@ -104,7 +104,9 @@ def test_a_lock_that_can_not_be_written_leaves_the_old_one(tmp_path: Path) -> No
 def test_a_lock_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LockError) as caught:
         load_lock(tmp_path / "tools")
-    assert str(caught.value) == "image 'tools' is not locked; do so with 'sandwright lock-images tools'"
+    assert (
+        str(caught.value) == "image 'tools' is not locked; do so with 'sandwright lock-images --name tools'"
+    )
 
 
 def test_a_platform_that_is_not_locked() -> None:
@@ -273,7 +275,7 @@ def test_a_lock_is_of_one_definition(tmp_path: Path) -> None:
         check_lock(after, lock)
     assert str(caught.value) == (
         f"image 'tools': its definition has changed since {tmp_path}/tools/lock.json was made; "
-        "lock it again with 'sandwright lock-images tools'"
+        "lock it again with 'sandwright lock-images --name tools'"
     )
 
 

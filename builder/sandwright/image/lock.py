@@ -101,7 +101,7 @@ def check_lock(definition: ImageDefinition, lock: Lock) -> None:
     if lock.definition != checksum(definition):
         raise LockError(
             f"image '{definition.name}': its definition has changed since {definition.folder / FILE} "
-            f"was made; lock it again with '{COMMAND} {definition.name}'"
+            f"was made; lock it again with '{COMMAND} --name {definition.name}'"
         )
 
 
@@ -116,7 +116,7 @@ def load_lock(folder: Path) -> Lock:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise LockError(
-            f"image '{folder.name}' is not locked; do so with '{COMMAND} {folder.name}'"
+            f"image '{folder.name}' is not locked; do so with '{COMMAND} --name {folder.name}'"
         ) from None
     except OSError as error:
         raise LockError(f"image '{folder.name}': {path} can't be read: {error.strerror}") from None
