@@ -61,9 +61,10 @@ def extended(
     A group that is there with the same number only gains members. Raise BuildError when a name or number is
     taken.
     """
-    if not users and not groups:
-        return {}
-    added = {path: _lines(files.get(path, b"")) for path in FILES if path in files or path in (PASSWD, GROUP)}
+    before = {
+        path: _lines(files.get(path, b"")) for path in FILES if path in files or path in (PASSWD, GROUP)
+    }
+    added = {path: list(lines) for path, lines in before.items()}
     known = Names(_third_fields(files.get(PASSWD, b"")), _third_fields(files.get(GROUP, b"")))
     for user in users:
         _refuse_taken("user", user.name, user.uid, known.users)
@@ -78,7 +79,7 @@ def extended(
         added[GROUP].append(_group_line(group, group.members))
         if GSHADOW in added:
             added[GSHADOW].append(f"{group.name}:{_LOCKED}::{','.join(group.members)}\n".encode())
-    return {path: content for path, lines in added.items() if (content := b"".join(lines)) != files.get(path)}
+    return {path: b"".join(lines) for path, lines in added.items() if lines != before[path]}
 
 
 def _refuse_taken(kind: str, name: str, number: int, known: Mapping[str, int]) -> None:

@@ -26,7 +26,7 @@ from importlib.metadata import version
 
 import deflate
 
-LEVEL = 3
+LEVEL = 1
 CHUNK = 1 << 20
 IDENTITY = f"gzip; deflate={version('deflate')}; level={LEVEL}; chunk={CHUNK}"
 _AHEAD = 4

@@ -101,6 +101,7 @@ class _Passage:
         self._rules = rules
         self._layer = layer
         self._directories = directories
+        self._latest = rules.epoch * 10**9
         self._found = Contents(source.name)
         self._unwanted: dict[bytes, Entry] = {}
         self._originals: dict[bytes, bytes] = {}
@@ -131,13 +132,13 @@ class _Passage:
 
     def _take(self, entry: Entry, reader: Reader) -> None:
         path = entry.path
-        if any(part.startswith(WHITEOUT) for part in path.split(b"/")):
+        if WHITEOUT in path and any(part.startswith(WHITEOUT) for part in path.split(b"/")):
             raise BuildError(f"package {self._label}: {show(path)} would hide a file of the image")
         place = self._rules.place(path)
         if not path or (place != path and path in MERGED):
             self._check_top(entry)
             return
-        entry = replace(entry, path=place, mtime_ns=min(entry.mtime_ns, self._rules.epoch * 10**9))
+        entry.path, entry.mtime_ns = place, min(entry.mtime_ns, self._latest)
         if not self._rules.wants(path):
             self._unwanted[place] = entry
             self._originals[place] = path
