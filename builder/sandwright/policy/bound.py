@@ -1,0 +1,110 @@
+"""The operator's floor for files: nothing may be readable or writable that the floor does not let be.
+
+What the floor's lists mean as limits, each by itself: `read` given: nothing else may be read, but what a
+program needs to start and what the sandbox has for itself. `write` given: nothing else may be written.
+`deny`, `readonly` and `protect`: stay denied and read-only, whatever more specific path a later layer names.
+A list that is absent limits nothing; a writable path is readable, so a floor with `read` and without `write`
+limits both.
+
+Between two paths at which either side has a rule nothing changes, so comparing both sides at those paths
+compares them everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sandwright.policy.layers import Settings
+from sandwright.policy.names import PathKind
+from sandwright.policy.paths import same_name
+from sandwright.policy.placing import Placing
+from sandwright.policy.resolved import Filesystem
+from sandwright.policy.rules import Action, PathRule, PathRules
+from sandwright.policy.source import BUILT_IN, Faults, Source
+
+_ALLOWED_ALWAYS = ("own", "startup")
+
+
+def check_paths(floor: Settings, filesystem: Filesystem, placing: Placing, faults: Faults) -> None:
+    """Add a fault for each rule of a policy that lets more be read or written than the floor does."""
+    bound = _Bound(floor, filesystem, placing)
+    seen: set[tuple[Source, Action]] = set()
+    paths = dict.fromkeys(rule.path for rule in (*filesystem.rules, *bound.rules))
+    for path in paths:
+        deciding = filesystem.tree.deciding(path)
+        if not deciding or deciding[0].origin in _ALLOWED_ALWAYS:
+            continue
+        for action in ("read", "write"):
+            if not (deciding[0].readable if action == "read" else deciding[0].writable):
+                continue
+            limit = bound.limit(action, path)
+            if limit is not None and (deciding[0].source, action) not in seen:
+                seen.add((deciding[0].source, action))
+                faults.add(deciding[0].source, _message(deciding[0], action, path, limit))
+
+
+def check_sockets(floor: Settings, settings: Settings, placing: Placing, faults: Faults) -> None:
+    """Add a fault for each Unix socket of a policy that a floor with such a list doesn't have in it."""
+    name = "network.unix_sockets"
+    if name not in floor.lists:
+        return
+    quiet = Placing(placing.facts, Faults())
+    limits = {placed[0] for placed in map(quiet.place, floor.items(name)) if placed}
+    for item in settings.items(name):
+        placed = quiet.place(item)
+        if placed and placed[0] not in limits:
+            faults.add(item.source, f"{item.value} is not in the floor's {name} ({floor.given[name]})")
+
+
+class _Bound:
+    """The floor's rules, and what they let be read and written at most."""
+
+    def __init__(self, floor: Settings, filesystem: Filesystem, placing: Placing) -> None:
+        self._floor = floor
+        # What the floor spells wrong is a fault of the policy that it is part of, found there.
+        quiet = Placing(placing.facts, Faults())
+        self.rules = tuple(quiet.listed(floor))
+        key = same_name(placing.facts)
+        readable = [*self.rules]
+        writable = [rule for rule in self.rules if rule.kind != "read" or "filesystem.write" in floor.lists]
+        if "filesystem.read" in floor.lists:
+            readable += [_everything("deny", floor.given["filesystem.read"])]
+        else:
+            readable += [_everything("read", BUILT_IN)]
+        if "filesystem.write" in floor.lists:
+            writable += [_everything("deny", floor.given["filesystem.write"])]
+        else:
+            writable += [_everything("write", BUILT_IN)]
+        self._readable = PathRules(_weakest_root(readable), key=key)
+        self._writable = PathRules(_weakest_root(writable), key=key)
+        own = [each for each in filesystem.protections if each.names[0].source.layer == "floor"]
+        self._guarded = PathRules([_everything("write", BUILT_IN)], protections=own, key=key)
+        self._startup = PathRules(filesystem.startup, key=key)
+
+    def limit(self, action: Action, path: str) -> Source | None:
+        """Where the floor says that a path may not be read or written; None when it may."""
+        if action == "write" and not self._guarded.allows("write", path):
+            return self._guarded.deciding(path)[0].source
+        rule = (self._readable if action == "read" else self._writable).deciding(path)[0]
+        allowed = rule.readable if action == "read" else rule.writable
+        if allowed or (rule.why == "everything" and action == "read" and self._startup.allows("read", path)):
+            return None
+        return rule.source
+
+
+def _everything(kind: PathKind, source: Source) -> PathRule:
+    return PathRule("/", kind, "listed", source, "/", "everything")
+
+
+def _weakest_root(rules: Iterable[PathRule]) -> list[PathRule]:
+    """The rules, where one that the floor lists for `/` replaces the one that stands for everything."""
+    rules = list(rules)
+    listed = any(rule.path == "/" and rule.why != "everything" for rule in rules)
+    return [rule for rule in rules if not (listed and rule.why == "everything")]
+
+
+def _message(rule: PathRule, action: Action, path: str, limit: Source) -> str:
+    verb = "be read" if action == "read" else "be written"
+    place = "" if path == rule.path else f", with {rule.path}"
+    where = f"{limit} {limit.field}".strip()
+    return f"{rule.written or rule.path} lets {path} {verb}{place}, which the floor does not ({where})"

@@ -1,0 +1,275 @@
+"""Looks at a host for what one policy needs to know of it, and records that.
+
+Only names, kinds and links are looked at, and what Git says of its own directories; no other file is opened.
+Nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import pwd
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.errors import HostError, UsageError
+from sandwright.policy import spelling
+from sandwright.policy.engines import SOCKETS
+from sandwright.policy.facts import Entry, EntryKind, HostFacts
+from sandwright.policy.paths import MAX_LINKS, folded, follow
+from sandwright.policy.placing import CLOUD, GOOGLE_KEY
+from sandwright.policy.policy import Policy
+from sandwright.policy.startup import PATHS
+
+MAX_GIT_DIRECTORIES = 200
+"""Directories of submodules and linked work trees that are looked at."""
+
+_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def collect(
+    policy: Policy,
+    *,
+    project: Path | str,
+    cwd: Path | str | None = None,
+    tmp: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> HostFacts:
+    """What this host is like, as far as a policy looks at it.
+
+    `project` is the directory that `$PROJECT` means, `cwd` that of `$CWD` (absent: the project), `tmp` the
+    temporary directory as the sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in
+    TMPDIR on macOS), `environ` the environment (absent: this process's). Raise HostError for a system that is
+    neither Linux nor macOS, UsageError for a project that is no directory.
+    """
+    given = dict(os.environ if environ is None else environ)
+    if not Path(project).is_dir():
+        raise UsageError(f"the project {project} is no directory")
+    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp)
+    facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
+    for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
+        if path != spelling.plain(path):
+            raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
+    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp])
+    facts = observe(facts, _named(policy, facts))
+    facts = replace(facts, git_directories=_git_directories(policy, facts))
+    return observe(facts, _protected(policy, facts))
+
+
+def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
+    """The same facts, with what is at some absolute paths now, and on the way to them."""
+    seen: dict[str, Entry] = {}
+    known: dict[str, Entry | None] = {}
+    for path in paths:
+        _walk(path, facts, seen, known)
+    return facts.with_entries(seen)
+
+
+def _walk(path: str, facts: HostFacts, seen: dict[str, Entry], known: dict[str, Entry | None]) -> None:
+    pending = [part for part in reversed(path.split("/")) if part]
+    current, links = "", 0
+    _look("/", seen, known)
+    while pending:
+        part = pending.pop()
+        if part in (".", ".."):
+            current = current.rpartition("/")[0] if part == ".." else current
+            continue
+        candidate = folded(f"{current}/{part}", facts)
+        entry = _look(candidate, seen, known)
+        if entry is None:
+            return
+        if entry.kind != "symlink":
+            current = candidate
+            continue
+        links += 1
+        if links > MAX_LINKS or spelling.undecodable(entry.target):
+            return  # nowhere, or where no policy can name it
+        pending += reversed([step for step in entry.target.split("/") if step])
+        current = "" if entry.target.startswith("/") else current
+
+
+def _look(path: str, seen: dict[str, Entry], known: dict[str, Entry | None]) -> Entry | None:
+    if path in known:
+        return known[path]
+    entry = _entry(path)
+    known[path] = entry
+    if entry is not None:
+        seen[path] = entry
+    return entry
+
+
+def _entry(path: str) -> Entry | None:
+    """What is at a path; None where nothing is, or where this user may not look."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return Entry("symlink", os.fsdecode(Path(path).readlink()))
+    except (OSError, ValueError):
+        return None
+    return Entry(_kind(mode))
+
+
+def _kind(mode: int) -> EntryKind:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISSOCK(mode):
+        return "socket"
+    if stat.S_ISFIFO(mode):
+        return "fifo"
+    return "device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "file"
+
+
+def _base(policy: Policy, environ: Mapping[str, str], project: str, tmp: str | None) -> HostFacts:
+    system = sys.platform
+    if system not in ("linux", "darwin"):
+        raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
+    account = _account()
+    home = environ.get("HOME") or account.pw_dir
+    names = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST"} & environ.keys()
+    machine = platform.machine().lower()
+    return HostFacts(
+        os="linux" if system == "linux" else "darwin",
+        home=home,
+        project=project,
+        user=account.pw_name,
+        uid=os.getuid(),
+        gid=os.getgid(),
+        tmp=tmp or _temporary(environ, project),
+        platform=f"{system}/{_MACHINES.get(machine, machine)}",
+        kernel=platform.release(),
+        case_sensitive=system == "linux" or not _ignores_case(home),
+        environment={name: environ[name] for name in sorted(names)},
+        sockets=_sockets() if system == "linux" else (),
+    )
+
+
+def _account() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(os.getuid())
+    except KeyError:
+        uid = os.getuid()
+        return pwd.struct_passwd((f"uid{uid}", "x", uid, os.getgid(), "", "/", "/bin/sh"))
+
+
+def _temporary(environ: Mapping[str, str], project: str) -> str:
+    if sys.platform == "linux":
+        return "/tmp"  # noqa: S108 - what the sandbox sees, not what is there
+    parent = environ.get("TMPDIR", "/private/tmp").rstrip("/")
+    return f"{parent}/sandwright-{hashlib.sha256(project.encode()).hexdigest()[:12]}"
+
+
+def _ignores_case(path: str) -> bool:
+    other = path.swapcase()
+    try:
+        return other != path and Path(other).samefile(path)
+    except OSError:
+        return False
+
+
+def _sockets() -> tuple[str, ...]:
+    """The Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix)."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    except OSError:
+        return ()
+    fields = [line.split(None, 7) for line in lines]
+    open_ = (each[7] for each in fields if len(each) == 8 and (_listens(each[3]) or each[4] == "0002"))
+    return tuple(sorted({path for path in open_ if path == spelling.plain(path)}))
+
+
+def _listens(flags: str) -> bool:
+    return bool(int(flags, 16) & 0x10000)  # __SO_ACCEPTCON, linux/net.h
+
+
+def _named(policy: Policy, facts: HostFacts) -> list[str]:
+    """Every path that the policy names, and those that are looked at under every policy."""
+    own = [*SOCKETS, *CLOUD, *PATHS[facts.os]]
+    own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
+    remote = facts.environment.get("DOCKER_HOST", "")
+    found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
+    found += [layer.file for layer in policy.layers if layer.file is not None]
+    found += facts.sockets
+    spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
+    for text, _ in spelled:
+        try:
+            found.append(spelling.expanded(text, facts.variables))
+        except ValueError:
+            continue  # resolving the policy says so, with its place
+    return found
+
+
+def _writable(policy: Policy, facts: HostFacts) -> list[str]:
+    """The writable directories, canonical, and the project and home."""
+    found = [facts.project, facts.home]
+    for item in policy.settings.items("filesystem.write"):
+        try:
+            found.append(follow(spelling.expanded(item.value, facts.variables), facts)[0])
+        except ValueError:
+            continue
+    return list(dict.fromkeys(follow(path, facts)[0] for path in found))
+
+
+def _protected(policy: Policy, facts: HostFacts) -> list[str]:
+    names = [item.value for item in policy.settings.items("filesystem.protect")]
+    found = [f"{root}/{name}" for root in _writable(policy, facts) for name in names]
+    inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
+    return [*found, *(f"{git}/{name}" for git in facts.git_directories for name in inside)]
+
+
+def _git_directories(policy: Policy, facts: HostFacts) -> tuple[str, ...]:
+    """Git's directories of the writable directories: where `.git` leads, and those it keeps inside.
+
+    A `.git` that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says
+    where the hooks and the configuration are.
+    """
+    found: dict[str, None] = {}
+    for root in _writable(policy, facts):
+        for directory in _git_of(Path(root) / ".git"):
+            found.setdefault(os.path.realpath(directory))
+            for inner in _inner(directory):
+                if len(found) < MAX_GIT_DIRECTORIES:
+                    found.setdefault(os.path.realpath(inner))
+    return tuple(path for path in found if path == spelling.plain(path))
+
+
+def _git_of(git: Path) -> list[Path]:
+    if git.is_dir():
+        directory = git
+    else:
+        target = _first_line(git).removeprefix("gitdir: ")
+        directory = git.parent / target if target else git
+    if not directory.is_dir():
+        return []
+    common = _first_line(directory / "commondir")
+    return [directory, *([directory / common] if common and (directory / common).is_dir() else [])]
+
+
+def _inner(directory: Path) -> list[Path]:
+    """The directories of submodules and linked work trees that Git keeps in one of its directories."""
+    found: list[Path] = []
+    for folder in (directory / "modules", directory / "worktrees"):
+        for parent, names, files in os.walk(folder):
+            if "HEAD" in files:
+                found.append(Path(parent))
+                names[:] = [name for name in names if name in ("modules", "worktrees")]
+            if len(found) >= MAX_GIT_DIRECTORIES:
+                break
+    return found
+
+
+def _first_line(path: Path) -> str:
+    """The only line of one of Git's pointer files, which are short; empty for anything else.
+
+    Somebody else may have put a pipe there, whose opening would wait.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        raw = file.read(4096) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""

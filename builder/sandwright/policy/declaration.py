@@ -1,0 +1,244 @@
+"""What each method makes of each feature of a policy: the table that rendering, reports and `explain` read.
+
+`exact`: as the policy says. `stricter`: less is possible than the policy says. `cannot`: more is possible, so
+rendering refuses the policy unless `degrade` accepts it. `unused`: the feature is about other methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.policy.names import METHODS
+
+Level = Literal["exact", "stricter", "cannot", "unused"]
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a method makes of a feature. `reason` says why it is so, empty where nothing needs saying."""
+
+    level: Level
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One cell for several methods, named between blanks."""
+
+    level: Level
+    methods: str
+    reason: str = ""
+
+
+_CONTAINERS = "docker podman gvisor oci"
+_IMAGE_ROOT = "the root is the image's; paths of the host appear only when they are listed"
+_NO_HOST = "nothing of the host's files appears in the cluster"
+_NOTHING = "noop enforces nothing"
+_NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
+_OWN_LOOPBACK = "the sandbox has a localhost of its own"
+_ACCOUNTS = "what every account may read or write stays open to this one"
+
+_TABLE: Mapping[str, tuple[_Row, ...]] = {
+    "filesystem.read-all": (
+        _Row("exact", "bwrap seatbelt noop"),
+        _Row("stricter", _CONTAINERS, _IMAGE_ROOT),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "user alcless", "the account reads what its rights let it"),
+    ),
+    "filesystem.read": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.write": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "kubernetes", "only the project is there, as a volume"),
+        _Row("exact", "user alcless", "a workspace shared with the account"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.readonly": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
+        _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.deny": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("exact", "user alcless", "by access control entries that the set-up script makes"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.absent": (
+        _Row("exact", "seatbelt"),
+        _Row("cannot", f"bwrap {_CONTAINERS}", "a mount needs something to lie on"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
+        _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.protect": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
+        _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.tmp-private": (
+        _Row("exact", f"bwrap {_CONTAINERS} kubernetes"),
+        _Row("exact", "seatbelt", "a directory of the project's own, in TMPDIR; /tmp can't be written"),
+        _Row("cannot", "user alcless", "TMPDIR is the account's own, but /tmp is every account's"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.tmp-shared": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless noop"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+    ),
+    "network.none": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", "kubernetes", "where the cluster's network enforces NetworkPolicy"),
+        _Row(
+            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
+        ),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.proxy": (
+        _Row("exact", "bwrap docker podman gvisor"),
+        _Row("exact", "seatbelt", "only the proxy's port on localhost"),
+        _Row("exact", "kubernetes", "where the cluster's network enforces NetworkPolicy"),
+        _Row(
+            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
+        ),
+        _Row("stricter", "oci", "a bare runtime has no network; the proxy's socket is not brought in"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.host": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless noop"),
+        _Row("stricter", "kubernetes", "the cluster's network, never the node's"),
+    ),
+    "network.unix-sockets": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
+        _Row("exact", "user", "by access control entries that the set-up script makes"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "alcless", "sockets belong to the session of their user"),
+    ),
+    "network.no-sockets": (
+        _Row("exact", "bwrap", "seccomp refuses AF_UNIX sockets, but pairs"),
+        _Row("exact", f"seatbelt {_CONTAINERS} kubernetes"),
+        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.other-sockets": (
+        _Row(
+            "cannot", "bwrap", "seccomp can't tell sockets by path, and a readable socket can be connected to"
+        ),
+        _Row("exact", f"seatbelt {_CONTAINERS} kubernetes"),
+        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.localhost": (
+        _Row("exact", "seatbelt noop"),
+        _Row("stricter", f"bwrap {_CONTAINERS} kubernetes", _OWN_LOOPBACK),
+        _Row(
+            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
+        ),
+    ),
+    "process.unprivileged": (
+        _Row("exact", f"bwrap {_CONTAINERS} kubernetes user"),
+        _Row("exact", "seatbelt", "set-id programs can't be executed"),
+        _Row("cannot", "alcless", "macOS can't forbid an account set-id programs"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "process.privileged": (
+        _Row("exact", f"{_CONTAINERS} user alcless noop"),
+        _Row("stricter", "bwrap", "root of a user namespace has no rights outside it"),
+        _Row("stricter", "kubernetes", "the Pod Security profile `restricted` forbids it"),
+        _Row("stricter", "seatbelt", "set-id programs can't be executed"),
+    ),
+    "process.seccomp": (
+        _Row("exact", "bwrap docker podman oci"),
+        _Row("exact", "gvisor", "with --oci-seccomp; every refusal is EPERM"),
+        _Row("exact", "kubernetes", "as a localhost profile on the node"),
+        _Row("unused", "seatbelt alcless", "seccomp is Linux'"),
+        _Row("cannot", "user", "an account has no filter of system calls"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "macos": (
+        _Row("exact", "seatbelt"),
+        _Row("unused", f"bwrap {_CONTAINERS} kubernetes user alcless noop", "fragments are Seatbelt's"),
+    ),
+    "environment.pass": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "environment.set": (_Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless noop"),),
+    "credentials.cloud": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
+        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "user alcless", "they stay in their owner's home"),
+    ),
+    "credentials.shims": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless"),
+        _Row("stricter", "kubernetes", "there is no host to run them on"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "user.mapping": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} alcless noop"),
+        _Row("cannot", "kubernetes", "files belong to the volume's user"),
+        _Row("cannot", "user", "files belong to the account"),
+    ),
+    "resources.memory": (
+        _Row("exact", f"{_CONTAINERS} kubernetes"),
+        _Row("cannot", "bwrap user", _NO_CGROUP),
+        _Row("cannot", "seatbelt alcless", "macOS has no limit for several processes together"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "resources.cpus": (
+        _Row("exact", f"{_CONTAINERS} kubernetes"),
+        _Row("cannot", "bwrap user", _NO_CGROUP),
+        _Row("cannot", "seatbelt alcless", "macOS has no limit for several processes together"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "resources.pids": (
+        _Row("exact", f"{_CONTAINERS}"),
+        _Row("exact", "bwrap", "RLIMIT_NPROC, which a user namespace counts by itself since Linux 5.14"),
+        _Row("exact", "user alcless", "RLIMIT_NPROC of the account"),
+        _Row("cannot", "seatbelt", "RLIMIT_NPROC would count all processes of the user"),
+        _Row("cannot", "kubernetes", "a limit of processes is the node's configuration, not a Pod's"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "resources.files": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless"),
+        _Row("cannot", "kubernetes", "a Pod has no limit of open files"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "resources.time": (
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless", "by the launcher"),
+        _Row("exact", "kubernetes", "activeDeadlineSeconds"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "image": (
+        _Row("exact", f"{_CONTAINERS} kubernetes"),
+        _Row("unused", "bwrap seatbelt user alcless noop", "the root is the host's"),
+    ),
+}
+
+
+def _columns() -> Iterator[tuple[str, dict[str, Support]]]:
+    for method in METHODS:
+        yield (
+            method,
+            {
+                feature: Support(row.level, row.reason)
+                for feature, rows in _TABLE.items()
+                for row in rows
+                if method in row.methods.split()
+            },
+        )
+
+
+DECLARATIONS: Mapping[str, Mapping[str, Support]] = dict(_columns())
+"""By method and feature: what the method makes of it. Registered methods bring a mapping of their own."""

@@ -1,0 +1,204 @@
+"""Answers about a policy, each with the rule that decides and the line it stands in.
+
+What a method makes of the policy is another question; this is what the policy means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sandwright.errors import UsageError
+from sandwright.policy import hosts, values
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import Action, PathRule
+from sandwright.policy.source import BUILT_IN, Source
+from sandwright.policy.wording import one_of
+
+Question = Literal["read", "write", "connect", "env"]
+
+QUESTIONS: tuple[Question, ...] = ("read", "write", "connect", "env")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Something that speaks for or against: a rule in words, and where it is said."""
+
+    text: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer to one question.
+
+    `subject` is what was asked about, in its one spelling. `ground` decides; `others` also fit and are
+    weaker, the strongest first.
+    """
+
+    question: Question
+    subject: str
+    allowed: bool
+    ground: Ground
+    others: tuple[Ground, ...] = ()
+
+    def as_data(self) -> dict[str, object]:
+        """The answer for JSON."""
+        return {
+            "question": self.question,
+            "subject": self.subject,
+            "decision": "allow" if self.allowed else "deny",
+            "rule": _as_data(self.ground),
+            "others": [_as_data(ground) for ground in self.others],
+        }
+
+    def __str__(self) -> str:
+        """`write /home/u/.ssh: denied by deny ~/.ssh (preset default presets/default.yaml:20:7)`."""
+        verdict = "allowed" if self.allowed else "denied"
+        return f"{self.question} {self.subject}: {verdict} by {self.ground.text} ({self.ground.source})"
+
+
+def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
+    """Answer one question.
+
+    `read` and `write` ask about a path, `connect` about `host:port` or the path of a socket, `env` about a
+    variable. Raise UsageError for another question, and for a subject that it can't be about.
+    """
+    try:
+        one_of(question, QUESTIONS, what="question")
+        return _ANSWERS[question](policy, subject)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _read(policy: ResolvedPolicy, path: str) -> Explanation:
+    return _path(policy, "read", path)
+
+
+def _write(policy: ResolvedPolicy, path: str) -> Explanation:
+    return _path(policy, "write", path)
+
+
+def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
+    canonical = policy.canonical(path)
+    rules = policy.filesystem.tree.deciding(canonical)
+    if not rules:
+        ground = Ground("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
+        return Explanation(action, canonical, allowed=False, ground=ground)
+    allowed = rules[0].readable if action == "read" else rules[0].writable
+    grounds = [Ground(_rule_text(rule), rule.source) for rule in rules]
+    return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]))
+
+
+def _rule_text(rule: PathRule) -> str:
+    """A rule as the policy writes it, and what is behind it."""
+    written = rule.written or rule.path
+    text = f"{_WORDS.get(rule.origin, rule.kind)} {written}"
+    notes = [rule.path] if written != rule.path else []
+    notes += [rule.why] if rule.why else []
+    return f"{text} [{'; '.join(notes)}]" if notes else text
+
+
+_WORDS: Mapping[str, str] = {
+    "protected": "protect",
+    "policy": "protect",
+    "engine": "deny always",
+    "cloud": "credentials.cloud reads",
+    "own": "the sandbox's own",
+    "startup": "needed to start:",
+}
+
+
+def _connect(policy: ResolvedPolicy, target: str) -> Explanation:
+    if target.startswith(("/", "~", "$", "./")):
+        return _connect_socket(policy, policy.canonical(target))
+    host, _, port = target.rpartition(":")
+    if host.lower().removesuffix(".") in ("localhost", "127.0.0.1", "[::1]"):
+        return _connect_localhost(policy, values.port(int(port)) if port.isascii() and port.isdigit() else 0)
+    return _connect_host(policy, *hosts.endpoint(target))
+
+
+def _connect_socket(policy: ResolvedPolicy, path: str) -> Explanation:
+    rules = policy.filesystem.tree.deciding(path)
+    if rules and rules[0].origin == "engine":
+        return Explanation("connect", path, allowed=False, ground=Ground(_rule_text(rules[0]), BUILT_IN))
+    listed = path in policy.network.unix_sockets
+    source = _item_source(policy, "network.unix_sockets", lambda text: policy.canonical(text) == path)
+    text = f"unix_sockets {path}" if listed else "unix_sockets, which does not list it"
+    return Explanation("connect", path, listed, Ground(text, source))
+
+
+def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
+    values.port(port)
+    mode = policy.network.mode
+    subject = f"localhost:{port}"
+    if mode == "host":
+        return Explanation("connect", subject, allowed=True, ground=_mode(policy))
+    listed = port in policy.network.localhost
+    source = _item_source(policy, "network.localhost", lambda item: item == port)
+    text = f"localhost {port}" if listed else "localhost, which does not list it"
+    return Explanation("connect", subject, listed, Ground(text, source))
+
+
+def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
+    subject = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    mode = policy.network.mode
+    if mode != "proxy":
+        return Explanation("connect", subject, allowed=mode == "host", ground=_mode(policy))
+    for item in policy.settings.items("network.allow"):
+        pattern = hosts.host_pattern(item.value)
+        if pattern.matches(host, port):
+            ground = Ground(f"allow {item.value}", item.source)
+            return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
+    ground = Ground("allow, which does not list it", policy.source("network.allow"))
+    return Explanation("connect", subject, allowed=False, ground=ground, others=(_mode(policy),))
+
+
+def _mode(policy: ResolvedPolicy) -> Ground:
+    return Ground(f"mode: {policy.network.mode}", policy.source("network.mode"))
+
+
+def _item_source(policy: ResolvedPolicy, name: str, fits: Callable[[Any], bool]) -> Source:
+    """Where the item of a list stands that fits; where the list was given when none does."""
+    found = next((item.source for item in policy.settings.items(name) if fits(item.value)), None)
+    return found or policy.source(name)
+
+
+def _env(policy: ResolvedPolicy, name: str) -> Explanation:
+    values.variable(name)
+    environment = policy.environment
+    if name in environment.set:
+        item = policy.settings.entries["environment.set"][name]
+        return Explanation("env", name, allowed=True, ground=Ground(f"set {name}: {item.value}", item.source))
+    if name in environment.secret:
+        ground = Ground("credentials: it holds a secret of a shim", BUILT_IN)
+        return Explanation("env", name, allowed=False, ground=ground)
+    if values.loads_code(name):
+        ground = Ground("it makes programs load code, and never passes", BUILT_IN)
+        return Explanation("env", name, allowed=False, ground=ground)
+    for item in policy.settings.items("environment.pass"):
+        if values.pattern_covers(item.value, name):
+            return Explanation("env", name, allowed=True, ground=Ground(f"pass {item.value}", item.source))
+    ground = Ground("pass, which does not list it", policy.source("environment.pass"))
+    return Explanation("env", name, allowed=False, ground=ground)
+
+
+_ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
+    "read": _read,
+    "write": _write,
+    "connect": _connect,
+    "env": _env,
+}
+
+
+def _as_data(ground: Ground) -> dict[str, object]:
+    source = ground.source
+    return {
+        "text": ground.text,
+        "layer": source.layer,
+        "file": source.file,
+        "line": source.line,
+        "column": source.column,
+        "field": source.field,
+    }

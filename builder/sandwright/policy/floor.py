@@ -1,0 +1,201 @@
+"""The operator's floor: what no later layer may loosen. For each field, when a value is at least as strict.
+
+A floor is a layer like any other, and each of its keys is a limit too:
+
+| field                              | at least as strict as the floor means                                 |
+|------------------------------------|-----------------------------------------------------------------------|
+| method, prefer                     | only methods that the floor names; without any there, all but noop    |
+| filesystem.read, write             | nothing outside these paths (see `sandwright.policy.bound`)           |
+| filesystem.deny, readonly, protect | they hold at every path inside                                        |
+| filesystem.tmp                     | private < shared                                                      |
+| network.mode                       | none < proxy < host                                                   |
+| network.allow                      | each pattern is covered by one of the floor's                         |
+| network.unix_sockets, localhost    | a subset                                                              |
+| process.privileged                 | false < true                                                          |
+| process.seccomp                    | strict < default < build; a file only when it is the same             |
+| macos                              | a subset                                                              |
+| environment.pass                   | each pattern is covered by one of the floor's                         |
+| environment.set                    | the floor's variables keep its values                                 |
+| credentials.cloud                  | none < readonly                                                       |
+| credentials.shims                  | no other programs; no other secrets; each command covered             |
+| user.mapping                       | required < auto < off                                                 |
+| resources                          | no greater limit                                                      |
+| image                              | the same                                                              |
+| degrade                            | no other feature of a method                                          |
+
+A key that the floor doesn't have limits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sandwright.policy import values
+from sandwright.policy.hosts import host_pattern
+from sandwright.policy.layers import Settings
+from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.source import Faults, Source, Sourced
+from sandwright.policy.values import UNLIMITED
+
+_ORDERS: Mapping[str, tuple[object, ...]] = {
+    "filesystem.tmp": ("private", "shared"),
+    "network.mode": ("none", "proxy", "host"),
+    "process.privileged": (False, True),
+    "credentials.cloud": ("none", "readonly"),
+    "user.mapping": ("required", "auto", "off"),
+}
+"""Values from the strictest on."""
+
+
+def check_values(floor: Settings, settings: Settings, faults: Faults) -> None:
+    """Add a fault for each value of `settings` that is looser than the floor's; paths are not looked at."""
+    for fault in _faults(floor, settings):
+        faults.add(*fault)
+
+
+def _faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+    yield from _method_faults(floor, settings)
+    for name, limit in floor.values.items():
+        given = settings.values.get(name)
+        at_most = _VALUES.get(name)
+        if given is not None and at_most is not None and not at_most(name, given.value, limit.value):
+            yield (
+                given.source,
+                f"{_shown(given.value)} is looser than the floor's {_shown(limit.value)} ({limit.source})",
+            )
+    for name, covers in _LISTS.items():
+        if name in floor.lists:
+            yield from _list_faults(name, floor, settings, covers)
+    yield from _variable_faults(floor, settings)
+    yield from _shim_faults(floor, settings)
+
+
+def _method_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+    """Methods that the floor doesn't name; where it names none, noop, which would not enforce it."""
+    limits = [floor.values[name] for name in ("method", "prefer") if name in floor.values]
+    allowed = [method for limit in limits for method in _methods(limit.value)]
+    for name in ("method", "prefer"):
+        given = settings.values.get(name)
+        for method in _methods(given.value) if given else ():
+            if given and limits and method not in allowed:
+                names = ", ".join(allowed)
+                yield given.source, f"{method} is not among the floor's methods, {names} ({limits[0].source})"
+            elif given and not limits and method == "noop":
+                yield given.source, "noop enforces nothing, and there is a floor to enforce"
+
+
+def _methods(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `method` or of `prefer`
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _ordered(name: str, given: object, limit: object) -> bool:
+    order = _ORDERS[name]
+    return order.index(given) <= order.index(limit)
+
+
+def _same(_name: str, given: object, limit: object) -> bool:
+    return given == limit
+
+
+def _seccomp(_name: str, given: str, limit: str) -> bool:
+    if given in SECCOMP_PROFILES and limit in SECCOMP_PROFILES:
+        return SECCOMP_PROFILES.index(given) <= SECCOMP_PROFILES.index(limit)
+    return given == limit
+
+
+def _limit(name: str, given: Any, limit: Any) -> bool:  # noqa: ANN401 - of the field's type
+    if UNLIMITED in (given, limit):
+        return bool(limit == UNLIMITED)
+    match name:
+        case "resources.memory":
+            return values.size(given) <= values.size(limit)
+        case "resources.time":
+            return values.duration(given) <= values.duration(limit)
+        case _:
+            return bool(given <= limit)
+
+
+_VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
+    **dict.fromkeys(_ORDERS, _ordered),
+    **dict.fromkeys((f"resources.{each}" for each in ("memory", "cpus", "pids", "files", "time")), _limit),
+    "process.seccomp": _seccomp,
+    "image": _same,
+}
+
+
+def _host_covers(limit: str, given: str) -> bool:
+    return host_pattern(limit).covers(host_pattern(given))
+
+
+def _pattern_covers(limit: str, given: str) -> bool:
+    if given.endswith("*") and not limit.endswith("*"):
+        return False
+    return values.pattern_covers(limit, given.removesuffix("*") if given.endswith("*") else given)
+
+
+def _equals(limit: object, given: object) -> bool:
+    return limit == given
+
+
+def _accepts(limit: Any, given: Any) -> bool:  # noqa: ANN401 - entries of `degrade`
+    return (limit.feature, limit.method) == (given.feature, given.method)
+
+
+_LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "network.allow": _host_covers,
+    "network.localhost": _equals,
+    "macos": _equals,
+    "environment.pass": _pattern_covers,
+    "degrade": _accepts,
+}
+
+
+def _list_faults(
+    name: str, floor: Settings, settings: Settings, covers: Callable[[Any, Any], bool]
+) -> Iterator[tuple[Source, str]]:
+    limits = floor.items(name)
+    for item in settings.items(name):
+        if not any(covers(limit.value, item.value) for limit in limits):
+            yield item.source, f"{_shown(item.value)} is not in the floor's {name} ({floor.given[name]})"
+
+
+def _variable_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+    given = settings.entries.get("environment.set", {})
+    for name, limit in floor.entries.get("environment.set", {}).items():
+        item = given.get(name, limit)
+        if item.value != limit.value:
+            yield item.source, f"{name} keeps the value that the floor sets ({limit.source})"
+        passed = [
+            each for each in settings.items("environment.pass") if values.pattern_covers(each.value, name)
+        ]
+        if limit.value is None and passed:
+            yield passed[0].source, f"{name} is taken away by the floor ({limit.source})"
+
+
+def _shim_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+    limits = floor.entries.get("credentials.shims")
+    if limits is None:
+        return
+    for name, item in settings.entries.get("credentials.shims", {}).items():
+        limit = limits.get(name)
+        if item.value is None:
+            continue
+        if limit is None or limit.value is None:
+            yield item.source, f"{name} is not among the floor's shims"
+        elif not _shim_covers(limit, item):
+            yield item.source, f"{name} has more secrets or commands than the floor gives it ({limit.source})"
+
+
+def _shim_covers(limit: Sourced[Any], given: Sourced[Any]) -> bool:
+    allowed = [values.command(text) for text in limit.value.allow]
+    return given.value.secrets.items() <= limit.value.secrets.items() and all(
+        any(each.covers(values.command(text)) for each in allowed) for text in given.value.allow
+    )
+
+
+def _shown(value: object) -> str:
+    feature = getattr(value, "feature", None)
+    if feature is not None:
+        return f"{feature} for {getattr(value, 'method', '')}"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,152 @@
+"""Layers come together: built-in → operator floor → user → project → this run. Later wins, field by field.
+
+`FIELDS` says for each field which of four ways is meant:
+
+| way          | absent          | empty                | filled                                             |
+|--------------|-----------------|----------------------|----------------------------------------------------|
+| value        | as below        | –                    | this value                                         |
+| grants       | as below        | nothing is granted   | these alone; `...` stands for what is below        |
+| restrictions | as below        | as below             | these too                                          |
+| entries      | as below        | as below             | these too; the same key anew; null takes one away  |
+
+`method` and `prefer` are one field: whichever a later layer names displaces both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sandwright.document import Path
+from sandwright.policy.load import Layer
+from sandwright.policy.source import Source, Sourced
+from sandwright.policy.values import INHERITED
+
+Way = Literal["value", "grants", "restrictions", "entries"]
+
+FIELDS: Mapping[str, Way] = {
+    "method": "value",
+    "prefer": "value",
+    "reason": "value",
+    "filesystem.read": "grants",
+    "filesystem.write": "grants",
+    "filesystem.readonly": "restrictions",
+    "filesystem.deny": "restrictions",
+    "filesystem.protect": "restrictions",
+    "filesystem.unprotect": "restrictions",
+    "filesystem.tmp": "value",
+    "network.mode": "value",
+    "network.allow": "grants",
+    "network.unix_sockets": "grants",
+    "network.localhost": "grants",
+    "process.privileged": "value",
+    "process.seccomp": "value",
+    "macos": "grants",
+    "environment.pass": "grants",
+    "environment.set": "entries",
+    "credentials.cloud": "value",
+    "credentials.shims": "entries",
+    "user.mapping": "value",
+    "resources.memory": "value",
+    "resources.cpus": "value",
+    "resources.pids": "value",
+    "resources.files": "value",
+    "resources.time": "value",
+    "image": "value",
+    "degrade": "grants",
+}
+"""Every field of a policy but `schema` and `extends`, and how layers come together in it."""
+
+_CHOICE = ("method", "prefer", "reason")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What some layers say together, each value with the place that says it.
+
+    `values` has the fields with one value, `lists` the grants and restrictions, `entries` the mappings, where
+    None stands for a key taken away. A field that no layer names is in none of them. `given` tells where a
+    list of grants was given last.
+    """
+
+    values: Mapping[str, Sourced[Any]] = field(default_factory=dict)
+    lists: Mapping[str, tuple[Sourced[Any], ...]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, Sourced[Any]]] = field(default_factory=dict)
+    given: Mapping[str, Source] = field(default_factory=dict)
+
+    def value(self, name: str) -> Any:  # noqa: ANN401 - of the field's type
+        """The value of a field, None when no layer gives one."""
+        found = self.values.get(name)
+        return found and found.value
+
+    def items(self, name: str) -> tuple[Sourced[Any], ...]:
+        """What a list holds; nothing when no layer gives it."""
+        return self.lists.get(name, ())
+
+
+def merged(layers: Iterable[Layer]) -> Settings:
+    """What layers say together, the first lowest."""
+    into = _Merging()
+    for layer in layers:
+        for name, way in FIELDS.items():
+            given = _given(layer, name)
+            if given is not None:
+                into.take(layer, name, way, given)
+    return Settings(into.values, into.lists, into.entries, into.given)
+
+
+def base(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The presets that some layers start from: those of the last one that says, else `default`."""
+    said = [layer.policy.extends for layer in layers if layer.policy.extends is not None]
+    return said[-1] if said else ("default",)
+
+
+class _Merging:
+    """Settings that are being made."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Sourced[Any]] = {}
+        self.lists: dict[str, tuple[Sourced[Any], ...]] = {}
+        self.entries: dict[str, dict[str, Sourced[Any]]] = {}
+        self.given: dict[str, Source] = {}
+
+    def take(self, layer: Layer, name: str, way: Way, given: Any) -> None:  # noqa: ANN401 - as the model
+        path: Path = tuple(name.split("."))
+        match way:
+            case "value":
+                self._value(name, Sourced(given, layer.source(path)))
+            case "grants":
+                self.lists[name] = tuple(self._grants(layer, name, path, given))
+                self.given[name] = layer.source(path)
+            case "restrictions":
+                self.lists[name] = self.lists.get(name, ()) + tuple(_items(layer, path, given))
+            case "entries":
+                entries = self.entries.setdefault(name, {})
+                for key, value in given.items():
+                    entries[key] = Sourced(value, layer.source((*path, key)))
+
+    def _value(self, name: str, value: Sourced[Any]) -> None:
+        if name in ("method", "prefer"):
+            for other in _CHOICE:
+                self.values.pop(other, None)
+        self.values[name] = value
+
+    def _grants(self, layer: Layer, name: str, path: Path, given: Sequence[Any]) -> Iterator[Sourced[Any]]:
+        for item in _items(layer, path, given):
+            if item.value == INHERITED:
+                yield from self.lists.get(name, ())
+            else:
+                yield item
+
+
+def _items(layer: Layer, path: Path, given: Sequence[Any]) -> Iterator[Sourced[Any]]:
+    for index, value in enumerate(given):
+        yield Sourced(value, layer.source((*path, index)))
+
+
+def _given(layer: Layer, name: str) -> Any:  # noqa: ANN401 - of the field's type
+    """What a layer says of a field, None for nothing."""
+    section, _, key = name.rpartition(".")
+    place = getattr(layer.policy, section) if section else layer.policy
+    return None if place is None else getattr(place, "pass_" if key == "pass" else key)

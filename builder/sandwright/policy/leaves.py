@@ -1,0 +1,178 @@
+"""Checks for the leaves of the model: each takes a text as written and gives it back, or raises ValueError.
+
+The texts stay as written, so that every report can show them; meaning is given when the policy is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationInfo
+
+from sandwright.document import FieldErrors
+from sandwright.policy import hosts, spelling, values
+from sandwright.policy.names import FEATURES, FRAGMENTS, METHODS, PRESETS, SECCOMP_PROFILES
+from sandwright.policy.values import INHERITED, UNLIMITED
+from sandwright.policy.wording import one_of, quoted
+
+Schema = dict[str, Any]
+
+METHOD_SCHEMA: Schema = {"type": "string", "enum": list(METHODS)}
+PRESET_SCHEMA: Schema = {"type": "string", "enum": list(PRESETS)}
+FRAGMENT_SCHEMA: Schema = {"type": "string", "enum": [*FRAGMENTS, INHERITED]}
+FEATURE_SCHEMA: Schema = {"type": "string", "enum": list(FEATURES)}
+PATH_SCHEMA: Schema = {
+    "type": "string",
+    "pattern": r"^([/~$].*|\.\.\.)$",
+    "examples": ["$PROJECT", "~/.cache"],
+}
+HOST_SCHEMA: Schema = {"type": "string", "minLength": 1, "examples": ["github.com", "*.example.org:8443"]}
+PORT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"const": INHERITED}]}
+CPUS_SCHEMA: Schema = {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 4096}, {"const": UNLIMITED}]}
+COUNT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": UNLIMITED}]}
+SECRETS_SCHEMA: Schema = {
+    "type": "object",
+    "additionalProperties": {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"},
+}
+
+reason = values.reason
+variable = values.variable
+program = values.program
+image = values.image
+variable_text = spelling.checked_text
+path = spelling.checked_path
+
+
+def method(name: str, info: ValidationInfo) -> str:
+    """A method of ours, or one that the caller's context says is registered (`methods`)."""
+    registered: Iterable[str] = (info.context or {}).get("methods", ())
+    return one_of(name, dict.fromkeys([*METHODS, *registered]), what="method")
+
+
+def preferred(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Methods to try in order: at least one, and none that enforces nothing."""
+    if not names:
+        raise ValueError("must name at least one method")
+    if "noop" in names:
+        fault = "noop enforces nothing; it is only ever chosen by name: method: noop"
+        raise FieldErrors([((names.index("noop"),), fault)])
+    return names
+
+
+def preset(name: str) -> str:
+    """A shipped preset."""
+    return one_of(name, PRESETS, what="preset")
+
+
+def fragment(name: str) -> str:
+    """A fragment of the Seatbelt profile, or `...`."""
+    return one_of(name, (*FRAGMENTS, INHERITED), what="fragment")
+
+
+def feature(name: str) -> str:
+    """A feature that a method may lack."""
+    return one_of(name, FEATURES, what="feature")
+
+
+def version(number: int) -> int:
+    """The version of the format. A later one than ours is refused before anything else is looked at."""
+    if number != 1:
+        raise ValueError(f"must be 1, not {number}")
+    return number
+
+
+def path_or_inherited(text: str) -> str:
+    """A path, or `...`."""
+    return text if text == INHERITED else path(text)
+
+
+def protected_name(text: str) -> str:
+    """A name below a writable path: relative, one or more components, no variables."""
+    if text.startswith(("/", "~", "$")):
+        raise ValueError(
+            f"{quoted(text)} must be relative to the writable paths, like .git/hooks; use readonly"
+        )
+    if not text or text != spelling.plain(f"/{text}")[1:]:
+        raise ValueError(f"{quoted(text)} must be a relative path without '.', '..' or double slashes")
+    if "*" in text or "?" in text:
+        raise ValueError(f"{quoted(text)} holds a glob; name the file or directory itself")
+    return text
+
+
+def host_or_inherited(text: str) -> str:
+    """A pattern of hosts, or `...`."""
+    return text if text == INHERITED else _checked(hosts.host_pattern, text)
+
+
+def port_or_inherited(value: int | str) -> int | str:
+    """A port, or `...`."""
+    if isinstance(value, str):
+        if value != INHERITED:
+            raise ValueError(f"must be a port, 1 to 65535, not {quoted(value)}")
+        return value
+    return values.port(value)
+
+
+def seccomp(text: str) -> str:
+    """The name of a profile, or the path of a file."""
+    if text.startswith(("/", "~", "$")):
+        return path(text)
+    return one_of(text, SECCOMP_PROFILES, what="profile (a file is named by its absolute path)")
+
+
+def variable_or_inherited(text: str) -> str:
+    """A pattern of variables, or `...`."""
+    return text if text == INHERITED else values.variable_pattern(text)
+
+
+def secrets(given: object) -> dict[str, str]:
+    """Variables of a shim and the host's they are filled from. No message repeats what was given."""
+    if not isinstance(given, Mapping):
+        raise ValueError("must be a mapping of variables to references like ${SANDBOX_GH_TOKEN}")
+    faults = []
+    for name, text in given.items():
+        try:
+            values.variable(name)
+            values.secret_reference(text if isinstance(text, str) else "")
+        except ValueError as error:
+            faults.append(((name,), str(error)))
+    if faults:
+        raise FieldErrors(faults)
+    return dict(given)
+
+
+def command(text: str) -> str:
+    """Arguments that a shim lets through."""
+    return _checked(values.command, text)
+
+
+def size(text: str) -> str:
+    """A number of bytes, or `unlimited`."""
+    return text if text == UNLIMITED else _checked(values.size, text)
+
+
+def duration(text: str) -> str:
+    """A time, or `unlimited`."""
+    return text if text == UNLIMITED else _checked(values.duration, text)
+
+
+def cpus(amount: float | str) -> float | str:
+    """A number of processors, or `unlimited`."""
+    return _unlimited(amount) if isinstance(amount, str) else values.cpus(amount)
+
+
+def count(amount: int | str) -> int | str:
+    """A number of things, or `unlimited`."""
+    return _unlimited(amount) if isinstance(amount, str) else values.count(amount)
+
+
+def _unlimited(text: str) -> str:
+    if text != UNLIMITED:
+        raise ValueError(f"must be a number, or unlimited, not {quoted(text)}")
+    return text
+
+
+def _checked(parse: Callable[[str], object], text: str) -> str:
+    parse(text)
+    return text

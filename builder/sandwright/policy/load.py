@@ -1,0 +1,197 @@
+"""Reads the layers of a policy: from files, from texts, from what ships, from the options of one run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from sandwright import document
+from sandwright.document import Document, field_name
+from sandwright.document import Path as FieldPath
+from sandwright.errors import DocumentError, Problem, UsageError
+from sandwright.policy.model import PolicyFile
+from sandwright.policy.names import PRESETS
+from sandwright.policy.source import Source
+
+LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
+
+VERSION = 1
+"""The version of the format that is read."""
+
+_SHIPPED = Path(__file__).parent / "presets"
+_SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "user", "resources")
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One document that says part of a policy.
+
+    `file` is where it was read from, None for what has no file of its own in the host's tree.
+    """
+
+    kind: LayerKind
+    document: Document
+    policy: PolicyFile
+    preset: str = ""
+    file: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages call the layer."""
+        return f"preset {self.preset}" if self.preset else self.kind
+
+    def source(self, path: FieldPath) -> Source:
+        """Where in the document a value is."""
+        line, column = self.document.position(path)
+        return Source(self.name, self.document.file, line, column, field_name(path))
+
+
+def layer(
+    text: str | bytes, *, kind: LayerKind = "project", file: str = "sandbox.yaml", methods: Iterable[str] = ()
+) -> Layer:
+    """The layer that a text says. `file` is its name for messages; `methods` are registered ones beside ours.
+
+    A text without content says nothing of anything. Raise DocumentError with all that is wrong, but for a
+    later version of the format, of which nothing else is known.
+    """
+    return _checked(document.parse(text, file=file), kind=kind, methods=methods)
+
+
+def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = ()) -> Layer:
+    """The layer in a file. Raise UsageError when it can't be read, DocumentError like `layer`."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"the {kind} policy {path} can't be read: {error.strerror}") from None
+    found = layer(text, kind=kind, file=str(path), methods=methods)
+    return replace(found, file=str(Path(path).absolute()))
+
+
+@functools.cache
+def built_in() -> Layer:
+    """The layer below all others: what holds when nobody says anything."""
+    return _shipped("built-in", kind="built-in")
+
+
+@functools.cache
+def preset(name: str) -> tuple[Layer, ...]:
+    """The layers of a preset: those it extends, then its own."""
+    own = replace(_shipped(name, kind="preset"), preset=name)
+    return *presets(own.policy.extends or ()), own
+
+
+def presets(names: Iterable[str]) -> tuple[Layer, ...]:
+    """The layers of some presets, each layer once, where it first stands."""
+    return tuple(dict.fromkeys(each for name in names for each in preset(name)))
+
+
+def preset_text(name: str) -> str:
+    """A shipped preset as it is written, comments included. Raise UsageError for an unknown one."""
+    if name not in (*PRESETS, "built-in"):
+        raise UsageError(f"there is no preset {name!r}; there is {', '.join(PRESETS)}")
+    return (_SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def run_layer(
+    settings: Sequence[str] = (), *, method: str | None = None, reason: str | None = None
+) -> Layer | None:
+    """The layer of one run, from `field=value` settings such as `network.mode=none`; None without any.
+
+    A value is read as YAML: `filesystem.write=[$PROJECT, /data]`. `method` is what `SANDBOX_METHOD` says,
+    `reason` why nothing is enforced when that is `noop`. Raise UsageError for a setting without `=` or a
+    field set twice, DocumentError for what a policy can't say.
+    """
+    data: dict[str, document.Value] = {}
+    for pair in settings:
+        _put(data, pair)
+    for key, text in (("method", method), ("reason", reason)):
+        if text and key in data:
+            raise UsageError(f"{key} is set twice")
+        data.update({key: text} if text else {})
+    return _checked(Document("the command line", data, {(): (0, 0)}, {}), kind="run") if data else None
+
+
+def _put(data: dict[str, document.Value], pair: str) -> None:
+    name, equals, text = pair.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{pair!r} is no setting; write field=value, like network.mode=none")
+    *parents, last = name.split(".")
+    place = data
+    for parent in parents:
+        inner = place.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"{name} is set inside {parent}, which is set too")
+        place = inner
+    if last in place:
+        raise UsageError(f"{name} is set twice")
+    place[last] = document.parse(text, file=pair).data
+
+
+def _shipped(name: str, *, kind: LayerKind) -> Layer:
+    text = (_SHIPPED / f"{name}.yaml").read_bytes()
+    return layer(text, kind=kind, file=f"presets/{name}.yaml")
+
+
+def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) -> Layer:
+    parsed = parsed if parsed.data is not None else replace(parsed, data={})
+    _refuse_later_version(parsed)
+    problems = [*_nulls(parsed), *_contradictions(parsed)]
+    try:
+        policy = document.load_model(PolicyFile, parsed, context={"methods": tuple(methods)})
+    except DocumentError as error:
+        raise DocumentError(parsed.file, [*problems, *map(_about_home, error.problems)]) from None
+    if problems:
+        raise DocumentError(parsed.file, problems)
+    return Layer(kind, parsed, policy)
+
+
+def _about_home(problem: Problem) -> Problem:
+    """In lists of paths a null is nearly always a `~` without quotes."""
+    if problem.field.startswith("filesystem.") and problem.message == "must be text, not null":
+        return replace(problem, message="must be text; a ~ alone is YAML's null, write $HOME")
+    return problem
+
+
+def _refuse_later_version(parsed: Document) -> None:
+    given = parsed.data.get("schema") if isinstance(parsed.data, dict) else None
+    if type(given) is int and given > VERSION:
+        message = f"is version {given} of the format; this sandwright reads {VERSION}. Install a newer one"
+        raise DocumentError(parsed.file, [Problem(*parsed.position(("schema",)), "schema", message)])
+
+
+def _nulls(parsed: Document) -> Iterator[Problem]:
+    """Keys with nothing behind them, which pydantic would take for keys that are not there."""
+    if not isinstance(parsed.data, dict):
+        return
+    places: list[tuple[FieldPath, Mapping[str, document.Value]]] = [((), parsed.data)]
+    for name in _SECTIONS:
+        section = parsed.data.get(name)
+        if isinstance(section, dict):
+            places.append(((name,), section))
+    for path, mapping in places:
+        for key, value in mapping.items():
+            if value is None:
+                message = "has no value; leave the key out, or write [] for an empty list"
+                yield Problem(*parsed.position((*path, key)), field_name((*path, key)), message)
+
+
+def _contradictions(parsed: Document) -> Iterator[Problem]:
+    """What no single key can see: keys that exclude or require each other."""
+    data = parsed.data
+    if not isinstance(data, dict):
+        return
+    if "method" in data and "prefer" in data:
+        yield _at_key(parsed, "prefer", "excludes method; name one method, or several in order")
+    if data.get("method") == "noop" and not data.get("reason"):
+        yield _at_key(
+            parsed, "method", "noop enforces nothing and needs a reason: reason: why that is acceptable"
+        )
+    if "reason" in data and data.get("method") != "noop":
+        yield _at_key(parsed, "reason", "is only for method: noop")
+
+
+def _at_key(parsed: Document, key: str, message: str) -> Problem:
+    return Problem(*parsed.key_position((key,)), key, message)

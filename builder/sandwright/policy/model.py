@@ -1,0 +1,316 @@
+"""What one layer of a policy says: the shape of `sandbox.yaml`.
+
+Every key may be absent: then this layer says nothing of it, and what the layers below say holds. What empty
+and filled mean stands at each field. Layers come together in four ways:
+
+- one value: the later layer's.
+- a list of grants: the later layer's, whole. The item `...` in it is everything the layers below grant.
+- a list of restrictions: those of all layers.
+- a mapping: by key, the later layer's value. null takes a key away.
+
+So what a file grants is what stands in it, and what any file forbids stays forbidden. null stands nowhere
+else. In the operator's floor, each key is also a limit: see `sandwright.policy.floor`.
+
+The texts are checked here and kept as written; `sandwright.policy.resolve` gives them their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from sandwright.policy import leaves
+from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, TmpMode
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
+
+
+Reason = Annotated[str, AfterValidator(leaves.reason), Field(min_length=1)]
+Method = Annotated[str, AfterValidator(leaves.method), WithJsonSchema(leaves.METHOD_SCHEMA)]
+Preset = Annotated[str, AfterValidator(leaves.preset), WithJsonSchema(leaves.PRESET_SCHEMA)]
+PathText = Annotated[str, AfterValidator(leaves.path), WithJsonSchema(leaves.PATH_SCHEMA)]
+PathOrInherited = Annotated[str, AfterValidator(leaves.path_or_inherited), WithJsonSchema(leaves.PATH_SCHEMA)]
+ProtectedName = Annotated[str, AfterValidator(leaves.protected_name)]
+HostText = Annotated[str, AfterValidator(leaves.host_or_inherited), WithJsonSchema(leaves.HOST_SCHEMA)]
+Port = Annotated[int | str, AfterValidator(leaves.port_or_inherited), WithJsonSchema(leaves.PORT_SCHEMA)]
+Seccomp = Annotated[str, AfterValidator(leaves.seccomp)]
+Fragment = Annotated[str, AfterValidator(leaves.fragment), WithJsonSchema(leaves.FRAGMENT_SCHEMA)]
+VariablePattern = Annotated[str, AfterValidator(leaves.variable_or_inherited)]
+VariableName = Annotated[str, AfterValidator(leaves.variable)]
+VariableText = Annotated[str, AfterValidator(leaves.variable_text)]
+Secrets = Annotated[dict[str, str], PlainValidator(leaves.secrets), WithJsonSchema(leaves.SECRETS_SCHEMA)]
+CommandText = Annotated[str, AfterValidator(leaves.command)]
+ShimName = Annotated[str, AfterValidator(leaves.program)]
+Size = Annotated[str, AfterValidator(leaves.size)]
+Duration = Annotated[str, AfterValidator(leaves.duration)]
+Cpus = Annotated[float | str, AfterValidator(leaves.cpus), WithJsonSchema(leaves.CPUS_SCHEMA)]
+Count = Annotated[int | str, AfterValidator(leaves.count), WithJsonSchema(leaves.COUNT_SCHEMA)]
+ImageName = Annotated[str, AfterValidator(leaves.image)]
+FeatureName = Annotated[str, AfterValidator(leaves.feature), WithJsonSchema(leaves.FEATURE_SCHEMA)]
+
+
+class Unprotected(_Section):
+    """A path that a layer below denies or protects, and that this policy opens nevertheless."""
+
+    path: PathText
+    """The path at which the layer below has its rule; what lies deeper keeps its rules."""
+
+    reason: Reason
+    """Why; shown in every report."""
+
+
+class Filesystem(_Section):
+    """Which paths of the host may be read and written.
+
+    The most specific path wins; at the same path deny, then readonly, then write, then read. Paths are
+    compared after links are resolved. A directory stands for all in it.
+    """
+
+    read: tuple[PathOrInherited, ...] | None = None
+    """Grants: paths that may be read.
+
+    Absent: as the layers below say; in `default` that is `/`, the whole host. Empty: only what a program
+    needs to start (its loader, libraries and configuration). Filled: these paths, what a program needs to
+    start, and what may be written.
+    """
+
+    write: tuple[PathOrInherited, ...] | None = None
+    """Grants: paths that may be written, and read.
+
+    Absent: as the layers below say; in `default` that is `$PROJECT`. Empty: nothing but the private temporary
+    directory. Filled: these paths. `/` itself is refused.
+    """
+
+    readonly: tuple[PathText, ...] | None = None
+    """Restrictions: paths that may be read and never written, also inside a writable path.
+
+    Absent and empty: only those of the layers below. Filled: these too.
+    """
+
+    deny: tuple[PathText, ...] | None = None
+    """Restrictions: paths that may neither be read nor written.
+
+    Absent and empty: only those of the layers below; `default` lists where secrets are kept. Filled: these
+    too.
+    """
+
+    protect: tuple[ProtectedName, ...] | None = None
+    """Restrictions: names below each writable path that stay read-only, like `.git/hooks`.
+
+    They grant nothing: what may not be read stays so. A name that doesn't exist yet is guarded by methods
+    that decide by path (Seatbelt); mounts can't. Absent and empty: only those of the layers below. Filled:
+    these too.
+    """
+
+    unprotect: tuple[Unprotected, ...] | None = None
+    """Exceptions from `deny`, `readonly` and `protect` of the layers below, the floor's excepted.
+
+    Absent and empty: none but those of the layers below. Filled: these too.
+    """
+
+    tmp: TmpMode | None = None
+    """The temporary directory: `private`, an empty one of this run, or `shared`, the host's.
+
+    Absent: as the layers below say; without any, `private`.
+    """
+
+
+class Network(_Section):
+    """What may be connected to. Sockets of container engines never, whatever is listed."""
+
+    mode: NetworkMode | None = None
+    """`none`: no network. `proxy`: only what `allow` lists, through a proxy. `host`: the host's own network.
+
+    Absent: as the layers below say; without any, `none`.
+    """
+
+    allow: tuple[HostText, ...] | None = None
+    """Grants: hosts that the proxy lets through: `github.com`, `*.example.org`, `host:8443`.
+
+    Without a port, 80 and 443; with `:*`, any. `*.example.org` is everything below example.org, itself not.
+    Absent: as the layers below say. Empty: no host. Filled: these. Only `mode: proxy` uses it.
+    """
+
+    unix_sockets: tuple[PathOrInherited, ...] | None = None
+    """Grants: paths of Unix sockets that may be connected to.
+
+    Absent: as the layers below say. Empty: none. Filled: these, each path as it is, not what lies below it.
+    """
+
+    localhost: tuple[Port, ...] | None = None
+    """Grants: TCP ports of the host's own localhost that may be connected to.
+
+    Absent: as the layers below say. Empty: none. Filled: these.
+    """
+
+
+class Process(_Section):
+    """What processes may do."""
+
+    privileged: bool | None = None
+    """Whether programs may gain rights: sudo, set-uid programs, capabilities.
+
+    Absent: as the layers below say; without any, false.
+    """
+
+    seccomp: Seccomp | None = None
+    """The filter of system calls: `default`, `strict`, `build` (for compilers and packagers), or a file.
+
+    A file is the path of a JSON profile of the OCI runtime specification. Absent: as the layers below say;
+    without any, `default`. There is no way to have none, but `method: noop`.
+    """
+
+
+class Environment(_Section):
+    """The variables a program starts with. Nothing else of the host's environment reaches it."""
+
+    pass_: tuple[VariablePattern, ...] | None = Field(default=None, alias="pass")
+    """Grants: variables taken from the host: names, or beginnings like `LC_*`.
+
+    A secret of a shim never passes, nor a variable that makes programs load code (LD_PRELOAD, NODE_OPTIONS
+    …). Absent: as the layers below say. Empty: none. Filled: these, where the host has them.
+    """
+
+    set: dict[VariableName, VariableText | None] | None = None
+    """By variable: its value. `$PROJECT`, `$HOME`, `$TMP` and `$CWD` are replaced; `$$` is a dollar sign.
+
+    A value that is set wins over one that is passed. Absent and empty: as the layers below say. null: not
+    set.
+    """
+
+
+class Shim(_Section):
+    """A program that runs on the host for the sandbox, with secrets the sandbox never sees."""
+
+    secrets: Secrets = {}
+    """By variable of the program on the host: `${NAME}`, the host's variable that holds the secret.
+
+    Absent and empty: none. The secret itself never stands in a policy.
+    """
+
+    allow: tuple[CommandText, ...]
+    """Arguments that are let through: `auth status` exactly; `pr *` with anything after. Empty: none."""
+
+
+class Credentials(_Section):
+    """Access to accounts."""
+
+    cloud: CloudMode | None = None
+    """`readonly`: the cloud tools' credentials (AWS, Google, Azure) may be read, unless a file denies them.
+
+    Absent: as the layers below say; without any, `none`.
+    """
+
+    shims: dict[ShimName, Shim | None] | None = None
+    """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim."""
+
+
+class User(_Section):
+    """Who the program runs as."""
+
+    mapping: MappingMode | None = None
+    """Whether files it makes belong to whoever started it.
+
+    `auto`: where the method can. `required`: an error where it can't. `off`: the image's own user.
+    Absent: as the layers below say; without any, `auto`.
+    """
+
+
+class Resources(_Section):
+    """Limits for all processes of a run together. `unlimited` lifts a limit of a layer below."""
+
+    memory: Size | None = None
+    """Bytes with a unit: `2GiB`. Absent: as the layers below say; without any, no limit."""
+
+    cpus: Cpus | None = None
+    """Processors: `2`, `0.5`. Absent: as the layers below say; without any, no limit."""
+
+    pids: Count | None = None
+    """Processes and threads. Absent: as the layers below say; without any, no limit."""
+
+    files: Count | None = None
+    """Open files of one process. Absent: as the layers below say; without any, the host's limit."""
+
+    time: Duration | None = None
+    """Wall-clock time of a run: `30m`. Absent: as the layers below say; without any, no limit."""
+
+
+class Degrade(_Section):
+    """A feature that a method can't enforce, accepted."""
+
+    feature: FeatureName
+    """The name that the error of `render` gives."""
+
+    method: Method
+    """The method that lacks it."""
+
+    reason: Reason
+    """Why that is acceptable; shown in every report."""
+
+
+class PolicyFile(_Section):
+    """A layer of a sandbox's policy."""
+
+    version: Annotated[int, AfterValidator(leaves.version)] = Field(default=1, alias="schema")
+    """The version of this format. Absent: 1."""
+
+    method: Method | None = None
+    """How the policy is enforced. Excludes `prefer`.
+
+    Absent: as the layers below say (`method` or `prefer`); it is never guessed. `noop` needs a `reason`.
+    """
+
+    prefer: Annotated[tuple[Method, ...], AfterValidator(leaves.preferred)] | None = None
+    """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
+
+    reason: Reason | None = None
+    """Why nothing is enforced; only with `method: noop`, which requires it."""
+
+    extends: tuple[Preset, ...] | None = None
+    """Presets that this policy starts from, later ones over earlier ones.
+
+    The last layer that has this key decides. Absent in all: `[default]`. Empty: none, only what is built in.
+    In the floor: their limits are the floor's.
+    """
+
+    filesystem: Filesystem | None = None
+    """Which paths of the host may be read and written."""
+
+    network: Network | None = None
+    """What may be connected to."""
+
+    process: Process | None = None
+    """What processes may do."""
+
+    macos: tuple[Fragment, ...] | None = None
+    """Grants: capability fragments of the Seatbelt profile, like `process-list`; for that method only.
+
+    Absent: as the layers below say. Empty: none. Filled: these.
+    """
+
+    environment: Environment | None = None
+    """The variables a program starts with."""
+
+    credentials: Credentials | None = None
+    """Access to accounts."""
+
+    user: User | None = None
+    """Who the program runs as."""
+
+    resources: Resources | None = None
+    """Limits for all processes of a run."""
+
+    image: ImageName | None = None
+    """The image that container methods run: one of ours, or a reference.
+
+    Absent: as the layers below say; without any, `debian`. Methods without containers don't use it.
+    """
+
+    degrade: tuple[Degrade, ...] | None = None
+    """Grants: features whose lack is accepted, method by method.
+
+    Absent: as the layers below say. Empty: none. Filled: these.
+    """

@@ -1,0 +1,90 @@
+"""The closed sets of names that a policy uses, each with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+Method = Literal[
+    "bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes", "user", "alcless", "noop"
+]
+"""How a policy is enforced."""
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+PathKind = Literal["deny", "readonly", "write", "read"]
+"""What a rule says of a path, in order of precedence at the same path."""
+
+PATH_KINDS: tuple[PathKind, ...] = get_args(PathKind)
+
+NetworkMode = Literal["none", "proxy", "host"]
+TmpMode = Literal["private", "shared"]
+CloudMode = Literal["none", "readonly"]
+MappingMode = Literal["auto", "off", "required"]
+
+SECCOMP_PROFILES = ("strict", "default", "build")
+"""The syscall profiles with a name, each looser than the one before."""
+
+PRESETS = ("strict", "default", "build", "ci")
+"""The shipped policies that `extends` may name."""
+
+FRAGMENTS: Mapping[str, str] = {
+    "debugger": "lldb attaches to processes of the sandbox",
+    "dns": "names are resolved by the system; with a proxy this leaks them",
+    "file-events": "watchers: FSEvents",
+    "fonts": "system fonts",
+    "go-runtime": "hardware and version sysctls that Go, Rust and Node ask for",
+    "gpu": "Metal and IOSurface",
+    "java": "the JVM's sysctls, its temp directory and attach sockets",
+    "keychain": "the login keychain: secrets",
+    "network-frameworks": "Network.framework, reachability, URLSession",
+    "node": "V8 and file watchers",
+    "notifications": "distributed notifications",
+    "power": "sleep assertions",
+    "preferences": "reading CFPreferences of any application",
+    "process-list": "ps, top, pgrep: processes of others, through sysmond",
+    "pty": "new pseudo-terminals",
+    "python": "multiprocessing: POSIX semaphores",
+    "shared-memory": "POSIX and System V shared memory",
+    "signal-others": "signals to processes outside the sandbox",
+    "ssh-agent": "signing with the user's SSH keys",
+    "system-trust": "certificates checked by trustd: Go, curl, Swift",
+    "user-lookup": "names of users and groups, through opendirectoryd",
+    "xcode": "clang, swift, xcrun and their caches",
+}
+"""Capability fragments of the Seatbelt profile that `macos` may list, with what each opens."""
+
+FEATURES: Mapping[str, str] = {
+    "filesystem.read-all": "the whole host can be read, but for what is denied",
+    "filesystem.read": "listed paths of the host can be read",
+    "filesystem.write": "listed paths of the host can be written",
+    "filesystem.readonly": "paths inside writable ones can't be written",
+    "filesystem.deny": "paths inside readable ones can't be read",
+    "filesystem.absent": "a denied or read-only path that doesn't exist can't be created",
+    "filesystem.protect": "protected names below writable paths can't be written or moved",
+    "filesystem.tmp-private": "an empty temporary directory for each run",
+    "filesystem.tmp-shared": "the host's temporary directory",
+    "network.none": "no network",
+    "network.proxy": "only the proxy can be reached",
+    "network.host": "the host's network",
+    "network.unix-sockets": "listed Unix sockets can be connected to",
+    "network.no-sockets": "no Unix socket of the host can be connected to",
+    "network.other-sockets": "unlisted Unix sockets can't be connected to, while all the host can be read",
+    "network.localhost": "listed ports of the host's localhost can be connected to",
+    "process.unprivileged": "no program gains rights",
+    "process.privileged": "sudo and capabilities work inside",
+    "process.seccomp": "system calls are filtered",
+    "macos": "capability fragments of the Seatbelt profile",
+    "environment.pass": "only listed variables of the host are passed",
+    "environment.set": "variables have given values",
+    "credentials.cloud": "the cloud tools' credentials can be read",
+    "credentials.shims": "programs that run on the host for the sandbox",
+    "user.mapping": "files that are made belong to whoever started the run",
+    "resources.memory": "memory of all processes together",
+    "resources.cpus": "processors of all processes together",
+    "resources.pids": "number of processes",
+    "resources.files": "open files of a process",
+    "resources.time": "wall-clock time of a run",
+    "image": "the image that is run",
+}
+"""What a policy can ask for and a method can lack, by the name that `degrade` and errors use."""

@@ -1,0 +1,102 @@
+"""Canonical paths: every link resolved, as far as the facts know the host.
+
+What exists is followed; what doesn't exist yet keeps its name below the deepest ancestor that does. `..` in a
+link goes where the kernel goes: up from the link's resolved place, not from its spelling.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+from sandwright.policy.facts import FIRMLINKS, HostFacts
+
+MAX_LINKS = 40
+"""Links that the kernel follows in one path (MAXSYMLINKS; macOS follows 32)."""
+
+_DATA = "/System/Volumes/Data"
+
+
+def canonical(path: str, facts: HostFacts) -> str:
+    """The canonical form of an absolute path. Raise ValueError when its links form a loop."""
+    return follow(path, facts)[0]
+
+
+def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The canonical form of a path, and each link on the way: where it is (canonical) and its text."""
+    pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    current = ""
+    links: list[tuple[str, str]] = []
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            current = current.rpartition("/")[0]
+            continue
+        candidate = folded(f"{current}/{part}", facts)
+        target = facts.link(candidate)
+        if target is None:
+            current = candidate
+            continue
+        links.append((candidate, target))
+        if len(links) > MAX_LINKS:
+            raise ValueError(f"{path} leads through more than {MAX_LINKS} links")
+        pending += [step for step in reversed(target.split("/")) if step not in ("", ".")]
+        current = "" if target.startswith("/") else current
+    return current or "/", tuple(links)
+
+
+def folded(path: str, facts: HostFacts) -> str:
+    """A path by its name at the root, where macOS' data volume gives it a second one."""
+    if facts.os == "darwin" and path.startswith(f"{_DATA}/"):
+        short = path[len(_DATA) :]
+        if any(is_inside(short, firmlink) for firmlink in FIRMLINKS):
+            return short
+    return path
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether a canonical path is a directory or something in it."""
+    return path == directory or path.startswith(directory if directory == "/" else f"{directory}/")
+
+
+def ancestors(path: str) -> tuple[str, ...]:
+    """The directories above a canonical path, the nearest first, `/` last."""
+    found = []
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        found.append(path)
+    return tuple(found)
+
+
+def components(path: str) -> list[str]:
+    """The names that make up a canonical path; none for `/`."""
+    return path[1:].split("/") if path != "/" else []
+
+
+def depth(path: str) -> int:
+    """How many names make up a canonical path."""
+    return 0 if path == "/" else path.count("/")
+
+
+def same_name(facts: HostFacts) -> Callable[[str], str]:
+    """A function that gives equal text for names that the host's file system takes for the same.
+
+    APFS ignores Unicode's normal form always, and case unless the volume was made otherwise.
+    """
+    if facts.os == "linux":
+        return _itself
+    return _normalised if facts.case_sensitive else _caseless
+
+
+def _itself(name: str) -> str:
+    return name
+
+
+def _normalised(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFD", name)
+
+
+def _caseless(name: str) -> str:
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())

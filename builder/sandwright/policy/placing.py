@@ -1,0 +1,261 @@
+"""Puts a policy's paths onto a host: variables replaced, links resolved, each rule where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.policy import spelling
+from sandwright.policy.engines import SOCKETS
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.layers import Settings
+from sandwright.policy.names import PathKind
+from sandwright.policy.paths import follow, same_name
+from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
+from sandwright.policy.source import BUILT_IN, Faults, Source, Sourced
+from sandwright.policy.startup import PATHS
+from sandwright.policy.tree import PathTree
+
+CLOUD = {
+    "~/.aws": "AWS",
+    "~/.config/gcloud": "Google Cloud",
+    "~/.azure": "Azure",
+}
+"""Where the cloud tools keep credentials, by path: whose they are."""
+
+GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
+"""The variable that names a Google service account's key file."""
+
+_LISTED: Mapping[str, PathKind] = {
+    "filesystem.read": "read",
+    "filesystem.write": "write",
+    "filesystem.readonly": "readonly",
+    "filesystem.deny": "deny",
+}
+_OWN: Sequence[tuple[str, PathKind, str]] = (
+    ("/dev", "read", "the sandbox's own devices"),
+    ("/dev/full", "write", "the sandbox's own devices"),
+    ("/dev/null", "write", "the sandbox's own devices"),
+    ("/dev/ptmx", "write", "the sandbox's own terminals"),
+    ("/dev/pts", "write", "the sandbox's own terminals"),
+    ("/dev/shm", "write", "the sandbox's own shared memory"),  # noqa: S108 - a name, nothing is created
+    ("/dev/tty", "write", "the sandbox's own terminal"),
+    ("/dev/zero", "write", "the sandbox's own devices"),
+    ("/proc", "read", "the sandbox's own processes"),
+)
+
+
+@dataclass(frozen=True)
+class Unprotected:
+    """An exception: a canonical path at which rules of the layers below are lifted."""
+
+    path: str
+    reason: str
+    source: Source
+
+
+class Placing:
+    """Finds the canonical places of what a policy spells, and gathers what is wrong with the spelling."""
+
+    def __init__(self, facts: HostFacts, faults: Faults, *, secrets: frozenset[str] = frozenset()) -> None:
+        """`secrets` are variables of the environment that hold secrets: no path may use them."""
+        self.facts = facts
+        self._faults = faults
+        self._values = {name: value for name, value in facts.variables.items() if name not in secrets}
+        self._secrets = secrets
+
+    def place(self, text: Sourced[str], *, lenient: bool = False) -> tuple[str, tuple[str, ...]] | None:
+        """The canonical path of a spelled one and the links on the way; None, with a fault, for a bad one.
+
+        `lenient` takes a path whose links form a loop as it is spelled: nobody gets through it.
+        """
+        try:
+            used = spelling.environment_names(text.value) & self._secrets
+            if used:
+                raise ValueError(f"{', '.join(sorted(used))} holds a secret of a shim; no path may show it")
+            path = spelling.expanded(text.value, self._values)
+        except ValueError as error:
+            self._faults.add(text.source, str(error))
+            return None
+        try:
+            followed, links = follow(path, self.facts)
+        except ValueError as error:
+            if lenient:
+                return path, ()
+            self._faults.add(text.source, str(error))
+            return None
+        if spelling.undecodable(followed):
+            self._faults.add(text.source, f"leads to {followed!r}, which is not valid UTF-8")
+            return None
+        return followed, tuple(where for where, _ in links)
+
+    def rule(
+        self, text: Sourced[str], kind: PathKind, origin: Origin = "listed", why: str = ""
+    ) -> PathRule | None:
+        """The rule that a spelled path makes; None, with a fault, when it can't be placed."""
+        placed = self.place(text, lenient=kind == "deny" or text.source == BUILT_IN)
+        if placed is None:
+            return None
+        return PathRule(placed[0], kind, origin, text.source, text.value, why, placed[1])
+
+    def listed(self, settings: Settings) -> Iterator[PathRule]:
+        """The rules that a policy lists. `/` as a writable path is a fault."""
+        for name, kind in _LISTED.items():
+            for text in settings.items(name):
+                rule = self.rule(text, kind)
+                if rule is not None and rule.path == "/" and rule.writable:
+                    self._faults.add(text.source, "the whole host can't be writable; name directories")
+                elif rule is not None:
+                    yield rule
+
+    def engines(self) -> Iterator[PathRule]:
+        """The sockets of container engines, each denied, and where DOCKER_HOST says there is one more."""
+        paths = dict(SOCKETS)
+        remote = self.facts.environment.get("DOCKER_HOST", "")
+        if remote.startswith("unix:///"):
+            paths[remote.removeprefix("unix://").replace("$", "$$")] = "DOCKER_HOST"
+        found = {rule.path: rule for rule in self._built_in(paths, "deny", "engine")}
+        yield from found.values()
+
+    def own(self) -> Iterator[PathRule]:
+        """What the sandbox has for itself in place of the host's."""
+        if self.facts.os == "linux":
+            for path, kind, why in _OWN:
+                yield PathRule(path, kind, "own", BUILT_IN, path, why, private=True)
+        else:
+            for path in ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx"):
+                yield PathRule(path, "write", "own", BUILT_IN, path, "devices that keep nothing")
+
+    def startup(self) -> Iterator[PathRule]:
+        """What a program needs to read to start."""
+        yield from self._built_in(PATHS[self.facts.os], "read", "startup")
+
+    def temporary(self, mode: Sourced[str]) -> PathRule | None:
+        """The temporary directory."""
+        rule = self.rule(Sourced("$TMP", mode.source), "write", "tmp", "the temporary directory")
+        if rule is None or mode.value == "shared":
+            return rule
+        return PathRule(
+            rule.path, "write", "own", mode.source, "$TMP", "a private temporary directory", private=True
+        )
+
+    def cloud(self, source: Source) -> Iterator[PathRule]:
+        """The cloud tools' credentials, to be read."""
+        paths = dict(CLOUD)
+        if self.facts.environment.get(GOOGLE_KEY):
+            paths[f"${{{GOOGLE_KEY}}}"] = "Google Cloud"
+        for path, why in paths.items():
+            rule = self.rule(Sourced(path, source), "read", "cloud", why)
+            if rule is not None:
+                yield rule
+
+    def unprotected(self, settings: Settings) -> Iterator[Unprotected]:
+        """The exceptions that a policy makes."""
+        for item in settings.items("filesystem.unprotect"):
+            placed = self.place(Sourced(item.value.path, item.source))
+            if placed is not None:
+                yield Unprotected(placed[0], item.value.reason, item.source)
+
+    def _built_in(self, paths: Mapping[str, str], kind: PathKind, origin: Origin) -> Iterator[PathRule]:
+        for path, why in paths.items():
+            rule = self.rule(Sourced(path, BUILT_IN), kind, origin, why)
+            if rule is not None:
+                yield rule
+
+
+def lifted(
+    rules: Iterable[PathRule], exceptions: Sequence[Unprotected], faults: Faults
+) -> Iterator[PathRule]:
+    """The rules that stay: those at an exception's path go, when they are of a layer below it.
+
+    The floor's stay, and so do the sockets of engines; asking for one of these is a fault.
+    """
+    by_path = {each.path: each for each in exceptions}
+    for rule in rules:
+        exception = by_path.get(rule.path)
+        if exception is None or rule.kind not in ("deny", "readonly"):
+            yield rule
+        elif rule.origin == "engine":
+            faults.add(exception.source, f"{rule.path} is a socket of {rule.why}, denied always")
+            yield rule
+        elif rule.source.layer == "floor":
+            faults.add(exception.source, f"{rule.path} is denied by the floor ({rule.source})")
+            yield rule
+        elif rule.source.rank >= exception.source.rank:
+            yield rule
+
+
+def engine_faults(
+    paths: Iterable[tuple[str, Source]], engines: Sequence[PathRule], facts: HostFacts, faults: Faults
+) -> None:
+    """A fault for each path that is, or is inside, the socket of a container engine."""
+    tree: PathTree[PathRule] = PathTree(same_name(facts))
+    for engine in engines:
+        tree.add(engine.path, engine)
+    for path, source in paths:
+        found = next((rules[0] for _, rules in tree.along(path)), None)
+        if found:
+            faults.add(source, f"{path} leads to the socket of {found.why}, which is denied always")
+
+
+def protections(
+    settings: Settings,
+    rules: Sequence[PathRule],
+    facts: HostFacts,
+    exceptions: Sequence[Unprotected],
+    faults: Faults,
+) -> tuple[Protection, ...]:
+    """The protected names: below each writable path, and those of Git below each of its directories.
+
+    An exception lifts what layers below its own protect. What the floor protects, and the policy itself, it
+    can't; asking for that is a fault.
+    """
+    writable = dict.fromkeys(rule.path for rule in rules if rule.writable and rule.origin == "listed")
+    roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, facts.home))]))
+    by_layer: dict[int, list[Sourced[str]]] = {}
+    for name in settings.items("filesystem.protect"):
+        by_layer.setdefault(name.source.rank, []).append(name)
+    found: list[Protection] = []
+    for rank, names in by_layer.items():
+        later = frozenset(each.path for each in exceptions if each.source.rank > rank)
+        firm = names[0].source.layer in ("built-in", "floor")
+        lifted_at = frozenset() if firm else later
+        made = [
+            Protection(tuple(names), roots, lifted_at),
+            Protection(_of_git(names), facts.git_directories, lifted_at),
+        ]
+        if firm:
+            _refuse_lifting(made, exceptions, facts, faults)
+        found += [each for each in made if each.names and each.roots]
+    return tuple(found)
+
+
+def _of_git(names: Iterable[Sourced[str]]) -> tuple[Sourced[str], ...]:
+    """The names that lie in a directory of Git's, as seen from it."""
+    inside = (name for name in names if name.value.startswith(".git/"))
+    return tuple(Sourced(name.value.removeprefix(".git/"), name.source) for name in inside)
+
+
+def _refuse_lifting(
+    firm: Sequence[Protection], exceptions: Sequence[Unprotected], facts: HostFacts, faults: Faults
+) -> None:
+    everything = PathRule("/", "write", "listed", BUILT_IN)
+    guard = PathRules([everything], protections=firm, key=same_name(facts))
+    for exception in exceptions:
+        rule = guard.deciding(exception.path)[0]
+        if rule.path == exception.path and rule.origin == "protected":
+            who = f"by the floor ({rule.source})" if rule.source.layer == "floor" else "always"
+            faults.add(exception.source, f"{exception.path} is protected {who}")
+
+
+def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
+    """The protected paths that exist, links resolved, as rules."""
+    for protection in protections:
+        for root in protection.roots:
+            if facts.kind(root) is None:
+                continue
+            for name in protection.names:
+                path, links = follow(f"{root}/{name.value}", facts)
+                if path not in protection.exceptions and facts.kind(path) is not None:
+                    through = tuple(where for where, _ in links)
+                    yield PathRule(path, "readonly", "protected", name.source, name.value, "", through)

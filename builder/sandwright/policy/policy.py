@@ -1,0 +1,136 @@
+"""The policy as its layers say it together: the way in for whoever has a `sandbox.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sandwright.policy import load, spelling, values
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.floor import check_values
+from sandwright.policy.layers import Settings, base, merged
+from sandwright.policy.load import Layer
+from sandwright.policy.resolve import resolve
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.source import Faults, Source
+
+_ORDER = ("floor", "user", "project", "run")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a sandbox allows, before it is put on a host.
+
+    `layers` are those given, `settings` what they say together with the presets and what is built in, `floor`
+    what the operator's floor says alone, None without one.
+    """
+
+    layers: tuple[Layer, ...]
+    settings: Settings = field(repr=False)
+    floor: Settings | None = field(repr=False)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str | None = None,
+        *,
+        floor: Path | str | None = None,
+        user: Path | str | None = None,
+        run: Layer | None = None,
+        methods: Iterable[str] = (),
+    ) -> Policy:
+        """Read a policy: the project's file, and the layers below and above it, as far as there are any.
+
+        `run` comes from `load.run_layer`. `methods` are registered ones beside ours. Raise UsageError for a
+        file that can't be read, DocumentError for what is wrong in one, or with several together.
+        """
+        registered = tuple(methods)
+        files: list[tuple[Path | str | None, load.LayerKind]] = [
+            (floor, "floor"),
+            (user, "user"),
+            (path, "project"),
+        ]
+        layers = [
+            load.read_layer(file, kind=kind, methods=registered) for file, kind in files if file is not None
+        ]
+        return cls.from_layers([*layers, *([run] if run else [])])
+
+    @classmethod
+    def from_text(cls, text: str | bytes, *, file: str = "sandbox.yaml") -> Policy:
+        """Read a policy of one layer. `file` is its name for messages."""
+        return cls.from_layers([load.layer(text, file=file)])
+
+    @classmethod
+    def from_layers(cls, layers: Sequence[Layer]) -> Policy:
+        """Bring layers together, in their order whatever that of the argument.
+
+        Raise DocumentError for what contradicts between them, and for attempts to loosen the floor.
+        """
+        given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
+        own = [layer for layer in given if layer.kind == "floor"]
+        others = [layer for layer in given if layer.kind != "floor"]
+        below = [each for layer in own for each in _floor_presets(layer)]
+        stack = [load.built_in(), *load.presets(base(others)), *below, *given]
+        settings = merged(stack)
+        limits = merged([*below, *own]) if own else None
+        faults = Faults()
+        if limits is not None:
+            check_values(limits, settings, faults)
+        _check_together(settings, faults)
+        faults.raise_any()
+        return cls(given, settings, limits)
+
+    def resolve(self, facts: HostFacts) -> ResolvedPolicy:
+        """Put the policy on a host. What is raised is said at `sandwright.policy.resolve.resolve`."""
+        files = [layer.file for layer in self.layers if layer.file is not None]
+        return resolve(self.settings, facts, floor=self.floor, files=files)
+
+    def environment_names(self) -> frozenset[str]:
+        """The variables of the environment that paths of the policy use."""
+        return frozenset(
+            name for text, _ in self.spelled_paths() for name in spelling.environment_names(text)
+        )
+
+    def spelled_paths(self) -> tuple[tuple[str, Source], ...]:
+        """Every path that the policy names, as it is spelled."""
+        lists = (
+            "filesystem.read",
+            "filesystem.write",
+            "filesystem.readonly",
+            "filesystem.deny",
+            "network.unix_sockets",
+        )
+        found = [(item.value, item.source) for name in lists for item in self.settings.items(name)]
+        found += [(item.value.path, item.source) for item in self.settings.items("filesystem.unprotect")]
+        seccomp = self.settings.values.get("process.seccomp")
+        if seccomp and seccomp.value.startswith(("/", "~", "$")):
+            found.append((seccomp.value, seccomp.source))
+        return tuple(found)
+
+
+def _floor_presets(layer: Layer) -> tuple[Layer, ...]:
+    """The presets that a floor extends, as parts of the floor."""
+    return tuple(replace(each, kind="floor", preset="") for each in load.presets(layer.policy.extends or ()))
+
+
+def _check_together(settings: Settings, faults: Faults) -> None:
+    """What no layer alone can see."""
+    mode, allow = settings.values["network.mode"], settings.items("network.allow")
+    if mode.value == "host" and allow and allow[-1].source.rank >= mode.source.rank:
+        message = f"nothing is filtered with mode: host ({mode.source}); use mode: proxy"
+        faults.add(settings.given["network.allow"], message)
+    secrets = {
+        name: (program, item.source)
+        for program, item in settings.entries.get("credentials.shims", {}).items()
+        if item.value is not None
+        for pair in item.value.secrets.items()
+        for name in (pair[0], values.secret_reference(pair[1]))
+    }
+    for item in settings.items("environment.pass"):
+        if item.value in secrets:
+            program, where = secrets[item.value]
+            message = (
+                f"{item.value} is a secret of the shim {program} ({where}), which the sandbox never sees"
+            )
+            faults.add(item.source, message)

@@ -1,0 +1,219 @@
+"""Turns what the layers say into a policy on one host, or tells all that is wrong with it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sandwright.errors import UsageError
+from sandwright.policy import hosts, spelling, values
+from sandwright.policy.bound import check_paths, check_sockets
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.layers import Settings
+from sandwright.policy.paths import ancestors, canonical, depth, follow, same_name
+from sandwright.policy.placing import Placing, engine_faults, existing, lifted, protections
+from sandwright.policy.resolved import (
+    Credentials,
+    Degrade,
+    Environment,
+    Filesystem,
+    Network,
+    Process,
+    ResolvedPolicy,
+    Resources,
+    Shim,
+)
+from sandwright.policy.rules import PathRule, PathRules
+from sandwright.policy.source import BUILT_IN, Faults, Sourced
+from sandwright.policy.values import UNLIMITED
+
+_SYSTEM_DIRECTORIES = frozenset({
+    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys",
+    "/usr", "/var", "/private", "/private/etc", "/private/tmp", "/private/var", "/Applications", "/Library",
+    "/System", "/Users", "/Volumes",
+})  # fmt: skip
+"""Directories of the system, which are nobody's project."""
+
+
+def resolve(
+    settings: Settings, facts: HostFacts, *, floor: Settings | None = None, files: Sequence[str] = ()
+) -> ResolvedPolicy:
+    """Put merged settings on a host. `files` are the policy's own, which stay read-only inside.
+
+    Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
+    what they say here, and for attempts to loosen the floor.
+    """
+    _check_project(facts)
+    faults = Faults()
+    secrets = _secret_sources(settings)
+    placing = Placing(facts, faults, secrets=secrets)
+    filesystem = _filesystem(settings, placing, faults, files)
+    network = _network(settings, placing, faults)
+    if floor is not None:
+        check_paths(floor, filesystem, placing, faults)
+        check_sockets(floor, settings, placing, faults)
+    process = _process(settings, placing)
+    environment = _environment(settings, facts, secrets)
+    faults.raise_any()
+    return ResolvedPolicy(
+        methods=_methods(settings),
+        reason=settings.value("reason") or "",
+        filesystem=filesystem,
+        network=network,
+        process=process,
+        macos=tuple(dict.fromkeys(item.value for item in settings.items("macos"))),
+        environment=environment,
+        credentials=_credentials(settings),
+        mapping=settings.value("user.mapping") or "auto",
+        resources=_resources(settings),
+        image=settings.value("image") or "debian",
+        degrade=tuple(_degrade(settings)),
+        facts=facts,
+        settings=settings,
+    )
+
+
+def _check_project(facts: HostFacts) -> None:
+    """A project is a directory of its own: not the root, a home, what holds homes, or the system's."""
+    project = canonical(facts.project, facts)
+    home = canonical(facts.home, facts)
+    if project == home:
+        raise UsageError(f"the project {facts.project} is the home directory; choose a directory in it")
+    if (
+        project in ("/", canonical("/tmp", facts))  # noqa: S108 - a name only
+        or project in ancestors(home)
+        or project in _SYSTEM_DIRECTORIES
+    ):
+        raise UsageError(f"the project {facts.project} is a directory of the system; choose one of its own")
+
+
+def _methods(settings: Settings) -> tuple[str, ...]:
+    method = settings.value("method")
+    return (method,) if method else tuple(dict.fromkeys(settings.value("prefer") or ()))
+
+
+def _filesystem(settings: Settings, placing: Placing, faults: Faults, files: Sequence[str]) -> Filesystem:
+    facts = placing.facts
+    tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
+    engines = tuple(placing.engines())
+    listed = list(placing.listed(settings))
+    grants = ((rule.path, rule.source) for rule in listed if rule.kind != "deny")
+    engine_faults(grants, engines, facts, faults)
+    unprotected = tuple(placing.unprotected(settings))
+    rules = [*lifted(_with_cloud(listed, settings, placing), unprotected, faults)]
+    rules += [*lifted(engines, unprotected, faults), *placing.own()]
+    temporary = placing.temporary(tmp)
+    rules += [temporary] if temporary else []
+    guarded = protections(settings, rules, facts, unprotected, faults)
+    startup = tuple(placing.startup())
+    key = same_name(facts)
+    before = PathRules(rules, startup=startup, key=key)
+    protected = tuple(existing(guarded, facts))
+    rules += [rule for rule in protected if before.changes_host(rule.path)]
+    rules += _own_files(files, before, facts)
+    rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
+    tree = PathRules(rules, protections=guarded, startup=startup, key=key)
+    tmp_path = temporary.path if temporary else facts.tmp
+    return Filesystem(tuple(rules), startup, protected, guarded, unprotected, tmp.value, tmp_path, tree)
+
+
+def _with_cloud(listed: Sequence[PathRule], settings: Settings, placing: Placing) -> Iterator[PathRule]:
+    """The rules, and with `cloud: readonly` those for its credentials in place of the presets' denials."""
+    mode = settings.values.get("credentials.cloud")
+    opened = tuple(placing.cloud(mode.source)) if mode and mode.value == "readonly" else ()
+    paths = {rule.path for rule in opened}
+    for rule in listed:
+        if not (rule.kind == "deny" and rule.path in paths and rule.source.layer.startswith("preset ")):
+            yield rule
+    yield from opened
+
+
+def _own_files(files: Sequence[str], rules: PathRules, facts: HostFacts) -> Iterator[PathRule]:
+    """Rules that keep the policy's own files read-only, where they would be writable."""
+    for file in files:
+        path, links = follow(file, facts)
+        if rules.changes_host(path):
+            through = tuple(where for where, _ in links)
+            yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
+
+
+def _network(settings: Settings, placing: Placing, faults: Faults) -> Network:
+    sockets = []
+    for text in settings.items("network.unix_sockets"):
+        placed = placing.place(text)
+        if placed:
+            sockets.append((placed[0], text.source))
+    engine_faults(sockets, tuple(placing.engines()), placing.facts, faults)
+    return Network(
+        mode=settings.value("network.mode") or "none",
+        allow=tuple(
+            dict.fromkeys(hosts.host_pattern(item.value) for item in settings.items("network.allow"))
+        ),
+        unix_sockets=tuple(dict.fromkeys(path for path, _ in sockets)),
+        localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
+    )
+
+
+def _process(settings: Settings, placing: Placing) -> Process:
+    seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
+    name = seccomp.value
+    if name.startswith(("/", "~", "$")):
+        placed = placing.place(seccomp)
+        name = placed[0] if placed else name
+    return Process(privileged=bool(settings.value("process.privileged")), seccomp=name)
+
+
+def _environment(settings: Settings, facts: HostFacts, secrets: frozenset[str]) -> Environment:
+    given = settings.entries.get("environment.set", {})
+    own = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
+    return Environment(
+        passed=tuple(dict.fromkeys(item.value for item in settings.items("environment.pass"))),
+        set={
+            name: spelling.substituted(item.value, own)
+            for name, item in sorted(given.items())
+            if item.value is not None
+        },
+        secret=secrets,
+    )
+
+
+def _secret_sources(settings: Settings) -> frozenset[str]:
+    """The variables that hold secrets: of the host, and as the shims' programs get them."""
+    shims = settings.entries.get("credentials.shims", {}).values()
+    pairs = [pair for item in shims if item.value is not None for pair in item.value.secrets.items()]
+    return frozenset(name for variable, text in pairs for name in (variable, values.secret_reference(text)))
+
+
+def _credentials(settings: Settings) -> Credentials:
+    shims = {
+        name: Shim(
+            {
+                variable: values.secret_reference(text)
+                for variable, text in sorted(item.value.secrets.items())
+            },
+            tuple(dict.fromkeys(values.command(text) for text in item.value.allow)),
+        )
+        for name, item in sorted(settings.entries.get("credentials.shims", {}).items())
+        if item.value is not None
+    }
+    return Credentials(settings.value("credentials.cloud") or "none", shims)
+
+
+def _resources(settings: Settings) -> Resources:
+    def limit(name: str) -> Any:  # noqa: ANN401 - of the field's type
+        given = settings.value(f"resources.{name}")
+        return None if given == UNLIMITED else given
+
+    memory, time = limit("memory"), limit("time")
+    return Resources(
+        memory=values.size(memory) if memory else None,
+        cpus=limit("cpus"),
+        pids=limit("pids"),
+        files=limit("files"),
+        time=values.duration(time) if time else None,
+    )
+
+
+def _degrade(settings: Settings) -> Iterator[Degrade]:
+    for item in settings.items("degrade"):
+        yield Degrade(item.value.feature, item.value.method, item.value.reason, item.source)

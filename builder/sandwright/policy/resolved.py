@@ -1,0 +1,177 @@
+"""A policy on one host, as values: every path canonical, every text what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sandwright.errors import UsageError
+from sandwright.policy import spelling, values
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.hosts import HostPattern
+from sandwright.policy.layers import Settings
+from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, TmpMode
+from sandwright.policy.paths import canonical
+from sandwright.policy.placing import Unprotected
+from sandwright.policy.rules import PathRule, PathRules, Protection
+from sandwright.policy.source import BUILT_IN, Source
+from sandwright.policy.values import Command
+from sandwright.policy.wording import quoted
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """What of the host's files can be read and written.
+
+    `rules` are those that hold, parents before children. `protected` are the names below writable paths that
+    exist; where they would be writable they are among `rules` too. `protections` say which names are
+    protected wherever they appear. `startup` can be read where no rule says anything. `tmp` is the temporary
+    directory's mode, and `tmp_path` where the sandbox sees it.
+    """
+
+    rules: tuple[PathRule, ...]
+    startup: tuple[PathRule, ...]
+    protected: tuple[PathRule, ...]
+    protections: tuple[Protection, ...]
+    unprotected: tuple[Unprotected, ...]
+    tmp: TmpMode
+    tmp_path: str
+    tree: PathRules = field(repr=False, compare=False)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the root of the host can be read, and so all that nothing denies."""
+        return self.tree.allows("read", "/")
+
+
+@dataclass(frozen=True)
+class Network:
+    """What can be connected to. `unix_sockets` are canonical paths."""
+
+    mode: NetworkMode
+    allow: tuple[HostPattern, ...]
+    unix_sockets: tuple[str, ...]
+    localhost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Process:
+    """`seccomp` is the name of a profile, or the canonical path of a file."""
+
+    privileged: bool
+    seccomp: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables a program starts with: values that are set, and patterns of those that are passed.
+
+    `secret` are names that never pass.
+    """
+
+    passed: tuple[str, ...]
+    set: Mapping[str, str]
+    secret: frozenset[str]
+
+    def passes(self, name: str) -> bool:
+        """Whether a variable of the host reaches the program: one that is set does not, its value is new."""
+        return (
+            name not in self.set
+            and name not in self.secret
+            and not values.loads_code(name)
+            and any(values.pattern_covers(pattern, name) for pattern in self.passed)
+        )
+
+
+@dataclass(frozen=True)
+class Shim:
+    """A program on the host's side. `secrets` maps its variables to the host's that hold the secrets."""
+
+    secrets: Mapping[str, str]
+    allow: tuple[Command, ...]
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Access to accounts, shims by the name of the program."""
+
+    cloud: CloudMode
+    shims: Mapping[str, Shim]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Limits of a run, None for none: bytes, processors, processes, open files of each, seconds."""
+
+    memory: int | None
+    cpus: float | None
+    pids: int | None
+    files: int | None
+    time: int | None
+
+
+@dataclass(frozen=True)
+class Degrade:
+    """A feature that a method can't enforce, accepted."""
+
+    feature: str
+    method: str
+    reason: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class ResolvedPolicy:
+    """A policy on one host.
+
+    `methods` are those to try in order: one, when the policy names its method. `reason` is why nothing is
+    enforced, with noop. `mapping` is `user.mapping`. `settings` holds what the layers say and where.
+    """
+
+    methods: tuple[str, ...]
+    reason: str
+    filesystem: Filesystem
+    network: Network
+    process: Process
+    macos: tuple[str, ...]
+    environment: Environment
+    credentials: Credentials
+    mapping: MappingMode
+    resources: Resources
+    image: str
+    degrade: tuple[Degrade, ...]
+    facts: HostFacts
+    settings: Settings = field(repr=False)
+
+    def canonical(self, path: str) -> str:
+        """The canonical form of a path as somebody asks about it.
+
+        A path that begins with `~` or `$` is spelled as a policy spells it; any other is taken as it is, a
+        relative one below the facts' `cwd`. Raise UsageError for a path that no file can have.
+        """
+        try:
+            if path.startswith(("~", "$")):
+                path = spelling.expanded(path, self.facts.variables)
+            if not path or "\0" in path:
+                raise ValueError("is no path")
+            cwd = self.facts.variables["CWD"]
+            return canonical(path if path.startswith("/") else f"{cwd}/{path}", self.facts)
+        except ValueError as error:
+            raise UsageError(f"{quoted(path)}: {error}") from None
+
+    def is_path_readable(self, path: str) -> bool:
+        """Whether the sandbox may read a path. It is taken like `canonical` takes it."""
+        return self.filesystem.tree.allows("read", self.canonical(path))
+
+    def is_path_writable(self, path: str) -> bool:
+        """Whether the sandbox may write a path. It is taken like `canonical` takes it."""
+        return self.filesystem.tree.allows("write", self.canonical(path))
+
+    def deciding(self, path: str) -> tuple[PathRule, ...]:
+        """The rules for a path, the deciding one first; none when nothing lets it be read."""
+        return self.filesystem.tree.deciding(self.canonical(path))
+
+    def source(self, name: str) -> Source:
+        """Where the value of a field (`network.mode`) is said; a list of grants': where it was given."""
+        value = self.settings.values.get(name)
+        return value.source if value else self.settings.given.get(name, BUILT_IN)

@@ -1,0 +1,173 @@
+"""Rules for paths: what the policy lists, and what holds always. Which one decides for a path.
+
+The most specific path wins; at the same path deny > readonly > write > read. Paths are canonical by then.
+Two kinds of rules come in besides: a *protected* name below a writable path takes writing away where writing
+is allowed, and what a program needs to *start* can be read where no other rule says anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.policy.names import PATH_KINDS, PathKind
+from sandwright.policy.paths import components
+from sandwright.policy.source import Source, Sourced
+from sandwright.policy.tree import PathTree
+
+Origin = Literal["listed", "protected", "policy", "engine", "cloud", "tmp", "own", "startup"]
+"""Why there is a rule: a policy lists it; a protected name; the policy's own file; a container engine's
+socket; the cloud tools' credentials; the temporary directory; what the sandbox has instead of the
+host's (`/dev`); what a program needs to start."""
+
+Action = Literal["read", "write"]
+
+
+@dataclass(frozen=True)
+class PathRule:
+    """What holds for a canonical path and all in it.
+
+    `written` is how the policy spells it, `why` what built-in rules are for. `through` are the links on the
+    way, each where it is: whoever can replace one of them moves the rule to another place. `private` is a
+    path that the sandbox has for itself: what the host has there is neither seen nor changed.
+    """
+
+    path: str
+    kind: PathKind
+    origin: Origin
+    source: Source
+    written: str = ""
+    why: str = ""
+    through: tuple[str, ...] = ()
+    private: bool = False
+
+    @property
+    def readable(self) -> bool:
+        """Whether it lets read."""
+        return self.kind != "deny"
+
+    @property
+    def writable(self) -> bool:
+        """Whether it lets write."""
+        return self.kind == "write"
+
+    @property
+    def strength(self) -> tuple[int, bool, int]:
+        """The order at the same path: the greater decides.
+
+        Among equals the sandbox's own does, as it hides the host's; else the later layer's.
+        """
+        return -PATH_KINDS.index(self.kind), self.private, self.source.rank
+
+    def __str__(self) -> str:
+        """`deny /home/u/.ssh`."""
+        return f"{self.kind} {self.path}"
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Names that stay read-only below certain directories.
+
+    `names` are relative paths. `roots` are the directories, canonical. `exceptions` are canonical paths at
+    which a policy has lifted it.
+    """
+
+    names: tuple[Sourced[str], ...]
+    roots: tuple[str, ...]
+    exceptions: frozenset[str] = frozenset()
+
+
+class PathRules:
+    """All rules for paths, and the questions one can ask them."""
+
+    def __init__(
+        self,
+        rules: Iterable[PathRule],
+        *,
+        protections: Iterable[Protection] = (),
+        startup: Iterable[PathRule] = (),
+        key: Callable[[str], str],
+    ) -> None:
+        """`key` gives equal text for names that are the same file."""
+        self._key = key
+        self._tree = _tree(rules, key)
+        self._startup = _tree(startup, key)
+        self._protections = [_Guard(protection, key) for protection in protections]
+
+    def deciding(self, path: str) -> tuple[PathRule, ...]:
+        """The rules for a canonical path, the one that decides first, then those it stands above.
+
+        None when nothing says anything of the path, which is then neither readable nor writable.
+        """
+        found = [(depth, rule) for depth, rules in self._tree.along(path) for rule in _strongest_last(rules)]
+        found.reverse()
+        rules = tuple(rule for _, rule in found)
+        if not rules:
+            return tuple(rule for _, rules in self._startup.along(path) for rule in _strongest_last(rules))[
+                ::-1
+            ]
+        depth, strongest = found[0]
+        if strongest.writable and not strongest.private:
+            rules = (*self._protecting(path, depth), *rules)
+        return rules
+
+    def allows(self, action: Action, path: str) -> bool:
+        """Whether a canonical path may be read or written."""
+        rules = self.deciding(path)
+        return bool(rules) and (rules[0].readable if action == "read" else rules[0].writable)
+
+    def changes_host(self, path: str) -> bool:
+        """Whether a canonical path may be written, and is the host's: not one the sandbox has for itself."""
+        rules = self.deciding(path)
+        return bool(rules) and rules[0].writable and not rules[0].private
+
+    def at(self, path: str) -> list[PathRule]:
+        """The rules for exactly this path, protected names excepted."""
+        return self._tree.at(path)
+
+    def _protecting(self, path: str, depth: int) -> tuple[PathRule, ...]:
+        for guard in self._protections:
+            rule = guard.rule(path, depth)
+            if rule is not None:
+                return (rule,)
+        return ()
+
+
+class _Guard:
+    """A protection that answers in the time of a path's depth."""
+
+    def __init__(self, protection: Protection, key: Callable[[str], str]) -> None:
+        self._exceptions = {_folded(path, key) for path in protection.exceptions}
+        self._key = key
+        self._roots: PathTree[str] = PathTree(key)
+        self._names: PathTree[Sourced[str]] = PathTree(key)
+        for root in protection.roots:
+            self._roots.add(root, root)
+        for name in protection.names:
+            self._names.add(f"/{name.value}", name)
+
+    def rule(self, path: str, depth: int) -> PathRule | None:
+        """The rule that protects a path which a rule at some depth makes writable."""
+        parts = components(path)
+        for at, _ in self._roots.along(path):
+            for below, names in self._names.along("/" + "/".join(parts[at:])):
+                protected = "/" + "/".join(parts[: at + below])
+                if below and at + below >= depth and _folded(protected, self._key) not in self._exceptions:
+                    return PathRule(protected, "readonly", "protected", names[-1].source, names[-1].value)
+        return None
+
+
+def _tree(rules: Iterable[PathRule], key: Callable[[str], str]) -> PathTree[PathRule]:
+    tree: PathTree[PathRule] = PathTree(key)
+    for rule in rules:
+        tree.add(rule.path, rule)
+    return tree
+
+
+def _strongest_last(rules: list[PathRule]) -> list[PathRule]:
+    return sorted(rules, key=lambda rule: rule.strength) if len(rules) > 1 else rules
+
+
+def _folded(path: str, key: Callable[[str], str]) -> str:
+    return "/".join(map(key, path.split("/")))

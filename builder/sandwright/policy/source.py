@@ -1,0 +1,74 @@
+"""Where a value of a policy comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sandwright.errors import DocumentError, Problem
+
+T_co = TypeVar("T_co", covariant=True)
+
+LAYERS = ("built-in", "preset", "floor", "user", "project", "run")
+"""The layers of a policy, the lowest first."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The place in a layer where something is said.
+
+    `layer` is the layer's name: `built-in`, `preset default`, `floor`, `user`, `project`, `run`. `line` and
+    `column` count from 1, and are 0 for what is built in without a document. `field` is written as the
+    document nests it: `filesystem.write[1]`.
+    """
+
+    layer: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    field: str = ""
+
+    def __str__(self) -> str:
+        """`project sandbox.yaml:5:10`."""
+        return f"{self.layer} {self.file}:{self.line}:{self.column}" if self.line else self.layer
+
+    @property
+    def rank(self) -> int:
+        """The height of the layer: a later one has the greater."""
+        return LAYERS.index(self.layer.partition(" ")[0])
+
+
+BUILT_IN = Source("built-in")
+"""What holds always, without standing in a document."""
+
+
+@dataclass(frozen=True)
+class Sourced(Generic[T_co]):
+    """A value and where it is said."""
+
+    value: T_co
+    source: Source
+
+
+@dataclass
+class Faults:
+    """What is wrong in the documents of a policy, gathered so that one look shows all of it."""
+
+    found: list[tuple[Source, str]] = field(default_factory=list)
+
+    def add(self, source: Source, message: str) -> None:
+        """Something that a document says is wrong."""
+        self.found.append((source, message))
+
+    def raise_any(self) -> None:
+        """Raise DocumentError with all faults of the highest layer that has any."""
+        if self.found:
+            top = max(self.found, key=lambda fault: fault[0].rank)[0].file
+            raise DocumentError(top, list(_problems(self.found, top)))
+
+
+def _problems(found: Iterable[tuple[Source, str]], file: str) -> Iterable[Problem]:
+    for source, message in found:
+        if source.file == file:
+            yield Problem(source.line, source.column, source.field, message)

@@ -1,0 +1,207 @@
+"""How a policy spells a path: variables, `~`, and what is refused.
+
+    $PROJECT $HOME $TMP $CWD $UID   the host's own; `${PROJECT}` is the same
+    ${NAME}                         a variable of the environment
+    ~  or  ~/…                      $HOME, at the start only
+    $$                              a dollar sign
+
+Any other `$` is an error, as is `..`: it means another place once a link is involved. There are no globs:
+what they match changes after the policy was checked, and no two methods mean the same by them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandwright.policy.wording import quoted
+
+PATH_MAX = 4095
+"""Bytes in a path that Linux takes (limits.h, without the final NUL)."""
+
+NAME_MAX = 255
+"""Bytes in one component of a path."""
+
+PLACES = ("PROJECT", "HOME", "TMP", "CWD")
+"""Variables that stand for an absolute path."""
+
+VARIABLES = (*PLACES, "UID")
+
+_PIECE = re.compile(r"\$(?:\$|\{([^}]*)\}|([A-Za-z_][A-Za-z0-9_]*))|\$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable in a path."""
+
+    name: str
+
+    @property
+    def of_environment(self) -> bool:
+        """Whether the environment gives its value, and not what the host is."""
+        return self.name not in VARIABLES
+
+
+def checked_path(text: str) -> str:
+    """`text` when it is a path that a policy may name. Raise ValueError that says why it isn't.
+
+    What depends on the host (values of variables, lengths after expansion) is checked by `expanded`.
+    """
+    pieces = parsed(text)
+    first = pieces[0]
+    if isinstance(first, str) and not first.startswith("/"):
+        hint = _relative_hint(first)
+        raise ValueError(f"{quoted(text)} is not an absolute path{hint}")
+    if isinstance(first, Variable) and first.name == "UID":
+        raise ValueError("$UID is a number; a path begins with / or a variable like $PROJECT")
+    if "*" in text or "?" in text:
+        raise ValueError(
+            f"{quoted(text)} holds a glob; name the directory itself, which covers all inside it"
+        )
+    return text
+
+
+def parsed(text: str) -> tuple[str | Variable, ...]:
+    """The pieces of a path as it is written: text and variables. Raise ValueError for faults of spelling."""
+    _refuse_impossible(text)
+    if text == "~" or text.startswith("~/"):
+        return (Variable("HOME"), *_pieces(text[1:]))
+    if text.startswith("~"):
+        raise ValueError(f"{quoted(text)} names another person's home; write the path itself")
+    return tuple(_pieces(text))
+
+
+def environment_names(text: str) -> frozenset[str]:
+    """The variables of the environment that a correctly spelled text uses."""
+    return frozenset(
+        piece.name for piece in _pieces(text) if isinstance(piece, Variable) and piece.of_environment
+    )
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """The path that `text` stands for: absolute, without `.`, `//` or a `/` at its end, links not resolved.
+
+    `values` holds the variables. Raise ValueError for one that is missing or no absolute path, for `..`, and
+    for a path longer than a system takes.
+    """
+    pieces = parsed(text)
+    path = "".join(piece if isinstance(piece, str) else _value(piece, values) for piece in pieces)
+    if not path.startswith("/"):
+        raise ValueError(f"stands for {quoted(path)}, which is not an absolute path")
+    return _normal(path)
+
+
+def substituted(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its variables replaced; it need not be a path. Raise ValueError like `expanded`."""
+    return "".join(piece if isinstance(piece, str) else _value(piece, values) for piece in _pieces(text))
+
+
+def checked_text(text: str) -> str:
+    """`text` when the variables in it are the host's own, as a value of the environment may use them.
+
+    Raise ValueError for any other `$`: a value that silently kept `$PROJCT`, or one that brought in what the
+    host's environment holds, would surprise.
+    """
+    if "\0" in text:
+        raise ValueError("holds a NUL character")
+    for piece in _pieces(text):
+        if isinstance(piece, Variable) and piece.of_environment:
+            raise ValueError(
+                f"${{{piece.name}}} would copy a variable of the host; list {piece.name} in environment.pass"
+            )
+    return text
+
+
+def plain(text: str) -> str:
+    """The one spelling of an absolute path without variables; empty when it is no such path."""
+    try:
+        return _normal(text) if text.startswith("/") else ""
+    except ValueError:
+        return ""
+
+
+def undecodable(text: str) -> bool:
+    """Whether a text from the host holds bytes that are no UTF-8, which Python shows as surrogates."""
+    return _SURROGATE.search(text) is not None
+
+
+def _pieces(text: str) -> list[str | Variable]:
+    pieces: list[str | Variable] = []
+    end = 0
+    for found in _PIECE.finditer(text):
+        pieces.append(text[end : found.start()])
+        pieces.append(_piece(found))
+        end = found.end()
+    pieces.append(text[end:])
+    return _joined(pieces)
+
+
+def _piece(found: re.Match[str]) -> str | Variable:
+    braced: str | None = found[1]
+    plain: str = found[2]
+    if found[0] == "$$":
+        return "$"
+    if found[0] == "$":
+        raise ValueError("a lone $ is no variable; write $$ for a dollar sign")
+    if braced is not None:
+        if not _NAME.fullmatch(braced):
+            raise ValueError(f"{quoted(found[0])} is no variable; write $$ for a dollar sign")
+        return Variable(braced)
+    if plain not in VARIABLES:
+        guess = difflib.get_close_matches(plain, VARIABLES, n=1)
+        hint = f"did you mean ${guess[0]}?" if guess else f"write ${{{plain}}} for one of the environment"
+        raise ValueError(f"there is no variable ${plain}; {hint}")
+    return Variable(plain)
+
+
+def _joined(pieces: list[str | Variable]) -> list[str | Variable]:
+    """Neighbouring texts as one, without empty ones."""
+    joined: list[str | Variable] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return joined
+
+
+def _value(variable: Variable, values: Mapping[str, str]) -> str:
+    value = values.get(variable.name)
+    if value is None:
+        raise ValueError(f"variable {variable.name} is not set in the environment")
+    if not value:
+        raise ValueError(f"variable {variable.name} is empty")
+    return value
+
+
+def _normal(path: str) -> str:
+    """One spelling for each path."""
+    _refuse_impossible(path)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if len(path) * 4 > NAME_MAX and any(len(part.encode()) > NAME_MAX for part in parts):
+        raise ValueError(f"has a component longer than {NAME_MAX} bytes")
+    normal = "/" + "/".join(parts)
+    if len(normal.encode()) > PATH_MAX:
+        raise ValueError(f"is longer than {PATH_MAX} bytes")
+    return normal
+
+
+def _refuse_impossible(text: str) -> None:
+    if not text:
+        raise ValueError("is empty")
+    if "\0" in text:
+        raise ValueError("holds a NUL character")
+    if undecodable(text):
+        raise ValueError("is not valid UTF-8")
+    if ".." in text.split("/"):
+        raise ValueError(f"{quoted(text)} holds '..', which means another place once a link is involved")
+
+
+def _relative_hint(text: str) -> str:
+    if re.match(r"[A-Za-z]:[\\/]", text):
+        return "; paths are those of Linux and macOS"
+    return f"; write $PROJECT/{text.removeprefix('./')}" if len(text) < 60 else ""

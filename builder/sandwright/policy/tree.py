@@ -1,0 +1,52 @@
+"""Rules by path: the rule of the most specific path decides. Questions cost the depth of the path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sandwright.policy.paths import components
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Node(Generic[T]):
+    children: dict[str, _Node[T]] = field(default_factory=dict)
+    values: list[T] = field(default_factory=list)
+
+
+class PathTree(Generic[T]):
+    """Values at canonical paths. `key` gives equal text for names that are the same file."""
+
+    def __init__(self, key: Callable[[str], str]) -> None:
+        """An empty tree."""
+        self._key = key
+        self._root: _Node[T] = _Node()
+
+    def add(self, path: str, value: T) -> None:
+        """Put a value at a path, after those that are there."""
+        node = self._root
+        for name in components(path):
+            node = node.children.setdefault(self._key(name), _Node())
+        node.values.append(value)
+
+    def along(self, path: str) -> Iterator[tuple[int, list[T]]]:
+        """The values at each path from `/` down to `path` that has any, each with its depth."""
+        node: _Node[T] | None = self._root
+        if self._root.values:
+            yield 0, self._root.values
+        for depth, name in enumerate(components(path), start=1):
+            node = node.children.get(self._key(name)) if node else None
+            if node is None:
+                return
+            if node.values:
+                yield depth, node.values
+
+    def at(self, path: str) -> list[T]:
+        """The values at exactly this path."""
+        node: _Node[T] | None = self._root
+        for name in components(path):
+            node = node.children.get(self._key(name)) if node else None
+        return list(node.values) if node else []

@@ -1,0 +1,166 @@
+"""Which features a policy uses, and what a method that lacks one does with the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.errors import RenderError, UsageError
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.names import FEATURES
+from sandwright.policy.paths import ancestors
+from sandwright.policy.resolved import Degrade, ResolvedPolicy
+from sandwright.policy.rules import PathRule
+from sandwright.policy.source import Source
+
+
+@dataclass(frozen=True)
+class Use:
+    """A feature that a policy uses, what of it (in the policy's words), and where that is said."""
+
+    feature: str
+    what: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a method makes of a policy other than what it says.
+
+    `stricter`: less is possible, `reason` says why. `degraded`: more is possible, and `accepted` is the
+    policy's reason for taking that.
+    """
+
+    kind: Literal["stricter", "degraded"]
+    method: str
+    use: Use
+    reason: str
+    accepted: str = ""
+
+    def __str__(self) -> str:
+        """One line for reports."""
+        accepted = f"; accepted: {self.accepted}" if self.accepted else ""
+        return f"{self.method}: {self.use.feature} is {self.kind}: {self.reason}{accepted}"
+
+
+def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
+    """The features that a policy uses, each once, with its first place."""
+    first: dict[str, Use] = {}
+    for use in (*_filesystem(policy), *_network(policy), *_others(policy)):
+        first.setdefault(use.feature, use)
+    return tuple(first[name] for name in FEATURES if name in first)
+
+
+def check_expressible(
+    policy: ResolvedPolicy, method: str, declaration: Mapping[str, Support] | None = None
+) -> tuple[Finding, ...]:
+    """Everything that a method makes of a policy other than what it says.
+
+    `declaration` is that of a registered method. Raise RenderError that names each feature the method can't
+    enforce and `degrade` does not accept, UsageError for a method nobody declares.
+    """
+    declared = declaration if declaration is not None else DECLARATIONS.get(method)
+    if declared is None:
+        raise UsageError(f"there is no method {method!r}; there is {', '.join(DECLARATIONS)}")
+    accepted = {each.feature: each for each in policy.degrade if each.method == method}
+    findings: list[Finding] = []
+    refused: list[str] = []
+    for use in uses(policy):
+        support = declared.get(use.feature, Support("cannot", f"{method} doesn't declare it"))
+        if support.level == "stricter":
+            findings.append(Finding("stricter", method, use, support.reason))
+        elif support.level == "cannot":
+            reason = _accepted(policy, method, accepted.get(use.feature))
+            if reason:
+                findings.append(Finding("degraded", method, use, support.reason, reason))
+            else:
+                refused.append(_refusal(method, use, support))
+    if refused:
+        raise RenderError("\n".join([*refused, _advice(method)]))
+    return tuple(findings)
+
+
+def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
+    """The denied and read-only paths that don't exist and that somebody inside could create."""
+    tree = policy.filesystem.tree
+    return tuple(
+        rule
+        for rule in policy.filesystem.rules
+        if rule.origin in ("listed", "policy")
+        and rule.kind in ("deny", "readonly")
+        and policy.facts.kind(rule.path) is None
+        and tree.changes_host(_existing_parent(rule.path, policy))
+    )
+
+
+def _existing_parent(path: str, policy: ResolvedPolicy) -> str:
+    """The nearest directory above a path that exists: where the missing ones would be created."""
+    return next((each for each in ancestors(path) if policy.facts.kind(each) is not None), "/")
+
+
+def _accepted(policy: ResolvedPolicy, method: str, degrade: Degrade | None) -> str:
+    if degrade is not None:
+        return degrade.reason
+    return policy.reason if method == "noop" and policy.methods == ("noop",) else ""
+
+
+def _refusal(method: str, use: Use, support: Support) -> str:
+    return f"{method} can't enforce {use.feature} ({use.what}, {use.source}): {support.reason}"
+
+
+def _advice(method: str) -> str:
+    return (
+        "take another method, leave out what it can't do, or accept it: "
+        f"degrade: [{{feature: …, method: {method}, reason: …}}]"
+    )
+
+
+def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
+    files = policy.filesystem
+    read = "filesystem.read-all" if files.reads_all else "filesystem.read"
+    yield Use(read, "filesystem.read", policy.source("filesystem.read"))
+    for rule in files.rules:
+        if rule.origin == "listed" and rule.kind != "read":
+            yield Use(f"filesystem.{rule.kind}", f"{rule.kind} {rule.written}", rule.source)
+    for rule in absent(policy):
+        yield Use("filesystem.absent", f"{rule.kind} {rule.written}", rule.source)
+    for protection in files.protections:
+        for name in protection.names:
+            yield Use("filesystem.protect", f"protect {name.value}", name.source)
+    yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
+
+
+def _network(policy: ResolvedPolicy) -> Iterator[Use]:
+    network = policy.network
+    yield Use(f"network.{network.mode}", f"mode: {network.mode}", policy.source("network.mode"))
+    sockets = Use("network.no-sockets", "unix_sockets", policy.source("network.unix_sockets"))
+    if network.unix_sockets:
+        yield Use("network.unix-sockets", sockets.what, sockets.source)
+    if network.unix_sockets and policy.filesystem.reads_all:
+        yield Use("network.other-sockets", sockets.what, sockets.source)
+    elif not network.unix_sockets:
+        yield sockets
+    if network.localhost:
+        yield Use("network.localhost", "localhost", policy.source("network.localhost"))
+
+
+def _others(policy: ResolvedPolicy) -> Iterator[Use]:
+    right = "privileged" if policy.process.privileged else "unprivileged"
+    yield Use(f"process.{right}", "privileged", policy.source("process.privileged"))
+    yield Use("process.seccomp", f"seccomp: {policy.process.seccomp}", policy.source("process.seccomp"))
+    if policy.macos:
+        yield Use("macos", "macos", policy.source("macos"))
+    yield Use("environment.pass", "pass", policy.source("environment.pass"))
+    for name in ("environment.set", "credentials.shims"):
+        for key, item in policy.settings.entries.get(name, {}).items():
+            if item.value is not None:
+                yield Use(name, key, item.source)
+    if policy.credentials.cloud != "none":
+        yield Use("credentials.cloud", "cloud: readonly", policy.source("credentials.cloud"))
+    if policy.mapping == "required":
+        yield Use("user.mapping", "mapping: required", policy.source("user.mapping"))
+    for name in ("memory", "cpus", "pids", "files", "time"):
+        if getattr(policy.resources, name) is not None:
+            yield Use(f"resources.{name}", name, policy.source(f"resources.{name}"))
+    yield Use("image", f"image: {policy.image}", policy.source("image"))

@@ -1,0 +1,193 @@
+"""The leaves of a policy: sizes, durations, counts, names. Text in, value out, or ValueError."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sandwright.policy.wording import quoted
+
+UNLIMITED = "unlimited"
+"""Lifts a limit that a layer below set."""
+
+INHERITED = "..."
+"""In a list of grants: everything that the layers below granted."""
+
+_BYTES = {
+    "B": 1,
+    **{prefix + "iB": 1 << (10 * power) for power, prefix in enumerate("KMGT", 1)},
+    **{prefix + "B": 1000**power for power, prefix in enumerate("kMGT", 1)},
+}
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+_DURATION = re.compile(r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+_IMAGE = re.compile(
+    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"  # a registry
+    r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+LOADERS = (
+    "BASH_ENV", "DYLD_*", "ENV", "GCONV_PATH", "GIT_CONFIG_*", "GIT_EXEC_PATH", "GIT_SSH_COMMAND", "IFS",
+    "JAVA_TOOL_OPTIONS", "LD_*", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "PROMPT_COMMAND",
+    "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB", "RUBYOPT",
+)  # fmt: skip
+"""Variables that make programs load or run something: never passed from the host, only set."""
+
+
+def size(text: str) -> int:
+    """Bytes of `2GiB` or `1.5GB`. A unit is required: B, KiB…TiB (powers of 1024), kB…TB (of 1000)."""
+    found = _SIZE.fullmatch(text)
+    if not found or found[2] not in _BYTES:
+        raise ValueError(f"must be a number with a unit, like 2GiB or 512MiB, not {text!r}{_size_hint(text)}")
+    amount = Decimal(found[1]) * _BYTES[found[2]]
+    if amount != int(amount):
+        raise ValueError(f"{text} is not a whole number of bytes")
+    if not 1 <= amount < 1 << 63:
+        raise ValueError("must be at least 1 byte and less than 8 EiB")
+    return int(amount)
+
+
+def duration(text: str) -> int:
+    """Seconds of `90s`, `30m`, `1h30m`, `2d`: days, hours, minutes, seconds in this order, whole numbers."""
+    found = _DURATION.fullmatch(text)
+    if not found or not any(found.groups()):
+        raise ValueError(f"must be a time like 30m, 1h30m or 90s, not {text!r}")
+    seconds = sum(
+        int(amount or 0) * unit for amount, unit in zip(found.groups(), _SECONDS.values(), strict=True)
+    )
+    if not 1 <= seconds <= 366 * 86400:
+        raise ValueError("must be between 1s and 366d")
+    return seconds
+
+
+def cpus(amount: float) -> float:
+    """A number of processors: more than 0, in thousandths, which is what engines and Kubernetes count in."""
+    if not math.isfinite(amount) or not 0.001 <= amount <= 4096:
+        raise ValueError("must be between 0.001 and 4096")
+    if abs(amount * 1000 - round(amount * 1000)) > 1e-6:
+        raise ValueError("must be a multiple of 0.001")
+    return round(amount, 3)
+
+
+def count(amount: int) -> int:
+    """A number of processes or open files: 1 to 2^31-1 (what rlimits and cgroups take)."""
+    if not 1 <= amount < 1 << 31:
+        raise ValueError("must be between 1 and 2147483647")
+    return amount
+
+
+def port(number: int) -> int:
+    """A TCP port."""
+    if not 1 <= number <= 65535:
+        raise ValueError("must be a port, 1 to 65535")
+    return number
+
+
+def variable(name: str) -> str:
+    """The name of an environment variable (POSIX, Base Definitions 8.1: letters, digits and underscores)."""
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} can't be the name of a variable: letters, digits and _, no digit first")
+    return name
+
+
+def variable_pattern(text: str) -> str:
+    """A variable's name, or the beginning of names: `LC_*`. Those that load code are refused."""
+    if text == "*":
+        raise ValueError("would pass every secret in the environment; list the variables")
+    variable(text.removesuffix("*"))
+    if not text.endswith("*") and loads_code(text):
+        raise ValueError(
+            f"{text} makes programs load code and never comes from the host; use environment.set"
+        )
+    return text
+
+
+def pattern_covers(pattern: str, name: str) -> bool:
+    """Whether a pattern of names covers a name, or everything that another pattern covers."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return name == pattern
+
+
+def loads_code(name: str) -> bool:
+    """Whether a variable makes programs load or run something."""
+    return any(pattern_covers(pattern, name) for pattern in LOADERS)
+
+
+def secret_reference(text: str) -> str:
+    """The variable that `${NAME}` refers to. The message of a refusal does not repeat what was given."""
+    found = _REFERENCE.fullmatch(text)
+    if not found:
+        raise ValueError(
+            "must name a variable of the host that holds the secret, like ${SANDBOX_GH_TOKEN}; "
+            "a secret itself never stands in a policy"
+        )
+    return found[1]
+
+
+def program(name: str) -> str:
+    """The name of a program that a shim stands for: no path, no leading `-` or `.`."""
+    if not _PROGRAM.fullmatch(name) or len(name) > 64:
+        raise ValueError(f"{name!r} can't be the name of a shim: letters, digits and ._+- only")
+    return name
+
+
+def image(text: str) -> str:
+    """An image of ours, or a reference `[registry/]name[:tag][@sha256:…]` (OCI distribution spec)."""
+    if len(text) > 512 or not _IMAGE.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is no reference of an image: [registry/]name[:tag][@sha256:digest]")
+    return text
+
+
+def reason(text: str) -> str:
+    """Why somebody accepts less: one line of text."""
+    if not text.strip():
+        raise ValueError("must say why")
+    return line(text)
+
+
+def line(text: str) -> str:
+    """Text without control characters or line breaks."""
+    if _CONTROL.search(text):
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+@dataclass(frozen=True)
+class Command:
+    """Arguments that a shim lets through. With `more`, any further ones may follow."""
+
+    words: tuple[str, ...]
+    more: bool
+
+    def covers(self, other: Command) -> bool:
+        """Whether everything that `other` lets through is let through by this one."""
+        if not self.more:
+            return self == other
+        return other.words[: len(self.words)] == self.words
+
+
+def command(text: str) -> Command:
+    """The arguments of `auth status`, or of `pr *`: words between blanks; a last `*` is any further words."""
+    line(text)
+    words = tuple(text.split())
+    if not words:
+        raise ValueError("must hold at least one word")
+    more = words[-1] == "*"
+    words = words[:-1] if more else words
+    if any("*" in word for word in words):
+        raise ValueError(f"{quoted(text)}: * stands only as the last word, for any further ones")
+    return Command(words, more)
+
+
+def _size_hint(text: str) -> str:
+    """The spelling that a common other one means."""
+    other = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])(?:i|b|ib)?", text)
+    return f"; did you mean {other[1]}{other[2].upper()}iB?" if other else ""

@@ -1,0 +1,21 @@
+"""How messages show what somebody wrote."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, with escapes for what a terminal would not show, and not too long."""
+    return repr(text) if len(text) <= 60 else repr(text[:57] + "...")
+
+
+def one_of(name: str, names: Iterable[str], *, what: str) -> str:
+    """`name` when it is one of `names`, each a `what`. Else raise ValueError with a suggestion."""
+    known = tuple(names)
+    if name in known:
+        return name
+    guess = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{guess[0]}'?" if guess else f"there is {', '.join(known)}"
+    raise ValueError(f"{quoted(name)} is no {what}; {hint}")

@@ -1,0 +1,275 @@
+"""The mount plan: what lies where inside a sandbox, decided once for bwrap, OCI bundles and the engines.
+
+Mounts stand in the order in which they are made: parents before children, so that none hides another. A
+target is never a path that doesn't exist on the host, since a mount there would leave an empty file or
+directory behind. Where something restricted lies inside something writable, the directories between are mount
+points of their own (*pins*): the kernel renames no mount point (EBUSY), so nobody moves the restriction away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.policy.facts import EntryKind, HostFacts
+from sandwright.policy.paths import ancestors, depth, same_name
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+from sandwright.policy.tree import PathTree
+
+Root = Literal["host", "image"]
+"""What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
+the engine brings."""
+
+MountKind = Literal["bind", "tmpfs", "mask", "dev", "proc", "symlink"]
+
+_State = Literal["hidden", "readonly", "writable", "own"]
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One thing that is put somewhere inside.
+
+    `bind`: the host's `source` is seen at `target`. `tmpfs`: an empty directory. `mask`: something empty that
+    hides what is below: a directory without entries, or for anything else an empty file. `dev`, `proc`: the
+    sandbox's own. `symlink`: a link whose text is `source`. `entry` says what the target is on the host. A
+    `pin` shows what is there anyway. `rule` is what asked for it, None for the base.
+    """
+
+    target: str
+    kind: MountKind
+    writable: bool = False
+    source: str = ""
+    entry: EntryKind = "directory"
+    pin: bool = False
+    rule: PathRule | None = None
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A restriction that mounts can't keep.
+
+    `absent`: nothing is at `path` yet, and somebody inside may create it. `link`: `path` is a link in a
+    writable directory; what it leads to is restricted, but the link itself may be replaced.
+    """
+
+    path: str
+    why: Literal["absent", "link"]
+    rule: PathRule
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A file that must exist while the sandbox runs, read-only, or a restriction can be walked around.
+
+    It doesn't exist on the host. Whoever starts the sandbox makes it with `content`, mounts it over itself,
+    and removes it afterwards if it still holds just that.
+    """
+
+    path: str
+    content: bytes
+    rule: PathRule
+
+
+@dataclass(frozen=True)
+class MountPlan:
+    """Mounts in order, and what they leave open. `missing` are granted paths that don't exist."""
+
+    root: Root
+    mounts: tuple[Mount, ...]
+    exposed: tuple[Exposed, ...]
+    covers: tuple[Cover, ...]
+    missing: tuple[PathRule, ...]
+
+
+def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+    """The mounts that make a policy true over a root. Takes time in proportion to the number of rules."""
+    planning = _Planning(policy, root)
+    planning.base()
+    for rule in planning.rules():
+        planning.place(rule)
+    planning.place_sockets()
+    planning.place_links()
+    planning.pin()
+    mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
+    return MountPlan(
+        root=root,
+        mounts=tuple(mounts),
+        exposed=tuple(planning.exposed()),
+        covers=tuple(planning.covers()),
+        missing=tuple(planning.missing),
+    )
+
+
+class _Planning:
+    """A plan that is being made: the mounts by target, and what is seen at each of them."""
+
+    def __init__(self, policy: ResolvedPolicy, root: Root) -> None:
+        self.mounts: dict[str, Mount] = {}
+        self.missing: list[PathRule] = []
+        self._policy = policy
+        self._facts: HostFacts = policy.facts
+        self._root = root
+        self._states: PathTree[_State] = PathTree(same_name(policy.facts))
+
+    def base(self) -> None:
+        """What is at `/` before any rule, and the sandbox's own `/dev` and `/proc`; engines bring these."""
+        if self._root == "image":
+            self._states.add("/", "hidden")
+            return
+        if self._policy.filesystem.reads_all:
+            self._put(Mount("/", "bind", source="/"), "readonly")
+        else:
+            self._put(Mount("/", "tmpfs"), "hidden")
+        self._put(Mount("/proc", "proc", writable=True), "own")
+        self._put(Mount("/dev", "dev", writable=True), "own")
+
+    def rules(self) -> Iterator[PathRule]:
+        """The rule that decides at each path, parents first; else what is needed to start."""
+        files = self._policy.filesystem
+        chosen: dict[str, PathRule] = {}
+        for rule in files.rules:
+            strongest = chosen.get(rule.path)
+            if strongest is None or rule.strength >= strongest.strength:
+                chosen[rule.path] = rule
+        if self._root == "host":
+            for rule in files.startup:
+                if (
+                    not files.tree.deciding(rule.path)
+                    or files.tree.deciding(rule.path)[0].origin == "startup"
+                ):
+                    chosen.setdefault(rule.path, rule)
+        yield from sorted(chosen.values(), key=lambda rule: (depth(rule.path), rule.path))
+
+    def place(self, rule: PathRule) -> None:
+        """Mount what a rule asks for, unless it is so already."""
+        if rule.path == "/" or rule.path in self.mounts or self._only_for_host(rule):
+            return
+        if rule.origin == "own":
+            self._place_own(rule)
+            return
+        entry = self._facts.kind(rule.path)
+        if entry is None:
+            self.missing += [rule] if rule.kind in ("read", "write") and rule.origin == "listed" else []
+            return
+        state = self._state(rule.path)
+        wanted = _WANTED[rule.kind]
+        if entry == "symlink" or state == wanted or (wanted == "hidden" and self._is_empty(rule.path)):
+            return
+        if wanted == "hidden":
+            self._put(Mount(rule.path, "mask", entry=entry, rule=rule), "hidden")
+        else:
+            writable = wanted == "writable"
+            mount = Mount(rule.path, "bind", writable, source=rule.path, entry=entry, rule=rule)
+            self._put(mount, wanted)
+
+    def _place_own(self, rule: PathRule) -> None:
+        """The private temporary directory; `/dev` and `/proc` are there already."""
+        if self._root == "image" and rule.path.split("/")[1] in ("dev", "proc"):
+            self._states.add(rule.path, "own")
+        elif self._state(rule.path) in ("readonly", "writable") and self._facts.kind(rule.path) is None:
+            self.missing.append(rule)
+        elif self._state(rule.path) != "own":
+            self._put(Mount(rule.path, "tmpfs", writable=rule.writable, rule=rule), "own")
+
+    def _only_for_host(self, rule: PathRule) -> bool:
+        """Whether a rule reopens, for a preset that grants the whole host, what it denies of it."""
+        preset = rule.kind == "read" and rule.source.layer.startswith("preset ")
+        return preset and self._root == "image" and self._policy.filesystem.reads_all
+
+    def _is_empty(self, path: str) -> bool:
+        """Whether nothing of the host is seen at a path, as in the private temporary directory."""
+        return self._state(path) == "own" and path.split("/")[1] not in ("dev", "proc")
+
+    def place_sockets(self) -> None:
+        """Bring in the sockets that may be connected to, and hide those that may not and would be seen."""
+        allowed = self._policy.network.unix_sockets
+        for path in allowed:
+            if self._facts.kind(path) == "socket" and self._state(path) in ("hidden", "own"):
+                self._put(Mount(path, "bind", source=path, entry="socket"), "readonly")
+        for path in self._facts.sockets:
+            visible = self._state(path) in ("readonly", "writable")
+            if path not in allowed and visible and self._facts.kind(path) == "socket":
+                self._put(Mount(path, "mask", entry="socket"), "hidden")
+
+    def place_links(self) -> None:
+        """Give an empty root the links by which programs know the paths that are brought in."""
+        if self._root == "image" or self._policy.filesystem.reads_all:
+            return
+        for rule in (*self._policy.filesystem.rules, *self._policy.filesystem.startup):
+            for path in rule.through if rule.kind != "deny" else ():
+                text = self._facts.link(path)
+                if text and self._state(path) == "hidden" and path not in self.mounts:
+                    self.mounts[path] = Mount(path, "symlink", source=text, entry="symlink", rule=rule)
+
+    def pin(self) -> None:
+        """Make mount points of the directories from which a restriction could be moved away."""
+        restricted = [
+            mount for mount in self.mounts.values() if not mount.writable and mount.kind != "symlink"
+        ]
+        for mount in restricted:
+            for path in ancestors(mount.target)[:-1]:
+                if path not in self.mounts and self._movable(path):
+                    pin = Mount(path, "bind", writable=True, source=path, pin=True, rule=mount.rule)
+                    self.mounts[path] = pin
+
+    def exposed(self) -> Iterator[Exposed]:
+        """The restrictions that the plan can't keep."""
+        files = self._policy.filesystem
+        for rule in (*files.rules, *files.protected):
+            if rule.kind not in ("deny", "readonly"):
+                continue
+            if rule.origin in ("listed", "policy") and self._creatable(rule.path):
+                yield Exposed(rule.path, "absent", rule)
+            for path in rule.through:
+                if self._state(_parent(path)) == "writable":
+                    yield Exposed(path, "link", rule)
+
+    def covers(self) -> Iterator[Cover]:
+        """The files of Git that must be there, or its hooks could be moved (gitrepository-layout(5))."""
+        names = [name for each in self._policy.filesystem.protections for name in each.names]
+        name = next((name for name in names if name.value == ".git/commondir"), None)
+        if name is None:
+            return
+        for directory in self._git_directories():
+            path = f"{directory}/commondir"
+            if self._facts.kind(path) is None and self._state(directory) == "writable":
+                yield Cover(path, b".\n", PathRule(path, "readonly", "protected", name.source, name.value))
+
+    def _git_directories(self) -> Iterable[str]:
+        roots = [root for each in self._policy.filesystem.protections for root in each.roots]
+        found = [f"{root}/.git" for root in roots if self._facts.kind(f"{root}/.git") == "directory"]
+        return dict.fromkeys([*found, *self._facts.git_directories])
+
+    def _put(self, mount: Mount, state: _State) -> None:
+        self.mounts[mount.target] = mount
+        self._states.add(mount.target, state)
+
+    def _state(self, path: str) -> _State:
+        state: _State = "hidden"
+        for _, states in self._states.along(path):
+            state = states[-1]
+        return state
+
+    def _movable(self, path: str) -> bool:
+        """Whether a directory lies in one where somebody inside may rename it."""
+        return self._state(_parent(path)) == "writable" and self._state(path) == "writable"
+
+    def _creatable(self, path: str) -> bool:
+        if self._facts.kind(path) is not None:
+            return False
+        existing = next((each for each in ancestors(path) if self._facts.kind(each) is not None), "/")
+        return self._state(existing) == "writable"
+
+
+_WANTED: dict[str, _State] = {
+    "deny": "hidden",
+    "readonly": "readonly",
+    "read": "readonly",
+    "write": "writable",
+}
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,172 @@
+"""What is looked at on a host: links, sockets and Git's directories as they really are."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import UsageError
+from sandwright.policy.collect import collect, observe
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.policy import Policy
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
+
+
+def _collect(text: str, tmp_path: Path, **environ: str) -> HostFacts:
+    home = tmp_path / "home"
+    project = tmp_path / "home" / "p"
+    project.mkdir(parents=True, exist_ok=True)
+    return collect(Policy.from_text(text), project=project, environ={"HOME": str(home), **environ})
+
+
+def test_what_kind_everything_is(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".npmrc").write_text("x")
+    (home / ".kube").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    facts = _collect("", tmp_path)
+    assert facts.os == "linux"
+    assert facts.uid == os.getuid()
+    assert facts.platform.startswith("linux/")
+    assert facts.kernel
+    assert facts.kind(f"{home}/.ssh") == "directory"
+    assert facts.kind(f"{home}/.npmrc") == "file"
+    assert facts.link(f"{home}/.kube") == str(tmp_path / "elsewhere")
+    assert facts.kind(f"{tmp_path}/elsewhere") == "directory"
+    assert facts.kind(f"{home}/.aws") is None
+    assert facts.kind("/dev/null") is None or facts.kind("/dev/null") == "device"
+    assert facts.kind("/") == "directory"
+    assert HostFacts.from_json(facts.to_json()) == facts
+
+
+def test_only_variables_that_paths_use_are_kept(tmp_path: Path) -> None:
+    text = (
+        "filesystem: {read: ['${DATA}']}\n"
+        "environment: {pass: [TERM]}\n"
+        "credentials: {shims: {gh: {secrets: {T: '${TOKEN}'}, allow: []}}}\n"
+    )
+    facts = _collect(text, tmp_path, DATA="/data", TERM="xterm", TOKEN="secret", OTHER="x")
+    assert facts.environment == {"DATA": "/data"}
+
+
+def test_links_are_resolved_where_the_policy_looks(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    text = f"filesystem: {{write: [{tmp_path}/link/new], deny: [{tmp_path}/real/new/secret]}}"
+    policy = Policy.from_text(text).resolve(_collect(text, tmp_path))
+    assert policy.canonical(f"{tmp_path}/link/new/secret") == f"{tmp_path}/real/new/secret"
+    assert not policy.is_path_readable(f"{tmp_path}/link/new/secret")
+    assert policy.is_path_writable(f"{tmp_path}/real/new/x")
+
+
+def test_loops_and_pipes_do_no_harm(tmp_path: Path) -> None:
+    project = tmp_path / "home" / "p"
+    project.mkdir(parents=True)
+    (project / ".vscode").symlink_to(".vscode")
+    os.mkfifo(project / ".git")
+    facts = _collect("", tmp_path)
+    assert facts.kind(f"{project}/.vscode") == "symlink"
+    assert facts.kind(f"{project}/.git") is None or facts.git_directories == ()
+
+
+def test_a_name_that_is_no_utf_8_ends_the_way(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).mkdir()
+    (tmp_path / "link").symlink_to(os.fsdecode(b"\xff"))
+    facts = _collect(f"filesystem: {{deny: [{tmp_path}/link/x]}}", tmp_path)
+    assert facts.kind(f"{tmp_path}/link") == "symlink"
+    assert HostFacts.from_json(facts.to_json()) == facts
+
+
+def test_sockets_that_somebody_listens_on(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        facts = _collect("", tmp_path)
+        assert str(path) in facts.sockets
+        assert facts.kind(str(path)) == "socket"
+    assert str(path) not in _collect("", tmp_path).sockets
+
+
+def test_paths_of_a_question_can_be_added(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    facts = _collect("", tmp_path)
+    assert facts.link(f"{tmp_path}/a") is None
+    assert observe(facts, [f"{tmp_path}/a/x"]).link(f"{tmp_path}/a") == "b"
+
+
+def test_the_current_directory_and_the_temporary_one(tmp_path: Path) -> None:
+    project = tmp_path / "p"
+    (project / "sub").mkdir(parents=True)
+    facts = collect(Policy.from_text(""), project=project, cwd=project / "sub", tmp="/scratch", environ={})
+    assert facts.cwd == str(project / "sub")
+    assert facts.tmp == "/scratch"
+    assert facts.home
+    assert _collect("", tmp_path).tmp == "/tmp"
+
+
+def test_a_project_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        collect(Policy.from_text(""), project=tmp_path / "missing", environ={})
+    assert str(refused.value) == f"the project {tmp_path}/missing is no directory"
+
+
+def test_a_project_that_no_policy_can_name(tmp_path: Path) -> None:
+    project = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    project.mkdir()
+    with pytest.raises(UsageError, match="is no path that a policy can name"):
+        collect(Policy.from_text(""), project=project, environ={})
+
+
+@pytest.mark.needs("git")
+def test_gits_directories(tmp_path: Path) -> None:
+    repo, module, tree = (tmp_path / name for name in ("repo", "module", "tree"))
+    git = [
+        "git", "-c", "protocol.file.allow=always", "-c", "user.name=n", "-c", "user.email=e@example.org",
+        "-c", "commit.gpgsign=false",
+    ]  # fmt: skip
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    for made in (module, repo):
+        process.run(*git, "init", "-q", made, env=environ)
+        process.run(*git, "commit", "-q", "--allow-empty", "-m", "x", cwd=made, env=environ)
+    process.run(*git, "submodule", "--quiet", "add", module, "sub", cwd=repo, env=environ)
+    process.run(*git, "worktree", "add", "-q", tree, cwd=repo, env=environ)
+    policy = Policy.from_text("")
+    facts = collect(policy, project=repo, environ={"HOME": str(tmp_path)})
+    assert set(facts.git_directories) == {
+        f"{repo}/.git",
+        f"{repo}/.git/modules/sub",
+        f"{repo}/.git/worktrees/tree",
+    }
+    assert facts.kind(f"{repo}/.git/modules/sub/hooks") == "directory"
+    linked = collect(policy, project=tree, environ={"HOME": str(tmp_path)})
+    assert {f"{repo}/.git", f"{repo}/.git/worktrees/tree"} <= set(linked.git_directories)
+    opened = Policy.from_text(f"filesystem: {{write: [$PROJECT, {repo}/.git]}}").resolve(linked)
+    assert opened.is_path_writable(f"{repo}/.git/objects/x")
+    assert not opened.is_path_writable(f"{repo}/.git/hooks/pre-commit")
+    assert not opened.is_path_writable(f"{repo}/.git/worktrees/tree/config.worktree")
+    assert not opened.is_path_writable(f"{repo}/.git/modules/sub/config")
+
+
+def test_a_gitdir_that_lies_grants_nothing(tmp_path: Path) -> None:
+    project = tmp_path / "home" / "p"
+    project.mkdir(parents=True)
+    (tmp_path / "home" / ".ssh").mkdir()
+    (project / ".git").write_text(f"gitdir: {tmp_path}/home/.ssh\n")
+    facts = _collect("", tmp_path)
+    policy = Policy.from_text("").resolve(facts)
+    assert not policy.is_path_readable(f"{tmp_path}/home/.ssh/hooks")
+    assert not policy.is_path_writable(f"{tmp_path}/home/.ssh/objects")
+
+
+def test_facts_of_another_machine_are_enough(tmp_path: Path) -> None:
+    facts = replace(_collect("", tmp_path), os="darwin", home="/Users/u", project="/Users/u/p", entries={})
+    assert Policy.from_text("").resolve(facts).is_path_writable("/Users/u/p/x")

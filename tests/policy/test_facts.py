@@ -1,0 +1,122 @@
+"""Facts of a host: kept as JSON, and refused when that is not what it was."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandwright.errors import DocumentError
+from sandwright.policy.facts import Entry, HostFacts
+
+FACTS = HostFacts(
+    os="darwin",
+    home="/Users/u",
+    project="/Users/u/p",
+    user="u",
+    uid=501,
+    gid=20,
+    tmp="/private/var/folders/x/T/sandwright",
+    cwd="/Users/u/p/sub",
+    platform="darwin/arm64",
+    kernel="24.1.0",
+    case_sensitive=False,
+    environment={"DATA": "/data"},
+    entries={"/Users/u/p": Entry("directory"), "/Users/u/l": Entry("symlink", "p")},
+    git_directories=("/Users/u/p/.git",),
+    sockets=("/private/var/run/x.sock",),
+)
+
+
+def test_json_and_back() -> None:
+    text = FACTS.to_json()
+    assert HostFacts.from_json(text) == FACTS
+    assert HostFacts.from_json(text).to_json() == text
+
+
+NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
+PATHS = st.lists(NAMES.filter(lambda name: name not in (".", "..")), max_size=4).map(
+    lambda n: "/" + "/".join(n)
+)
+ENTRIES = st.sampled_from([Entry("file"), Entry("directory"), Entry("socket")]) | st.builds(
+    Entry, st.just("symlink"), st.text(min_size=1, max_size=20)
+)
+
+
+@given(
+    PATHS,
+    PATHS,
+    st.dictionaries(PATHS, ENTRIES, max_size=5),
+    st.dictionaries(NAMES, st.text(max_size=9), max_size=3),
+)
+def test_any_facts_and_back(
+    home: str, project: str, entries: dict[str, Entry], environment: dict[str, str]
+) -> None:
+    facts = HostFacts(os="linux", home=home, project=project, entries=entries, environment=environment)
+    assert HostFacts.from_json(facts.to_json()) == facts
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": 2}, "f: schema: must be 1, not 2"),
+        ({"os": "windows"}, "f: os: must be linux or darwin, not 'windows'"),
+        ({"home": "u"}, "f: home: must be an absolute path without '.', '..' or double slashes, not 'u'"),
+        ({"project": "/a/../b"}, "f: project: must be an absolute path without '.', '..' or double slashes, not '/a/../b'"),
+        ({"tmp": "/tmp/"}, "f: tmp: must be an absolute path without '.', '..' or double slashes, not '/tmp/'"),
+        ({"cwd": "x"}, "f: cwd: must be an absolute path without '.', '..' or double slashes, not 'x'"),
+        ({"uid": "0"}, "f: uid: must be a whole number"),
+        ({"uid": True}, "f: uid: must be a whole number"),
+        ({"uid": -1}, "f: uid: must be between 0 and 4294967294, not -1"),
+        ({"user": "a:b"}, "f: user: can't be the name of a user: 'a:b'"),
+        ({"user": "a\nb"}, "f: user: can't be the name of a user: 'a\\nb'"),
+        ({"entries": {"x": "file"}}, "f: entries[\"x\"]: must be an absolute path without '.', '..' or double slashes, not 'x'"),
+        ({"entries": {"/x": "flie"}}, 'f: entries["/x"]: must be a kind, or ["symlink", target]'),
+        ({"entries": {"/x": "symlink"}}, 'f: entries["/x"]: must be a kind, or ["symlink", target]'),
+        ({"entries": {"/x": ["file", "y"]}}, 'f: entries["/x"]: must be a kind, or ["symlink", target]'),
+        ({"entries": []}, "f: entries: must be a mapping"),
+        ({"environment": {"A": 1}}, "f: environment.A: must be text"),
+        ({"sockets": ["x"]}, "f: sockets[0]: must be an absolute path without '.', '..' or double slashes, not 'x'"),
+        ({"git_directories": [1]}, "f: git_directories[0]: must be text"),
+        ({"colour": "red"}, "f: colour: no such key"),
+    ],
+)  # fmt: skip
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DocumentError) as refused:
+        HostFacts.from_json(json.dumps({**json.loads(FACTS.to_json()), **changes}), file="f")
+    assert str(refused.value) == message
+
+
+def test_what_is_missing() -> None:
+    with pytest.raises(DocumentError) as refused:
+        HostFacts.from_json('{"schema": 1}', file="f")
+    assert str(refused.value) == "f: home: is required\nf: os: is required\nf: project: is required"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+def test_what_is_no_facts(text: str) -> None:
+    with pytest.raises(DocumentError):
+        HostFacts.from_json(text)
+
+
+def test_variables() -> None:
+    assert FACTS.variables == {
+        "DATA": "/data",
+        "PROJECT": "/Users/u/p",
+        "HOME": "/Users/u",
+        "TMP": "/private/var/folders/x/T/sandwright",
+        "CWD": "/Users/u/p/sub",
+        "UID": "501",
+    }
+
+
+def test_the_environment_does_not_replace_the_hosts_own() -> None:
+    facts = HostFacts(os="linux", home="/home/u", project="/p", environment={"PROJECT": "/etc"})
+    assert facts.variables["PROJECT"] == "/p"
+    assert facts.variables["CWD"] == "/p"

@@ -1,0 +1,360 @@
+"""A policy on a host: what holds always, what is refused there, and that bad input stays what it is."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandwright.errors import DocumentError, UsageError
+from sandwright.policy import load
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+
+DIRECTORY = Entry("directory")
+LINUX = HostFacts(
+    os="linux",
+    home="/home/u",
+    project="/home/u/p",
+    entries={
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/.git"), DIRECTORY),
+        "/var/run": Entry("symlink", "/run"),
+        "/bin": Entry("symlink", "usr/bin"),
+    },
+)
+MAC = HostFacts(
+    os="darwin", home="/Users/u", project="/tmp/p", tmp="/var/folders/T/x", uid=501, case_sensitive=False
+)
+
+
+def _resolve(text: str, facts: HostFacts = LINUX) -> ResolvedPolicy:
+    return Policy.from_text(text).resolve(facts)
+
+
+READABLE, WRITABLE, NEITHER = (True, False), (True, True), (False, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "access"),
+    [
+        # default: the host can be read but for secrets, the project written but for what the host runs from it
+        ("", "/etc/passwd", READABLE),
+        ("", "/srv/data", READABLE),
+        ("", "/home/u/other", READABLE),
+        ("", "/home/u/.ssh/id_ed25519", NEITHER),
+        ("", "/home/u/.sshfoo", READABLE),
+        ("", "/etc/shadow", NEITHER),
+        ("", "/etc/shadow2", READABLE),
+        ("", "/home/u/p", WRITABLE),
+        ("", "/home/u/p/src/a.py", WRITABLE),
+        ("", "/home/u/p2", READABLE),
+        ("", "/home/u/p/.git/HEAD", WRITABLE),
+        ("", "/home/u/p/.git/hooks/pre-commit", READABLE),
+        ("", "/home/u/p/.git/hooks", READABLE),
+        ("", "/home/u/p/.git/hooksx", WRITABLE),
+        ("", "/home/u/p/.git/config", READABLE),
+        ("", "/home/u/p/.git/commondir", READABLE),
+        ("", "/home/u/p/.vscode/tasks.json", READABLE),
+        ("", "/home/u/p/src/.vscode/tasks.json", WRITABLE),
+        ("", "/home/u/p/sandbox.yaml", READABLE),
+        ("", "/home/u/p/.sandbox/bwrap.args", READABLE),
+        ("", "/tmp/x", WRITABLE),
+        ("", "/dev/null", WRITABLE),
+        ("", "/dev/sda", READABLE),
+        ("", "/run/user/1000/bus", NEITHER),
+        ("", "/var/run/docker.sock", NEITHER),
+        # nothing but what a program needs to start
+        ("extends: []", "/usr/bin/env", READABLE),
+        ("extends: []", "/bin/env", READABLE),
+        ("extends: []", "/etc/passwd", READABLE),
+        ("extends: []", "/etc/hostname", NEITHER),
+        ("extends: []", "/home/u/p", NEITHER),
+        ("extends: []", "/tmp/x", WRITABLE),
+        ("extends: []\nfilesystem: {deny: [/usr/local]}", "/usr/local/bin/x", NEITHER),
+        ("extends: []\nfilesystem: {deny: [/]}", "/usr/bin/env", NEITHER),
+        ("extends: []\nfilesystem: {deny: [/etc], read: [/]}", "/etc/passwd", NEITHER),
+        # precedence at the same path, and by specificity
+        ("filesystem: {write: [/a], read: [/a]}", "/a", WRITABLE),
+        ("filesystem: {write: [/a], readonly: [/a]}", "/a", READABLE),
+        ("filesystem: {write: [/a], readonly: [/a], deny: [/a]}", "/a", NEITHER),
+        ("filesystem: {write: [/a], deny: [/a/b], read: [/a/b/c]}", "/a/b/c/d", READABLE),
+        ("filesystem: {write: [/a/b/c], deny: [/a/b]}", "/a/b/c", WRITABLE),
+        ("filesystem: {write: [/a/b/c], deny: [/a/b]}", "/a/b/d", NEITHER),
+        ("filesystem: {write: [/var/run/x], deny: [/run/x]}", "/var/run/x", NEITHER),
+        # the home directory writable: secrets stay closed, start-up files stay as they are
+        ("filesystem: {write: [$HOME]}", "/home/u/notes", WRITABLE),
+        ("filesystem: {write: [$HOME]}", "/home/u/.ssh/id_ed25519", NEITHER),
+        ("filesystem: {write: [$HOME]}", "/home/u/.bashrc", READABLE),
+        ("filesystem: {write: [$HOME]}", "/home/u/.config/fish/config.fish", READABLE),
+        ("filesystem: {write: [$HOME]}", "/home/u/.docker/run/docker.sock", NEITHER),
+        ("filesystem: {write: [$HOME]}", "/home/u/p/.git/hooks/x", READABLE),
+        # a protected name grants nothing, and gives way only to a more specific path
+        ("filesystem: {deny: [$PROJECT/.git]}", "/home/u/p/.git/hooks", NEITHER),
+        ("filesystem: {write: [$PROJECT, $PROJECT/.git/hooks]}", "/home/u/p/.git/hooks/x", READABLE),
+        ("filesystem: {write: [$PROJECT, $PROJECT/.git/hooks/x]}", "/home/u/p/.git/hooks/x", WRITABLE),
+        ("filesystem: {unprotect: [{path: $PROJECT/.vscode, reason: ours}]}", "/home/u/p/.vscode/x", WRITABLE),
+        ("filesystem: {unprotect: [{path: $PROJECT/.vscode, reason: ours}]}", "/home/u/p/.idea/x", READABLE),
+        ("filesystem: {unprotect: [{path: ~/.npmrc, reason: no token in it}]}", "/home/u/.npmrc", READABLE),
+        # cloud credentials
+        ("credentials: {cloud: readonly}", "/home/u/.aws/credentials", READABLE),
+        ("credentials: {cloud: readonly}", "/home/u/.kube/config", NEITHER),
+        ("credentials: {cloud: readonly}\nfilesystem: {deny: [~/.aws]}", "/home/u/.aws/credentials", NEITHER),
+        # the temporary directory
+        ("filesystem: {tmp: shared}", "/tmp/x", WRITABLE),
+        ("filesystem: {deny: [/tmp]}", "/tmp/x", NEITHER),
+        ("filesystem: {write: []}", "/home/u/p/x", READABLE),
+    ],
+)  # fmt: skip
+def test_files_on_linux(text: str, path: str, access: tuple[bool, bool]) -> None:
+    policy = _resolve(text)
+    assert (policy.is_path_readable(path), policy.is_path_writable(path)) == access
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "access"),
+    [
+        ("", "/tmp/p/src", WRITABLE),
+        ("", "/private/tmp/p/src", WRITABLE),
+        ("", "/System/Volumes/Data/private/tmp/p/src", WRITABLE),
+        ("", "/private/tmp/P/SRC", WRITABLE),
+        ("", "/private/tmp/p/.GIT/Hooks/x", READABLE),
+        ("", "/private/tmp/other", READABLE),
+        ("", "/var/folders/T/x/file", WRITABLE),
+        ("", "/Users/u/.SSH/id_ed25519", NEITHER),
+        ("", "/System/Volumes/Data/Users/u/.ssh", NEITHER),
+        ("", "/Users/u/Library/Keychains/login.keychain-db", NEITHER),
+        ("filesystem: {deny: ['~/caf\u00e9']}", "/Users/u/cafe\u0301/x", NEITHER),
+        ("filesystem: {deny: [/etc/x]}", "/private/etc/x", NEITHER),
+        ("filesystem: {write: [/var/x]}", "/private/var/x", WRITABLE),
+        ("", "/var/run/docker.sock", NEITHER),
+        ("extends: []", "/System/Library/Frameworks/X", READABLE),
+        ("extends: []", "/etc/hosts", READABLE),
+    ],
+)
+def test_files_on_macos(text: str, path: str, access: tuple[bool, bool]) -> None:
+    policy = _resolve(text, MAC)
+    assert (policy.is_path_readable(path), policy.is_path_writable(path)) == access
+
+
+def test_names_differ_by_case_on_linux() -> None:
+    assert _resolve("").is_path_readable("/home/u/.SSH")
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        ("/home/u", "the project /home/u is the home directory; choose a directory in it"),
+        ("/alias", "the project /alias is the home directory; choose a directory in it"),
+        ("/", "the project / is a directory of the system; choose one of its own"),
+        ("/home", "the project /home is a directory of the system; choose one of its own"),
+        ("/etc", "the project /etc is a directory of the system; choose one of its own"),
+        ("/usr", "the project /usr is a directory of the system; choose one of its own"),
+        ("/tmp", "the project /tmp is a directory of the system; choose one of its own"),
+    ],
+)
+def test_refused_projects(project: str, message: str) -> None:
+    facts = replace(LINUX, project=project).with_entries({"/alias": Entry("symlink", "home/u")})
+    with pytest.raises(UsageError) as refused:
+        _resolve("", facts)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("project", ["/work", "/workspace", "/home/u/p", "/home/v", "/tmp/p"])
+def test_projects(project: str) -> None:
+    assert _resolve("", replace(LINUX, project=project)).is_path_writable(f"{project}/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("filesystem: {write: [/]}", "p:1:22: filesystem.write[0]: the whole host can't be writable; name directories"),
+        ("filesystem: {write: [/root-link]}", "p:1:22: filesystem.write[0]: the whole host can't be writable; name directories"),
+        ("filesystem: {read: ['${NOWHERE}']}", "p:1:21: filesystem.read[0]: variable NOWHERE is not set in the environment"),
+        ("filesystem: {read: [/loop/x]}", "p:1:21: filesystem.read[0]: /loop/x leads through more than 40 links"),
+        ("filesystem: {read: [/bad/x]}", "p:1:21: filesystem.read[0]: leads to '/\\udcff/x', which is not valid UTF-8"),
+        ("filesystem: {deny: [/bad/x]}", "p:1:21: filesystem.deny[0]: leads to '/\\udcff/x', which is not valid UTF-8"),
+        ("filesystem: {read: [/run/docker.sock]}", "p:1:21: filesystem.read[0]: /run/docker.sock leads to the socket of Docker, which is denied always"),
+        ("filesystem: {write: [~/.docker/run/x]}", "p:1:22: filesystem.write[0]: /home/u/.docker/run/x leads to the socket of Docker Desktop, which is denied always"),
+        ("filesystem: {readonly: [/sock]}", "p:1:25: filesystem.readonly[0]: /run/docker.sock leads to the socket of Docker, which is denied always"),
+        ("filesystem: {unprotect: [{path: /run/docker.sock, reason: x}]}", "p:1:26: filesystem.unprotect[0]: /run/docker.sock is a socket of Docker, denied always"),
+        ("filesystem: {unprotect: [{path: $PROJECT/sandbox.yaml, reason: x}]}", "p:1:26: filesystem.unprotect[0]: /home/u/p/sandbox.yaml is protected always"),
+        ("network: {unix_sockets: [/var/run/docker.sock]}", "p:1:26: network.unix_sockets[0]: /run/docker.sock leads to the socket of Docker, which is denied always"),
+        ("network: {unix_sockets: [/run/podman/podman.sock]}", "p:1:26: network.unix_sockets[0]: /run/podman/podman.sock leads to the socket of Podman, which is denied always"),
+        ("filesystem: {read: ['/x/${T}']}\ncredentials: {shims: {gh: {secrets: {A: '${T}'}, allow: []}}}", "p:1:21: filesystem.read[0]: T holds a secret of a shim; no path may show it"),
+        ("process: {seccomp: '${NOWHERE}/s.json'}", "p:1:20: process.seccomp: variable NOWHERE is not set in the environment"),
+    ],
+)  # fmt: skip
+def test_refused_paths(text: str, message: str) -> None:
+    links = {"/root-link": "/", "/loop": "loop", "/bad": "/\udcff", "/sock": "/run/docker.sock"}
+    facts = LINUX.with_entries({path: Entry("symlink", target) for path, target in links.items()})
+    with pytest.raises(DocumentError) as refused:
+        Policy.from_layers([load.layer(text, file="p")]).resolve(facts)
+    assert str(refused.value) == message
+
+
+def test_all_faults_of_a_file_on_a_host_at_once() -> None:
+    text = (
+        "filesystem:\n  read: ['${A}']\n  write: [/]\n  deny: ['${B}']\nnetwork: {unix_sockets: ['${C}']}\n"
+    )
+    with pytest.raises(DocumentError) as refused:
+        _resolve(text)
+    assert [(problem.line, problem.field) for problem in refused.value.problems] == [
+        (2, "filesystem.read[0]"),
+        (3, "filesystem.write[0]"),
+        (4, "filesystem.deny[0]"),
+        (5, "network.unix_sockets[0]"),
+    ]
+
+
+def test_a_denied_loop_is_no_fault() -> None:
+    facts = LINUX.with_entries({"/home/u/.ssh": Entry("symlink", ".ssh")})
+    rules = _resolve("", facts).filesystem.rules
+    assert "/home/u/.ssh" in [rule.path for rule in rules if rule.kind == "deny"]
+
+
+def test_another_socket_of_an_engine() -> None:
+    facts = replace(LINUX, environment={"DOCKER_HOST": "unix:///srv/docker.sock"})
+    assert not _resolve("", facts).is_path_readable("/srv/docker.sock")
+    assert _resolve("").is_path_readable("/srv/docker.sock")
+
+
+def test_the_policys_own_file_is_read_only(tmp_path: object) -> None:
+    layer = replace(load.layer("filesystem: {write: [/srv/policies]}"), file="/srv/policies/mine.yaml")
+    policy = Policy.from_layers([layer]).resolve(LINUX)
+    assert policy.is_path_writable("/srv/policies/other.yaml")
+    assert not policy.is_path_writable("/srv/policies/mine.yaml")
+
+
+def test_protected_names_of_git_elsewhere() -> None:
+    """A linked work tree: its hooks are those of the repository it belongs to."""
+    facts = replace(LINUX, git_directories=("/srv/repo/.git", "/srv/repo/.git/worktrees/p"))
+    policy = _resolve("filesystem: {write: [$PROJECT, /srv/repo/.git]}", facts)
+    assert policy.is_path_writable("/srv/repo/.git/objects/ab")
+    assert not policy.is_path_writable("/srv/repo/.git/hooks/pre-commit")
+    assert not policy.is_path_writable("/srv/repo/.git/worktrees/p/commondir")
+    assert policy.is_path_writable("/srv/repo/.git/worktrees/p/HEAD")
+
+
+def test_a_protected_link_protects_what_it_leads_to() -> None:
+    facts = LINUX.with_entries(
+        {"/home/u/p/.vscode": Entry("symlink", "settings"), "/home/u/p/settings": DIRECTORY}
+    )
+    assert not _resolve("", facts).is_path_writable("/home/u/p/settings/tasks.json")
+    assert _resolve("").is_path_writable("/home/u/p/settings/tasks.json")
+
+
+def test_a_protected_link_opens_nothing() -> None:
+    facts = LINUX.with_entries(
+        {"/home/u/p/.vscode": Entry("symlink", "/home/u/.ssh"), "/home/u/.ssh": DIRECTORY}
+    )
+    assert not _resolve("", facts).is_path_readable("/home/u/.ssh/id_ed25519")
+
+
+def test_unprotecting_reaches_only_lower_layers() -> None:
+    user = load.layer("filesystem: {unprotect: [{path: /srv/x, reason: mine}]}", kind="user")
+    project = load.layer("filesystem: {deny: [/srv/x]}", kind="project")
+    assert not Policy.from_layers([user, project]).resolve(LINUX).is_path_readable("/srv/x")
+    user = load.layer("filesystem: {deny: [/srv/x]}", kind="user")
+    project = load.layer("filesystem: {unprotect: [{path: /srv/x, reason: ours}]}", kind="project")
+    assert Policy.from_layers([user, project]).resolve(LINUX).is_path_readable("/srv/x")
+
+
+def test_asking_about_paths() -> None:
+    policy = _resolve("", replace(LINUX, cwd="/home/u/p/sub"))
+    assert policy.canonical("x/y") == "/home/u/p/sub/x/y"
+    assert policy.canonical("../x") == "/home/u/p/x"
+    assert policy.canonical("~/.ssh") == "/home/u/.ssh"
+    assert policy.canonical("$PROJECT/x") == "/home/u/p/x"
+    assert policy.canonical("/a/$b") == "/a/$b"
+    assert policy.canonical("/bin/sh") == "/usr/bin/sh"
+    for text in ("", "/a\0b", "$NOWHERE/x"):
+        with pytest.raises(UsageError):
+            policy.canonical(text)
+
+
+def test_variables_that_reach_the_program() -> None:
+    policy = _resolve(
+        "environment: {pass: [LC_*, GH_*, PATH, LD*], set: {PATH: /usr/bin}}\n"
+        "credentials: {shims: {gh: {secrets: {GH_TOKEN: '${GH_HOST_TOKEN}'}, allow: []}}}\n"
+    ).environment
+    passes = {
+        name: policy.passes(name)
+        for name in ("LC_ALL", "GH_TOKEN", "GH_HOST_TOKEN", "GH_PAGER", "PATH", "LD_PRELOAD", "LDX", "HOME")
+    }
+    assert passes == {
+        "LC_ALL": True,
+        "GH_TOKEN": False,
+        "GH_HOST_TOKEN": False,
+        "GH_PAGER": True,
+        "PATH": False,
+        "LD_PRELOAD": False,
+        "LDX": True,
+        "HOME": False,
+    }
+
+
+def test_secrets_are_references_all_the_way() -> None:
+    facts = replace(LINUX, environment={"SANDBOX_GH_TOKEN": "ghp_secret"})
+    policy = _resolve("credentials: {shims: {gh: {secrets: {T: '${SANDBOX_GH_TOKEN}'}, allow: []}}}", facts)
+    assert policy.credentials.shims["gh"].secrets == {"T": "SANDBOX_GH_TOKEN"}
+    assert "ghp_secret" not in repr(replace(policy, facts=LINUX))
+
+
+HOSTILE = [
+    '/q"uote', "/q'uote", "/back\\slash", "/new\nline", "/tab\t", "/(allow default)", '/x") (allow default) ("',
+    "/a,b", "/a:b", "/a b", "/-rf", "/#x", "/$$HOME", "/$(id)", "/`id`", "/%s", "/{{ 7+7 }}", "/\u202e", "/\x7f",
+    "/\u00e9", "/e\u0301", "/\U0001f4a9", "/&amp;", "/" + "x" * 255,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+def test_hostile_paths_stay_one_path(path: str) -> None:
+    if path.startswith("/$("):
+        path = "/$$" + path[2:]
+    policy = Policy.from_layers([_layer(path)]).resolve(LINUX)
+    plain = path.replace("$$", "$")
+    listed = [rule for rule in policy.filesystem.rules if rule.source.layer == "project"]
+    assert [(rule.path, rule.kind) for rule in listed] == [(plain, "deny")]
+    assert not policy.is_path_readable(plain)
+    assert policy.is_path_readable(plain + "x")
+
+
+def _layer(path: str) -> load.Layer:
+    """A layer that denies a path. YAML has other escapes than JSON for what lies beyond the BMP."""
+    text = json.dumps(path, ensure_ascii=False)
+    text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return load.layer(f"filesystem: {{deny: [{text}]}}")
+
+
+NAMES = st.text(
+    st.characters(exclude_characters="/\0$*?", exclude_categories=["Cs"]), min_size=1, max_size=20
+)
+
+
+@given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=4))
+def test_any_path_is_one_rule(names: list[str]) -> None:
+    path = "/srv/" + "/".join(names)
+    policy = Policy.from_layers([_layer(path)])
+    rules = policy.resolve(LINUX).filesystem.rules
+    assert [rule.path for rule in rules if rule.source.layer == "project"] == [path]
+
+
+def test_the_same_input_gives_the_same_policy() -> None:
+    text = "filesystem: {write: [$PROJECT, /b, /a]}\nenvironment: {set: {B: '1', A: '2'}}"
+    assert _resolve(text) == _resolve(text)
+    assert list(_resolve(text).environment.set) == ["A", "B"]
+
+
+def test_ten_thousand_paths() -> None:
+    paths = "\n".join(f"    - /data/d{n // 100}/e{n}" for n in range(10_000))
+    policy = _resolve(f"filesystem:\n  deny:\n{paths}\n")
+    assert not policy.is_path_readable("/data/d99/e9999/x")
+    assert policy.is_path_readable("/data/d99/e10000/x")
