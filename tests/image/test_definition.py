@@ -12,7 +12,8 @@ import yaml
 
 from sandwright import document
 from sandwright.errors import DocumentError
-from sandwright.image.definition import definition_schema, load_catalogue, load_definition
+from sandwright.image.definition import load_catalogue, load_definition
+from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, Directory, File, Group, Link, User
 from sandwright.resources import data_path
 

@@ -40,6 +40,9 @@ Declaration = Literal[
     "merged-usr", "accounts", "ca-bundle", "ld-cache", "package-metadata", "os-release", "tmp", "nsswitch"
 ]
 
+ONLY_DEBIAN = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
+"""What an image can only say when its base is a Debian suite."""
+
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     faults = [
@@ -73,17 +76,17 @@ class ImageDefinition(Section):
     """Exceptions to `exclude`."""
     declare: Annotated[tuple[Declaration, ...], AfterValidator(_distinct)] = ()
     """What is done in place of maintainer scripts; only with `configure: declared`."""
-    accounts: Accounts = Accounts()
+    accounts: Accounts = Accounts.model_construct()
     directories: tuple[Directory, ...] = ()
     files: tuple[File, ...] = ()
     links: tuple[Link, ...] = ()
-    config: Config = Config()
+    config: Config = Config.model_construct()
     platforms: Annotated[tuple[Platform, ...], Field(min_length=1), AfterValidator(_distinct)] = (
         "linux/amd64",
         "linux/arm64",
     )
-    smoke: Smoke = Smoke()
-    layers: Layers = Layers()
+    smoke: Smoke = Smoke.model_construct()
+    layers: Layers = Layers.model_construct()
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -157,24 +160,10 @@ def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
     return ordered
 
 
-def definition_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `image.yaml`, for editors."""
-    schema = ImageDefinition.model_json_schema(by_alias=True, mode="validation")
-    only_debian = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "sandwright image definition",
-        "if": {"properties": {"base": {"required": ["debian"]}}},
-        "then": {"required": ["configure", "packages"]},
-        "else": {"properties": dict.fromkeys(only_debian, False)},
-    }
-
-
 def _base_faults(definition: ImageDefinition) -> Faults:
     given = definition.model_fields_set
     if definition.suite is None:
-        for name in ("configure", "packages", "without", "exclude", "keep", "declare", "layers"):
+        for name in ONLY_DEBIAN:
             if name in given:
                 yield (name,), "only an image with a Debian base can have this"
         return

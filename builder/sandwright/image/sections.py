@@ -31,9 +31,12 @@ Faults = Iterator[tuple[Path, str]]
 
 
 class Section(BaseModel):
-    """A mapping of the definition: frozen, no keys but its own."""
+    """A mapping of the definition: frozen, no keys but its own.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    Its validator is built when it is first needed, which for a section inside another is never.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class DebianBase(Section):
