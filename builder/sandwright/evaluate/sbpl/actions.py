@@ -48,6 +48,7 @@ class Actions:
         self.machine = machine
         self.rules: list[Rule] = []
         self._around: list[_Around] = []
+        self._outer: list[list[Rule]] = []
 
     def special_forms(self) -> dict[Symbol, SpecialForm]:
         """The forms that change what `allow` and `deny` do, and `debug`, which does nothing."""
@@ -58,6 +59,13 @@ class Actions:
             symbol("apply-message-filter"): self._message_filter,
             symbol("debug"): _ignore,
         }
+
+    def recover(self) -> None:
+        """Leave whatever forms an expression that failed was inside of."""
+        self._around = []
+        if self._outer:
+            self.rules = self._outer[0]
+            self._outer = []
 
     def allow(self, *parts: Value) -> Value:
         """`(allow operation … filter … modifier …)`, in any order."""
@@ -120,12 +128,12 @@ class Actions:
 
     def _message_filter(self, machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG002
         """`(apply-message-filter rule …)`: rules about the messages sent through what is allowed."""
-        outer, around = self.rules, self._around
-        self.rules, self._around = [], []
+        self._outer.append(self.rules)
+        around, self.rules, self._around = self._around, [], []
         for body in elements(form.cdr, "the body"):
             yield Tail(body, environment)
         inner = tuple(self.rules)
-        self.rules, self._around = outer, around
+        self.rules, self._around = self._outer.pop(), around
         return Modifier("message-filter", (), inner)
 
 

@@ -136,6 +136,12 @@ class Evaluator:
                 self._by_operation.setdefault(name, []).append(rule)
         self._chains: dict[str, _Chain] = {}
 
+    def at(self, links: Links) -> Evaluator:
+        """The same profile on a machine with other links; tables are shared."""
+        other = Evaluator.__new__(Evaluator)
+        other.__dict__ = {**self.__dict__, "links": links}
+        return other
+
     def decide(self, operation: str, resource: Resource) -> Decision:
         """Whether `operation` (or an alias of it) may be done on `resource`, and why.
 

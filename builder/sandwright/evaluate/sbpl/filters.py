@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from sandwright.evaluate.sbpl.automaton import search
@@ -12,6 +12,7 @@ from sandwright.evaluate.sbpl.datum import write_string
 from sandwright.evaluate.sbpl.errors import Fault
 from sandwright.evaluate.sbpl.network import AddressPattern
 from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.source import Span
 
 MAX_NESTING = 100
 """How deep filters may nest in each other."""
@@ -45,12 +46,13 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One comparison. `name` is the filter's, `key` what it looks at in a request."""
+    """One comparison. `name` is the filter's, `key` what it looks at, `span` the form that made it."""
 
     name: str
     key: str
     how: How
     value: str | int | Constant | AddressPattern | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

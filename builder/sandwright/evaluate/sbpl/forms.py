@@ -45,14 +45,14 @@ def _quote(machine: Machine, form: Pair, environment: Environment) -> FormResult
 
 
 def _if(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
-    test, *branches = _parts(form, 2, 3)
+    test, *branches = _parts(form, 2)
     if is_true((yield Tail(test, environment))):
         return Tail(branches[0], environment)
-    return Tail(branches[1], environment) if len(branches) == 2 else NIL
+    return Tail(branches[1], environment) if len(branches) > 1 else NIL
 
 
 def _define(machine: Machine, form: Pair, environment: Environment) -> FormResult:
-    """`define`. Like TinyScheme it takes no notice of what follows the expression; Apple ships such a profile."""
+    """`define`. Like TinyScheme it takes no notice of what follows the expression, as Apple writes once."""
     target, *body = _parts(form, 1)
     if isinstance(target, Pair):
         name = target.car
@@ -126,7 +126,7 @@ def _named_let(name: Symbol, rest: list[Value], environment: Environment) -> For
 
 
 def _let_star(machine: Machine, form: Pair, environment: Environment) -> FormResult:
-    """`let*`, as TinyScheme does it: after the first binding all share one scope, so a procedure can call itself.
+    """`let*` as in TinyScheme: after the first binding all share one scope, and procedures see themselves.
 
     Apple's `application.sb` needs that.
     """
@@ -267,7 +267,7 @@ def _quasiquote(machine: Machine, form: Pair, environment: Environment) -> FormR
 
 
 def _fill(machine: Machine, template: Value, environment: Environment, level: int) -> FormResult:
-    """A template with its unquoted parts evaluated: a list is walked here, its elements by calling this again."""
+    """A template with its unquoted parts evaluated."""
     if level > 100:
         raise Fault("a quasiquotation nests too deep")
     if isinstance(template, Vector):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from sandwright.evaluate.sbpl.actions import NO_OP, Actions, OperationValue, modifier
@@ -13,7 +14,7 @@ from sandwright.evaluate.sbpl.library_filters import filter_procedures
 from sandwright.evaluate.sbpl.machine import Environment, Machine, Procedure, Steps, Tail, describe
 from sandwright.evaluate.sbpl.procedures import Step
 from sandwright.evaluate.sbpl.reader import read
-from sandwright.evaluate.sbpl.source import Source, octets, readable
+from sandwright.evaluate.sbpl.source import Source, Span, octets, readable
 from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
 IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
@@ -24,6 +25,7 @@ _NOTHING = (
     "disable-callouts",
     "disable-full-symbolication",
     "eliminate-duplicate-rules",
+    "%finalize",
     "enable-full-symbolication",
     "record",
 )
@@ -43,6 +45,23 @@ def no_imports(name: str, directories: Sequence[str]) -> Source | None:  # noqa:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An import that was found: the name it was asked for by, and the name of what was found."""
+
+    name: str
+    file: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A parameter that was asked for and has no value."""
+
+    name: str
+    span: Span | None
+
+
 class Library:
     """The bindings of one run."""
 
@@ -55,8 +74,8 @@ class Library:
         self.params = {octets(key): octets(value) for key, value in params.items()}
         self.importer = importer
         self.actions = Actions(machine)
-        self.imports: list[str] = []
-        self.missing_params: list[str] = []
+        self.imports: list[Import] = []
+        self.missing_params: list[Missing] = []
         self.versioned = False
         self._importing: list[str] = []
         self._trace: str | None = None
@@ -64,6 +83,11 @@ class Library:
     def install_stub(self) -> None:
         """Bind what there is before `version` is called."""
         self.environment.values[symbol("version")] = Procedure("version", self._version, 1, 1)
+
+    def recover(self) -> None:
+        """Leave whatever forms and imports an expression that failed was inside of."""
+        self.actions.recover()
+        self._importing.clear()
 
     def _version(self, number: Value) -> Value:
         if self.versioned and number != 1:
@@ -104,7 +128,7 @@ class Library:
         if not isinstance(key, str):
             raise Fault("param: argument 1 must be: string")
         if key not in self.params:
-            self.missing_params.append(readable(key))
+            self.missing_params.append(Missing(readable(key), self.machine.span))
             return False
         return self.params[key]
 
@@ -118,9 +142,9 @@ class Library:
 
     def _import(self, name: Value) -> Step:
         source = self._find(name)
-        self.imports.append(source.name)
-        self._importing.append(source.name)
         here = self.machine.span
+        self.imports.append(Import(str(name), source.name, here))
+        self._importing.append(source.name)
         try:
             for datum in read(source):
                 self.machine.span = datum.span

@@ -56,7 +56,7 @@ def filter_procedures(machine: Machine) -> dict[str, Procedure]:
     words = vocabulary()
     found: dict[str, Procedure] = {}
     for name, kind in words.filters.items():
-        maker = _address_maker(name) if kind.argument == "address" else _maker(name, kind, machine)
+        maker = _address_maker(name, machine) if kind.argument == "address" else _maker(name, kind, machine)
         found[name] = FilterProcedure(name, kind, maker)
     for name in _NEVER:
         found[name] = Procedure(name, _never(name), 0, None)
@@ -73,7 +73,7 @@ def filter_procedures(machine: Machine) -> dict[str, Procedure]:
 def _maker(name: str, kind: FilterKind, machine: Machine) -> Callable[..., Filter]:
     def make(*arguments: Value) -> Filter:
         if not arguments:
-            return Test(name, kind.key, How.FLAG, 1)
+            return Test(name, kind.key, How.FLAG, 1, machine.span)
         return one_of(
             [_test(name, kind, number, argument, machine) for number, argument in enumerate(arguments, 1)]
         )
@@ -88,18 +88,18 @@ def _test(name: str, kind: FilterKind, number: int, argument: Value, machine: Ma
             raise Fault(wrong + "string")
         if kind.pattern == "regex":
             machine.charge(_compiled(name, argument))
-        return Test(name, kind.key, _HOW[kind.pattern], argument)
+        return Test(name, kind.key, _HOW[kind.pattern], argument, machine.span)
     if kind.argument == "flag":
         if not isinstance(argument, bool):
             raise Fault(wrong + "boolean")
-        return Test(name, kind.key, How.FLAG, int(argument))
+        return Test(name, kind.key, How.FLAG, int(argument), machine.span)
     if isinstance(argument, Constant):
-        return Test(name, kind.key, How.CONSTANT, argument)
+        return Test(name, kind.key, How.CONSTANT, argument, machine.span)
     if isinstance(argument, bool) or not isinstance(argument, int):
         raise Fault(wrong + "integer")
     if kind.argument == "bits":
-        return Test(name, kind.key, How.BITS, argument)
-    return Test(name, kind.key, How.CONSTANT, _constant(kind, argument))
+        return Test(name, kind.key, How.BITS, argument, machine.span)
+    return Test(name, kind.key, How.CONSTANT, _constant(kind, argument), machine.span)
 
 
 def _compiled(name: str, pattern: str) -> int:
@@ -153,12 +153,12 @@ def _negation(argument: Value) -> Filter:
     return Not(_filters("require-not", [argument])[0])
 
 
-def _address_maker(name: str) -> Callable[..., Filter]:
+def _address_maker(name: str, machine: Machine) -> Callable[..., Filter]:
     def make(protocol: Value, *addresses: Value) -> Filter:
         if not isinstance(protocol, Symbol):
             raise Fault(f"{name}: argument 1 must be: network protocol, not {describe(protocol)}")
         if protocol.name in ("unix", "unix-socket"):
-            unix = Test(name, name, How.UNIX)
+            unix = Test(name, name, How.UNIX, None, machine.span)
             return All((unix, one_of(_filters(name, addresses)))) if addresses else unix
         texts: list[str | None] = []
         for number, address in enumerate(addresses, 2):
@@ -166,9 +166,8 @@ def _address_maker(name: str) -> Callable[..., Filter]:
                 raise Fault(f"{name}: argument {number} must be: string")
             texts.append(address)
         key = vocabulary().filters[name].key
-        return one_of(
-            [Test(name, key, How.ADDRESS, address_pattern(protocol.name, text)) for text in texts or [None]]
-        )
+        patterns = [address_pattern(protocol.name, text) for text in texts or [None]]
+        return one_of([Test(name, key, How.ADDRESS, pattern, machine.span) for pattern in patterns])
 
     return make
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from sandwright.evaluate.sbpl.datum import NIL, Pair, Value, symbol
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
-from sandwright.evaluate.sbpl.library import Importer, Library, no_imports, unbound_hint
+from sandwright.evaluate.sbpl.library import Import, Importer, Library, Missing, no_imports, unbound_hint
 from sandwright.evaluate.sbpl.machine import Environment, Limits, Machine
 from sandwright.evaluate.sbpl.procedures import core_procedures
-from sandwright.evaluate.sbpl.reader import read
+from sandwright.evaluate.sbpl.reader import Datum, read
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import Source
 from sandwright.evaluate.sbpl.strings import string_procedures
@@ -22,8 +23,8 @@ class Profile:
 
     source: Source
     rules: tuple[Rule, ...]
-    imports: tuple[str, ...]
-    missing_params: tuple[str, ...]
+    imports: tuple[Import, ...]
+    missing_params: tuple[Missing, ...]
 
 
 def compile_profile(
@@ -40,22 +41,55 @@ def compile_profile(
     where, when the text is no profile, when macOS would not compile it, and when it does not end within
     `limits`.
     """
+
+    def refuse(error: ProfileError) -> None:
+        raise error
+
+    return run_profile(text, refuse, file=file, params=params, importer=importer, limits=limits)
+
+
+def run_profile(
+    text: str | bytes,
+    failed: Callable[[ProfileError], None],
+    *,
+    file: str = "profile.sb",
+    params: Mapping[str, str] | None = None,
+    importer: Importer = no_imports,
+    limits: Limits | None = None,
+) -> Profile:
+    """Run a profile like `compile_profile`, but tell `failed` of each expression that fails and go on.
+
+    When the profile has used up its steps, the run ends.
+    """
     source = Source(file, text)
     library = _library(params or {}, importer, limits or Limits())
-    try:
-        for datum in read(source):
-            library.machine.span = datum.span
-            library.machine.run(datum.value, library.environment)
-    except ProfileError as error:
-        raise ProfileError(error.position, unbound_hint(error.message)) from None
+    for datum in _data(source, failed):
+        library.machine.span = datum.span
+        _run(library, datum.value, failed)
+        if library.machine.steps > library.machine.limits.steps:
+            break
     if not library.versioned:
-        raise ProfileError(source.position(0), "no version specified")
+        failed(ProfileError(source.position(0), "no version specified"))
+    else:
+        _run(library, Pair(symbol("%finalize"), NIL), failed)
     return Profile(
-        source,
-        tuple(library.actions.rules),
-        tuple(library.imports),
-        tuple(dict.fromkeys(library.missing_params)),
+        source, tuple(library.actions.rules), tuple(library.imports), tuple(library.missing_params)
     )
+
+
+def _data(source: Source, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
+    try:
+        yield from read(source)
+    except ProfileError as error:
+        failed(error)
+
+
+def _run(library: Library, form: Value, failed: Callable[[ProfileError], None]) -> None:
+    try:
+        library.machine.run(form, library.environment)
+    except ProfileError as error:
+        failed(ProfileError(error.position, unbound_hint(error.message)))
+        library.recover()
 
 
 def _library(params: Mapping[str, str], importer: Importer, limits: Limits) -> Library:

@@ -84,7 +84,7 @@ def one_line(span: Span) -> str:
     piece = Source(span.source.name, span.source.octets[span.start : span.end].encode("latin-1"))
     words: list[str] = []
     glued = True
-    for kind, start, end in _tokens(piece):
+    for kind, start, end in tokens(piece):
         if not glued and kind != "close":
             words.append(" ")
         words.append(piece.octets[start:end])
@@ -98,7 +98,7 @@ class _Parser:
         self.stack: list[_Open] = []
 
     def data(self) -> Iterator[Datum]:
-        for kind, start, end in _tokens(self.source):
+        for kind, start, end in tokens(self.source):
             done = self._take(kind, start, end)
             if done is not None:
                 yield done
@@ -187,8 +187,11 @@ class _Parser:
         return ProfileError(self.source.position(offset), message)
 
 
-def _tokens(source: Source) -> Iterator[tuple[str, int, int]]:
-    """The kind, start and end of each token that is no white space and no comment."""
+def tokens(source: Source, *, comments: bool = False) -> Iterator[tuple[str, int, int]]:
+    """The kind, start and end of each token that is no white space and no comment.
+
+    `comments`: block comments are given too, as one token of the kind `block`.
+    """
     text, offset = source.octets, 0
     while offset < len(text):
         found = _TOKEN.match(text, offset)
@@ -196,7 +199,10 @@ def _tokens(source: Source) -> Iterator[tuple[str, int, int]]:
         if found is None or kind is None:
             raise ProfileError(source.position(offset), _no_token(text, offset))
         if kind == "block":
-            offset = _block_end(source, offset)
+            end = _block_end(source, offset)
+            if comments:
+                yield kind, offset, end
+            offset = end
             continue
         if kind != "space":
             if kind == "sharp" and text.startswith('#"', offset):

@@ -1,0 +1,190 @@
+"""What `sandwright sbpl-eval` answers, one question or a batch, as text and as JSON.
+
+Pure: the command line reads the profile, prints what comes back, and turns errors into exits.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sandwright.errors import DocumentError, Problem, UsageError
+from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
+from sandwright.evaluate.sbpl.errors import ProfileError
+from sandwright.evaluate.sbpl.imports import APPROXIMATE, FileImporter
+from sandwright.evaluate.sbpl.library import Importer
+from sandwright.evaluate.sbpl.paths import Links
+from sandwright.evaluate.sbpl.profile import compile_profile
+from sandwright.evaluate.sbpl.request import Resource, parse_request
+from sandwright.evaluate.sbpl.rule import Rule
+from sandwright.evaluate.sbpl.source import readable
+
+Json = dict[str, Any]
+
+_BATCH_KEYS = frozenset({"id", "profile", "op", "resource", "params", "symlinks"})
+
+
+def pairs(items: Iterable[str], option: str) -> dict[str, str]:
+    """The `KEY=VALUE` arguments of an option. Raise UsageError for one without `=` and for a key twice."""
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} needs KEY=VALUE, not {item!r}")
+        if key in found:
+            raise UsageError(f"{option} gives {key!r} twice")
+        found[key] = value
+    return found
+
+
+def evaluate_command(
+    profile: str | bytes,
+    operation: str,
+    *,
+    file: str,
+    resource: Sequence[str] = (),
+    define: Sequence[str] = (),
+    symlink: Sequence[str] = (),
+    importer: Importer | None = None,
+) -> tuple[str, Json]:
+    """Answer one question: as the lines a person reads, and as the object `--json` prints.
+
+    `resource`, `define` and `symlink` are the values of `--resource`, `-D` and `--symlink`, each `KEY=VALUE`.
+    Raise ProfileError when the profile does not compile, UsageError when the question makes no sense.
+    """
+    compiled = compile_profile(
+        profile,
+        file=file,
+        params=pairs(define, "-D"),
+        importer=importer if importer is not None else FileImporter(trusted=True),
+    )
+    evaluator = Evaluator(compiled, symlinks=pairs(symlink, "--symlink"))
+    request = parse_request(pairs(resource, "--resource"))
+    given = request.path
+    decision = evaluator.decide_request(operation, request)
+    answer = _answer(decision, evaluator.shadowed(decision, request))
+    if request.path is not None:
+        answer["path"] = readable(request.path)
+    answer["approximate"] = sorted(
+        {found.file for found in compiled.imports if found.file.endswith(APPROXIMATE)}
+    )
+    return _text(answer, None if given is None else readable(given)), answer
+
+
+def _answer(decision: Decision, shadowed: Sequence[Shadowed]) -> Json:
+    return {
+        "decision": decision.decision,
+        "stage": decision.stage,
+        **_rule(decision.rule),
+        "operation": decision.operation,
+        "level": decision.level,
+        "link": decision.link,
+        "note": decision.note,
+        "shadowed": [
+            {"decision": item.rule.action, **_rule(item.rule), "level": item.level} for item in shadowed
+        ],
+    }
+
+
+def _rule(rule: Rule | None) -> Json:
+    if rule is None:
+        return dict.fromkeys(("rule", "file", "line", "column"))
+    where = rule.position
+    return {"rule": rule.text, "file": where.file, "line": where.line, "column": where.column}
+
+
+def _text(answer: Json, given: str | None) -> str:
+    lines = [answer["decision"], f"stage: {answer['stage']}"]
+    lines.append(f"rule: {_place(answer)}" if answer["rule"] is not None else f"reason: {answer['note']}")
+    if answer["link"] is not None:
+        lines.append(f"link: {answer['operation']} {answer['link']}, a symbolic link on the way to {given}")
+    elif answer.get("path", given) != given:
+        lines.append(f"path: {answer['path']}")
+    lines.extend(f"shadowed: {_place(item)}" for item in answer["shadowed"])
+    lines.extend(f"approximate: {name}" for name in answer["approximate"])
+    return "\n".join(lines)
+
+
+def _place(item: Json) -> str:
+    return f"{item['file']}:{item['line']}:{item['column']}: {item['rule']}"
+
+
+def evaluate_batch(
+    lines: Iterable[str], *, file: str = "batch", importer: Importer | None = None
+) -> Iterator[str]:
+    """Answer questions given as JSON lines with JSON lines, each as soon as its question is read.
+
+    A profile that does not compile and a question that makes no sense give `"decision": "compile-error"` and
+    say why under `error`. Raise DocumentError, naming `file` and the line, for a line that is no question.
+    """
+    batch = _Batch(importer if importer is not None else FileImporter())
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            question = _question(line, file, number)
+            yield json.dumps(batch.answer(question))
+
+
+class _Batch:
+    """Compiles each profile of a batch once, as far as memory allows."""
+
+    def __init__(self, importer: Importer) -> None:
+        self._importer = importer
+        self._compiled = functools.lru_cache(maxsize=32)(self._compile)
+
+    def answer(self, question: Json) -> Json:
+        """The answer to one question."""
+        base = {"id": question["id"], "decision": "compile-error", "rule": None, "line": None, "stage": None}
+        try:
+            params = tuple(sorted((key, str(value)) for key, value in (question.get("params") or {}).items()))
+            found = self._compiled(question["profile"], params)
+            if isinstance(found, ProfileError):
+                return {**base, "line": found.position.line, "error": str(found)}
+            return {**base, **self._decide(found, question)}
+        except UsageError as error:
+            return {**base, "error": str(error)}
+
+    def _decide(self, evaluator: Evaluator, question: Json) -> Json:
+        links = Links(question.get("symlinks"))
+        resource: Resource = question.get("resource") or {}
+        decision = evaluator.at(links).decide(question["op"], resource)
+        rule = decision.rule
+        return {
+            "decision": decision.decision,
+            "rule": None if rule is None else rule.text,
+            "line": None if rule is None else rule.position.line,
+            "stage": decision.stage,
+        }
+
+    def _compile(self, text: str, params: tuple[tuple[str, str], ...]) -> Evaluator | ProfileError:
+        try:
+            return Evaluator(compile_profile(text, params=dict(params), importer=self._importer))
+        except ProfileError as error:
+            return error
+
+
+def _question(line: str, file: str, number: int) -> Json:
+    """The question on a line of a batch."""
+
+    def wrong(message: str, column: int = 1) -> DocumentError:
+        return DocumentError(file, [Problem(number, column, "", message)])
+
+    try:
+        question = json.loads(line)
+    except ValueError as error:
+        raise wrong(f"not JSON: {error}", getattr(error, "colno", 1)) from None
+    except RecursionError:
+        raise wrong("not JSON that can be read: it nests too deep") from None
+    if not isinstance(question, dict):
+        raise wrong("a question is a JSON object")
+    for key, kind in {"profile": str, "op": str}.items():
+        if not isinstance(question.get(key), kind):
+            raise wrong(f"a question needs {key!r}, a string")
+    for key in ("resource", "params", "symlinks"):
+        if not isinstance(question.get(key) or {}, Mapping):
+            raise wrong(f"{key!r} of a question is an object")
+    unknown = sorted(question.keys() - _BATCH_KEYS)
+    if unknown:
+        raise wrong(f"a question has no key {unknown[0]!r}")
+    return {"id": None, **question}

@@ -1,0 +1,64 @@
+"""What the linter finds, and what it looks at."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sandwright.evaluate.sbpl.decide import Evaluator
+from sandwright.evaluate.sbpl.profile import Profile
+from sandwright.evaluate.sbpl.rule import Rule
+from sandwright.evaluate.sbpl.source import Position, Span
+from sandwright.resources import data_path
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One thing that is likely wrong. `code` is L01, L02 and so on."""
+
+    position: Position
+    code: str
+    severity: Severity
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.severity}: {self.code} {self.message}"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A profile that is looked at. `own` are the rules that its own file makes, not one that it imports."""
+
+    profile: Profile
+    evaluator: Evaluator
+    own: tuple[Rule, ...]
+
+    def find(
+        self, where: Span | Rule | Position | None, code: str, severity: Severity, message: str
+    ) -> Finding:
+        """A finding about a rule or a form; None: about the profile as a whole."""
+        match where:
+            case Rule():
+                position = where.position
+            case Span():
+                position = where.position
+            case Position():
+                position = where
+            case _:
+                position = self.profile.source.position(0)
+        return Finding(position, code, severity, message)
+
+
+Check = Callable[[Subject], Iterator[Finding]]
+
+
+@functools.cache
+def lint_data() -> Mapping[str, Any]:
+    """What the checks look for by name: `seatbelt/lint.json`."""
+    data: Mapping[str, Any] = json.loads(data_path("seatbelt", "lint.json").read_text(encoding="utf-8"))
+    return data

@@ -1,0 +1,49 @@
+"""Finds the profiles that a profile imports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.evaluate.sbpl.reader import MAX_SIZE
+from sandwright.evaluate.sbpl.source import Source
+from sandwright.resources import data_path
+
+APPROXIMATE = " (approximate)"
+"""How the names of the system profiles end that we wrote ourselves, from facts."""
+
+STAND_INS = frozenset({"system.sb", "bsd.sb"})
+"""The system profiles for which we have approximations."""
+
+
+@dataclass(frozen=True)
+class FileImporter:
+    """Looks for imported profiles in files.
+
+    A relative name is looked for in `directories`, then where macOS looks; an absolute one is read as it is.
+    Both reach beyond `directories` only if `trusted`: a profile that someone else sent must not make us read
+    files. `system.sb` and `bsd.sb`, when they are not found, are stood in for by approximations of our own;
+    their names then end in `APPROXIMATE`.
+    """
+
+    directories: Sequence[Path] = ()
+    trusted: bool = False
+
+    def __call__(self, name: str, directories: Sequence[str]) -> Source | None:
+        """The profile called `name`, or None; `directories` is where macOS looks."""
+        for path in self._candidates(name, directories):
+            if path.is_file() and path.stat().st_size <= MAX_SIZE:
+                return Source(str(path), path.read_bytes())
+        base = name.rpartition("/")[2]
+        if base in STAND_INS:
+            return Source(base + APPROXIMATE, data_path("seatbelt", "system", base).read_bytes())
+        return None
+
+    def _candidates(self, name: str, directories: Sequence[str]) -> list[Path]:
+        if "\0" in name or ".." in name.split("/"):
+            return []
+        if name.startswith("/"):
+            return [Path(name)] if self.trusted else []
+        beyond = [Path(directory) for directory in directories] if self.trusted else []
+        return [directory / name for directory in [*self.directories, *beyond]]

@@ -1,0 +1,51 @@
+"""Looks for what is likely wrong in a profile, by its text and by asking the evaluator.
+
+Each finding has a code of the catalogue in `seatbelt/README.md`, a severity, and a place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sandwright.evaluate.sbpl.decide import Evaluator
+from sandwright.evaluate.sbpl.errors import ProfileError
+from sandwright.evaluate.sbpl.finding import Finding, Subject
+from sandwright.evaluate.sbpl.library import Importer, no_imports
+from sandwright.evaluate.sbpl.lint_filters import FILTER_CHECKS
+from sandwright.evaluate.sbpl.lint_reach import REACH_CHECKS
+from sandwright.evaluate.sbpl.lint_rules import RULE_CHECKS
+from sandwright.evaluate.sbpl.lint_text import TEXT_CHECKS
+from sandwright.evaluate.sbpl.profile import run_profile
+
+
+def lint(
+    text: str | bytes,
+    *,
+    file: str = "profile.sb",
+    params: Mapping[str, str] | None = None,
+    importer: Importer = no_imports,
+    symlinks: Mapping[str, str] | None = None,
+) -> tuple[Finding, ...]:
+    """All findings about a profile, by place.
+
+    An expression that does not compile is a finding, and the rest is looked at all the same. `params`,
+    `importer` and `symlinks` are those the profile will run with.
+    """
+    failures: list[ProfileError] = []
+    profile = run_profile(text, failures.append, file=file, params=params, importer=importer)
+    own = tuple(rule for rule in profile.rules if rule.span.source is profile.source)
+    subject = Subject(profile, Evaluator(profile, symlinks=symlinks), own)
+    found = [_failure(error) for error in failures]
+    for check in (*TEXT_CHECKS, *FILTER_CHECKS, *RULE_CHECKS, *REACH_CHECKS):
+        found.extend(check(subject))
+    return tuple(sorted(set(found)))
+
+
+def _failure(error: ProfileError) -> Finding:
+    code = "L01"
+    if "network address" in error.message:
+        code = "L25"
+    elif re.search(r"regex: |\^ operator", error.message):
+        code = "L10"
+    return Finding(error.position, code, "error", error.message)

@@ -1,0 +1,189 @@
+"""Lint checks of what a profile lets a program reach, and of what it needs and does not get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sandwright.evaluate.sbpl.decide import Decision
+from sandwright.evaluate.sbpl.filters import How, Test, tests
+from sandwright.evaluate.sbpl.finding import Check, Finding, Subject, lint_data
+from sandwright.evaluate.sbpl.paths import STANDARD_LINKS
+from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.rule import Rule
+from sandwright.evaluate.sbpl.source import readable
+
+
+def _fixed_paths(rule: Rule) -> Iterator[tuple[Test, str, bool]]:
+    """The literal and subpath tests of a rule: each, its path, and whether it means what lies below."""
+    for tested in rule.filters:
+        for test in tests(tested):
+            if test.key != "path" or test.how not in (How.LITERAL, How.SUBPATH):
+                continue
+            if isinstance(test.value, str) and test.value.startswith("/"):
+                yield test, test.value, test.how is How.SUBPATH
+
+
+def _ask(subject: Subject, operation: str, path: str) -> Decision:
+    return subject.evaluator.decide_request(operation, Request(path))
+
+
+def _movable(subject: Subject) -> Iterator[Finding]:
+    """What is protected from writing but can be moved away with a directory above it."""
+    for rule in subject.own:
+        if rule.action == "allow" or not any(
+            name.startswith(("file-write", "file*")) for name in rule.operations
+        ):
+            continue
+        for test, path, _ in _fixed_paths(rule):
+            names = path.rstrip("/").split("/")
+            above = ["/".join(names[:count]) for count in range(len(names) - 1, 1, -1)]
+            loose = next(
+                (place for place in above if _ask(subject, "file-write-unlink", place).allowed), None
+            )
+            if loose is not None:
+                message = (
+                    f"{readable(path)} can be moved away with {readable(loose)}; deny file-write-unlink there"
+                )
+                yield subject.find(test.span or rule, "L20", "error", message)
+
+
+def _links_walked(subject: Subject) -> Iterator[Finding]:
+    warned: set[str] = set()
+    for rule in subject.own:
+        if rule.action == "deny":
+            continue
+        for test, path, _ in _fixed_paths(rule):
+            for link, target in STANDARD_LINKS.items():
+                if link in warned or not (path == target or path.startswith(target + "/")):
+                    continue
+                if not subject.evaluator.decide_request(
+                    "file-read-metadata", Request(link, link=True)
+                ).allowed:
+                    warned.add(link)
+                    message = f"who spells it {link}/… needs file-read-metadata on {link}"
+                    yield subject.find(test.span or rule, "L21", "warning", message)
+
+
+def _writable(subject: Subject) -> Iterator[Finding]:
+    for rule in subject.own:
+        if rule.action == "deny":
+            continue
+        for test, path, deep in _fixed_paths(rule):
+            place = path.rstrip("/") + "/sandwright-probe"
+            if not deep or not _ask(subject, "file-write-create", place).allowed:
+                continue
+            if not _decides(subject, rule, "file-write-create", place):
+                continue
+            span = test.span or rule
+            if _ask(subject, "process-exec*", place).allowed:
+                message = f"what is written below {readable(path)} can be executed"
+                yield subject.find(span, "L22", "warning", message)
+            started = _started(subject, path)
+            if started:
+                message = f"{', '.join(started)} below {readable(path)} run later outside the sandbox"
+                yield subject.find(span, "L22", "warning", message)
+
+
+def _started(subject: Subject, path: str) -> list[str]:
+    """What could be written below a directory of a user's and would be run by programs outside."""
+    if not path.startswith("/Users/") or "/Library" in path:
+        return []
+    home = re.fullmatch(r"/Users/[^/]+", path) is not None
+    return [
+        name
+        for name in lint_data()["started_files"]
+        if (home or name.startswith(".git")) and _ask(subject, "file-write-create", f"{path}/{name}").allowed
+    ]
+
+
+def _decides(subject: Subject, rule: Rule, operation: str, path: str) -> bool:
+    return _ask(subject, operation, path).rule is rule
+
+
+def _escapes(subject: Subject) -> Iterator[Finding]:
+    for entry in lint_data()["escapes"]:
+        decision = subject.evaluator.decide(entry["operation"], entry["resource"])
+        rule = decision.rule
+        if decision.allowed and rule is not None and "default" not in rule.operations:
+            yield subject.find(rule, "L23", "warning", f"{entry['operation']}: {entry['why']}")
+    broad = lint_data()["broad"]
+    for rule in subject.own:
+        if rule.action == "deny":
+            continue
+        if rule.has("no-sandbox"):
+            yield subject.find(rule, "L23", "warning", "what this starts runs outside the sandbox")
+        for name in rule.operations if not rule.filters else ():
+            if name in broad:
+                yield subject.find(rule, "L23", "warning", f"unfiltered {name}: {broad[name]}")
+
+
+def _leaking_names(subject: Subject) -> Iterator[Finding]:
+    """Name look-ups that leave although connections are confined to a proxy on this machine."""
+    decide = subject.evaluator.decide
+    if decide("network-outbound", {"remote": "192.0.2.1:443"}).allowed:
+        return
+    local = [rule for rule in subject.own if rule.action == "allow" and _confines(rule)]
+    if not local:
+        return
+    for entry in lint_data()["name_services"]:
+        decision = decide(entry["operation"], entry["resource"])
+        if decision.allowed:
+            where = local[0].position.line
+            message = f"line {where} confines connections to this machine, but names can still be asked for"
+            yield subject.find(decision.rule, "L24", "error", message)
+
+
+def _confines(rule: Rule) -> bool:
+    wanted = {"network-outbound", "network*"}
+    return bool(wanted & set(rule.operations)) and any(
+        test.how is How.ADDRESS and "localhost" in str(test.value)
+        for tested in rule.filters
+        for test in tests(tested)
+    )
+
+
+def _secrets(subject: Subject) -> Iterator[Finding]:
+    homes = {"/Users/someone"}
+    for rule in subject.own:
+        for _, path, _ in _fixed_paths(rule):
+            found = re.match(r"/Users/[^/]+", path)
+            if found:
+                homes.add(found.group())
+    by_rule: dict[int, list[str]] = {}
+    for home in sorted(homes):
+        for name in lint_data()["secrets"]:
+            decision = _ask(subject, "file-read-data", f"{home}/{name}")
+            if decision.allowed and decision.rule is not None:
+                by_rule.setdefault(decision.rule.ordinal, []).append(f"{home}/{name}")
+    for ordinal, paths in by_rule.items():
+        shown = ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+        yield subject.find(subject.profile.rules[ordinal], "L31", "warning", f"secrets can be read: {shown}")
+
+
+def _necessary(subject: Subject) -> Iterator[Finding]:
+    """What nearly every program needs, in a profile that denies by default and lets programs start."""
+    if subject.evaluator.decide_request("hid-control", Request()).allowed:
+        return
+    if not any(
+        rule.action == "allow" and {"process-exec*", "process*"} & set(rule.operations)
+        for rule in subject.profile.rules
+    ):
+        return
+    for entry in lint_data()["necessary"]:
+        decision = subject.evaluator.decide(entry["operation"], entry["resource"])
+        if not decision.allowed:
+            what = " ".join([entry["operation"], *map(str, entry["resource"].values())])
+            message = f"{what} is denied: {entry['why']}"
+            yield subject.find(decision.rule, "L34", "warning", message)
+
+
+REACH_CHECKS: tuple[Check, ...] = (
+    _movable,
+    _links_walked,
+    _writable,
+    _escapes,
+    _leaking_names,
+    _secrets,
+    _necessary,
+)

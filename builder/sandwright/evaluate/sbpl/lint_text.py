@@ -1,0 +1,79 @@
+"""Lint checks of how a profile is written: strings, names, comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sandwright.evaluate.sbpl.errors import ProfileError
+from sandwright.evaluate.sbpl.finding import Check, Finding, Subject
+from sandwright.evaluate.sbpl.imports import STAND_INS
+from sandwright.evaluate.sbpl.library import IMPORT_DIRECTORIES
+from sandwright.evaluate.sbpl.reader import tokens
+from sandwright.evaluate.sbpl.source import Span, readable
+from sandwright.evaluate.sbpl.vocabulary import vocabulary
+
+_LONGEST = 250
+_LOST_ESCAPE = re.compile(r'\\([^ntrxX0-7"\\])')
+
+
+def _tokens(subject: Subject) -> Iterator[tuple[str, str, Span]]:
+    """The tokens of the profile's own file: kind, text and place. Ends where the file can't be read."""
+    source = subject.profile.source
+    try:
+        for kind, start, end in tokens(source, comments=True):
+            yield kind, source.octets[start:end], Span(source, start, end)
+    except ProfileError:
+        return
+
+
+def _strings(subject: Subject) -> Iterator[Finding]:
+    for kind, text, span in _tokens(subject):
+        if kind not in ("string", "raw"):
+            continue
+        if len(text) > _LONGEST:
+            message = (
+                f"this string has {len(text)} bytes; TinyScheme's buffer takes 255. Pass it by a parameter"
+            )
+            yield subject.find(span, "L27", "warning", message)
+        lost = _LOST_ESCAPE.search(text) if kind == "string" else None
+        if lost is not None:
+            octet = readable(lost.group(1))
+            message = f'in a string \\{octet} is just {octet}; for a regex write \\\\{octet} or use #"…"'
+            yield subject.find(span, "L07", "warning", message)
+
+
+def _names(subject: Subject) -> Iterator[Finding]:
+    deprecated = vocabulary().deprecated
+    for kind, text, span in _tokens(subject):
+        if kind == "atom" and text in deprecated:
+            instead = f"; use {deprecated[text]}" if deprecated[text] else " and has no effect"
+            yield subject.find(span, "L30", "info", f"{text} is an old name{instead}")
+
+
+def _comments(subject: Subject) -> Iterator[Finding]:
+    for kind, text, span in _tokens(subject):
+        if kind in ("block", "skip"):
+            message = f"{text[:2]} comments are not known to work on macOS; use ;"
+            yield subject.find(span, "L33", "error", message)
+
+
+def _imports(subject: Subject) -> Iterator[Finding]:
+    for found in subject.profile.imports:
+        base = found.name.rpartition("/")[2]
+        if base in STAND_INS or found.file.startswith(IMPORT_DIRECTORIES):
+            message = f"{found.name} changes with each macOS: what it allows can't be known here"
+        elif not found.name.startswith("/"):
+            message = f"{found.name} is looked for in system directories, not beside this file"
+        else:
+            continue
+        yield subject.find(found.span, "L29", "warning", message)
+
+
+def _params(subject: Subject) -> Iterator[Finding]:
+    for missing in subject.profile.missing_params:
+        message = f"the parameter {missing.name} has no value here: (param …) gives #f"
+        yield subject.find(missing.span, "L28", "error", message)
+
+
+TEXT_CHECKS: tuple[Check, ...] = (_strings, _names, _comments, _imports, _params)
