@@ -63,9 +63,12 @@ def header(
 
 
 def member(name: bytes, content: bytes = b"", **fields: Any) -> bytes:
-    """A header with the content that belongs to it."""
+    """A header with the content that belongs to it. A name or link too long for it comes in a PAX header."""
     fields.setdefault("size", len(content))
-    return header(name, **fields) + padded(content)
+    longer = {b"path": name, b"linkpath": fields.get("link", b"")}
+    longer = {key: value for key, value in longer.items() if len(value) > 100}
+    fields["link"] = fields.get("link", b"")[:100]
+    return (pax(longer) if longer else b"") + header(name[:100], **fields) + padded(content)
 
 
 def file(name: bytes, content: bytes = b"", **fields: Any) -> bytes:
@@ -152,7 +155,7 @@ def tree(root: Path, *, times: bool = True) -> Tree:
         if stat.S_ISREG(mode):
             what = path.read_bytes()
         elif stat.S_ISLNK(mode):
-            what = str(path.readlink())
+            what = os.readlink(path)  # noqa: PTH115 - Path.readlink changes what it reads
         elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             what = (os.major(status.st_rdev), os.minor(status.st_rdev))
         row: tuple[object, ...] = (stat.filemode(mode), status.st_uid, status.st_gid, what)

@@ -151,6 +151,10 @@ class Placer:
                     return
                 self._tree.clear(parent, name)
             os.link(target, name, src_dir_fd=held, dst_dir_fd=parent.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            raise Refusal(
+                f"it is a hard link to {show(entry.link)}, and takes the place of what holds that"
+            ) from None
         finally:
             os.close(held)
 

@@ -154,6 +154,8 @@ class Tree:
                 current = step
                 continue
             links += 1
+            if links > _MOST_LINKS and not make:
+                return None
             if links > _MOST_LINKS:
                 raise Refusal(f"its folder {show(path)} leads through more than {_MOST_LINKS} symbolic links")
             ahead.extend(reversed(step.split(b"/")))
@@ -194,14 +196,13 @@ class Tree:
         except FileNotFoundError:
             return self._implied(current, name) if make else None
         except NotADirectoryError:
-            pass
-        try:
-            return os.readlink(name, dir_fd=current.fd)
+            target = _target(current, name)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno != errno.ENAMETOOLONG:
                 raise
-        if not make:
-            return None
+            target = None
+        if target is not None or not make:
+            return target
         raise Refusal(f"it lies below {show(_join(current, name))}, which is not a directory")
 
     def _implied(self, parent: Directory, name: bytes) -> Directory:
@@ -230,6 +231,15 @@ class Tree:
         for key in list(self._open)[: _OPEN // 2]:
             if self._open[key] not in (self.root, keep):
                 self._open.pop(key).close()
+
+
+def _target(parent: Directory, name: bytes) -> bytes | None:
+    try:
+        return os.readlink(name, dir_fd=parent.fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None
 
 
 def _join(parent: Directory, name: bytes) -> bytes:

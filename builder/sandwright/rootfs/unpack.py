@@ -142,8 +142,7 @@ class _Unpacking:
         name = f"layer {layer.digest}"
         if not lowest:
             removals = self._removals(layer, name)
-            with _explained(name):
-                merge.take_away(removals, self._tree, self.contained)
+            self._take_away(removals, name)
         with self._opened(layer, name, step) as archive, contextlib.ExitStack() as threads:
             inflated = threads.enter_context(Ahead(archive))
             proved = Verified(inflated, layer.diff_id, name=f"{name}, decompressed")
@@ -151,6 +150,14 @@ class _Unpacking:
             self._put(reader, name, lowest=lowest)
         self.entries += reader.entries
         self.bytes += reader.bytes
+
+    def _take_away(self, removals: merge.Removals, name: str) -> None:
+        try:
+            merge.take_away(removals, self._tree, self.contained)
+        except Refusal as refusal:
+            raise ArchiveRefused(f"{name}: of what it takes away: {refusal}") from None
+        except OSError as error:
+            raise _translated(error, name) from error
 
     def _put(self, reader: Reader, name: str, *, lowest: bool) -> None:
         put, chunks = self._placer.put, reader.chunks
