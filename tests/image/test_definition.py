@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from sandwright import document
-from sandwright.errors import DocumentError
+from sandwright.errors import DocumentError, UsageError
 from sandwright.image.definition import load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, Directory, File, Group, Link, User
@@ -412,6 +412,21 @@ def test_a_catalogue_has_bases_first(tmp_path: Path) -> None:
     (tmp_path / "not-an-image").mkdir()
     (tmp_path / "a-file").write_text("")
     assert list(load_catalogue(tmp_path)) == ["z", "c", "a", "b"]
+
+
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_a_catalogue_of_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "image.yaml").write_text(DEBIAN)
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden/image.yaml").write_text(DEBIAN)
+    with pytest.raises(UsageError) as caught:
+        load_catalogue(tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name} holds no image definitions: nothing like NAME/image.yaml"
+
+
+def test_the_directory_one_is_in_names_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path / "small", DEBIAN))
+    assert load_definition(Path()).name == "small"
 
 
 @pytest.mark.parametrize(

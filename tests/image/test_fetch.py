@@ -8,6 +8,7 @@ import hashlib
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError
+from sandwright.image import transfer
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.fetch import fetch
 from sandwright.image.lock import Package, PackageGone
@@ -218,7 +220,9 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -661,6 +665,42 @@ class TestProxies:
         mirrors = Mirrors({"debian": ("http://one.invalid/debian",)}, {"http": "http://127.0.0.1:9"})
         fetch([package()], mirrors=mirrors, cache=cache, patience=QUICK)
         assert server.counts() == Counter({"libfoo": 1})
+
+
+@pytest.mark.needs("openssl")
+class TestHttps:
+    @pytest.fixture
+    def secured(self, server: Server, tmp_path: Path) -> Server:
+        """The server with a certificate of its own making, `tmp_path/certificate`."""
+        certificate, key = tmp_path / "certificate", tmp_path / "key"
+        request = ("req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj", "/CN=test")
+        extension = ("-addext", "subjectAltName=IP:127.0.0.1")
+        process.run("openssl", *request, *extension, "-keyout", key, "-out", certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.serve("libfoo", whole)
+        return server
+
+    def get(self, server: Server, cache: Cache) -> dict[str, Path]:
+        mirrors = Mirrors({"debian": (server.base.replace("http:", "https:"),)})
+        return fetch([package()], mirrors=mirrors, cache=cache, patience=QUICK)
+
+    def test_whom_the_machine_trusts_is_trusted(
+        self, secured: Server, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(transfer, "AUTHORITIES", tmp_path / "certificate")
+        assert len(self.get(secured, cache)) == 1
+
+    def test_the_environment_comes_first(
+        self, secured: Server, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "certificate"))
+        assert len(self.get(secured, cache)) == 1
+
+    def test_nobody_else_is(self, secured: Server, cache: Cache) -> None:
+        with pytest.raises(FetchError, match="certificate verify failed"):
+            self.get(secured, cache)
 
 
 class TestADirectoryAsMirror:

@@ -236,7 +236,6 @@ Dir::State::lists "lists";
 Dir::State::status "{root}/status";
 Dir::Cache "{root}/cache";
 Dir::Etc "{root}/etc";
-Dir::Bin::methods "/usr/lib/apt/methods";
 APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};
 APT::Install-Recommends "false";

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from sandwright import document
 from sandwright.document import FieldErrors
-from sandwright.errors import DocumentError, Problem
+from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.image.fields import Glob, Line, PackageName
 from sandwright.image.sections import (
     Accounts,
@@ -93,7 +93,7 @@ class ImageDefinition(Section):
     @property
     def name(self) -> str:
         """The image's name: that of the directory its definition is in."""
-        return self._folder.name
+        return self._folder.absolute().name
 
     @property
     def folder(self) -> Path:
@@ -139,8 +139,8 @@ def load_definition(folder: Path) -> ImageDefinition:
         for index, file in enumerate(definition.files)
         if file.source and (message := _source_fault(folder, file.source))
     ]
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", folder.name):
-        faults.append(((), f"'{folder.name}' can't name an image: words of a-z and 0-9, joined by '-'"))
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", definition.name):
+        faults.append(((), f"'{definition.name}' can't name an image: words of a-z and 0-9, joined by '-'"))
     _refuse(source, faults)
     return definition
 
@@ -149,9 +149,11 @@ def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
     """Read every definition below a directory: name → definition, each after its base.
 
     Raise DocumentError for the first that is not valid, has an unknown base, a platform that its base lacks,
-    or is its own base by a detour.
+    or is its own base by a detour; UsageError when there is none.
     """
     folders = sorted(path.parent for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    if not folders:
+        raise UsageError(f"{root} holds no image definitions: nothing like NAME/{FILE}")
     definitions = {folder.name: load_definition(folder) for folder in folders}
     ordered: dict[str, ImageDefinition] = {}
     for definition in definitions.values():

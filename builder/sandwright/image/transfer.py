@@ -23,6 +23,8 @@ from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.mirrors import Mirrors, shown
 
 CHUNK = 1 << 17
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Whom this machine, and so its apt, trusts for https; where it is not there, whom `certifi` trusts."""
 _GONE = (404, 410)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
@@ -146,6 +148,7 @@ class Transfer:
         if session is None:
             session = requests.Session()
             session.proxies.update(self._proxies)  # those of the environment come before
+            session.verify = str(AUTHORITIES) if AUTHORITIES.exists() else True  # so does REQUESTS_CA_BUNDLE
             session.headers["User-Agent"] = f"sandwright/{sandwright.__version__}"
             self._sessions.session = session
         return session
