@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import json
+import operator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sandwright import document
 from sandwright.errors import DocumentError, UsageError
-from sandwright.image.definition import load_catalogue, load_definition
+from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, Directory, File, Group, Link, User
 from sandwright.resources import data_path
@@ -539,6 +546,55 @@ def test_the_schema_refuses_what_loading_refuses(tmp_path: Path, text: str) -> N
     found = document.parse(text, file="image.yaml").data
     assert not jsonschema.Draft202012Validator(definition_schema()).is_valid(found)
     refusal(tmp_path / "image", text)
+
+
+FULL: dict[str, Any] = {
+    "schema": 1,
+    "description": "An image.",
+    "base": {"debian": "bookworm"},
+    "configure": "declared",
+    "packages": ["libc6"],
+    "without": {"dpkg": "why"},
+    "exclude": ["/a/*"],
+    "declare": ["tmp"],
+    "accounts": {"users": [{"name": "a", "uid": 1, "gid": 1}], "groups": [{"name": "a", "gid": 1}]},
+    "directories": [{"path": "/b", "mode": "0755", "user": "a"}],
+    "files": [{"path": "/c", "content": "x"}],
+    "links": [{"path": "/d", "target": "c"}],
+    "config": {"user": "a", "environment": {"A": "b"}, "command": ["c"]},
+    "platforms": ["linux/amd64"],
+    "smoke": {"programs": [["a"]], "checks": [{"name": "n", "run": ["a"]}]},
+    "layers": {"budget": 3},
+}
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["image", "/x", "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["image", "debian", "name", "path", "key"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from _places(inner, (*path, key))
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(_places(FULL))[1:]), ANYTHING), min_size=1, max_size=3))
+def test_whatever_is_wrong_is_told_with_a_position(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+    data = copy.deepcopy(FULL)
+    for path, value in changes:
+        with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change took the place away
+            functools.reduce(operator.getitem, path[:-1], data)[path[-1]] = value
+    try:
+        text = document.parse(json.dumps(data), file="image.yaml")
+        document.load_model(ImageDefinition, text)
+    except DocumentError as error:
+        assert error.problems  # noqa: PT017 - either outcome is right
+        assert all(problem.message and "pydantic" not in problem.message for problem in error.problems)  # noqa: PT017
 
 
 def test_sections_are_frozen() -> None:
