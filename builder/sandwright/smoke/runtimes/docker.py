@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
+LABEL = "sandwright.smoke"
+"""The label of every container we make; its value is the name of the run's temporary directory."""
+
 _ANSWER = 120
 """Seconds in which the daemon must answer a request; loading an image is one."""
 _LOOK = 0.05
@@ -50,12 +53,12 @@ class Docker:
         self,
         variant: Variant,  # noqa: ARG002
         host: HostFacts,  # noqa: ARG002
-        scratch: Path,  # noqa: ARG002
+        scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
         """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
         with docker_client() as client:
-            session = _DockerSession(client, stop)
+            session = _DockerSession(client, scratch.parent.name, stop)
             try:
                 yield session
             finally:
@@ -88,6 +91,7 @@ def docker_client() -> Iterator[DockerClient]:
 @dataclass
 class _DockerSession:
     client: DockerClient
+    label: str
     stop: threading.Event
     loaded: Loaded = field(init=False)
 
@@ -134,6 +138,7 @@ class _DockerSession:
         return self.client.containers.create(
             reference,
             name=PREFIX + uuid.uuid4().hex[:16],
+            labels={LABEL: self.label},
             platform=start.subject.platform,
             network_mode="none",
             read_only=settings.read_only,
