@@ -76,7 +76,7 @@ def load_baseline() -> Baseline:
         namespaces=_column(process["namespaces"], "type"),
         capabilities={name: _column(rows, "capability") for name, rows in process["capabilities"].items()},
         rlimits=tuple(Rlimit(row["type"], row["soft"], row["hard"]) for row in process["rlimits"]),
-        path=process["path"],
+        path=process["search_path"],
         hostname=process["hostname"],
         strip=_column(annotations["strip"], "key"),
         directories=tuple(Point(row["path"], int(row["mode"], 8)) for row in points["directories"]),

@@ -18,7 +18,7 @@ from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.mountpoints import Change, Prepared, prepare
 from sandwright.rootfs.program import check_cwd, find_program, search_path
 from sandwright.rootfs.source import Image
-from sandwright.rootfs.store import Entry, encode, entry, write_atomically
+from sandwright.rootfs.store import Entry, encode, entry, explained, write_atomically
 from sandwright.rootfs.unpack import unpack
 
 _ROOTLESS_USER = "a rootless bundle maps one id: the process is the caller, and root inside"
@@ -138,9 +138,10 @@ def finish(
 ) -> Bundle:
     """Write `config.json` over a root file system that is ready. See `write_bundle`."""
     config, notes = _config(image, bundle, rootfs, settings, caller)
-    bundle.mkdir(parents=True, exist_ok=True, mode=0o700)
     _, stripped = convert.convert_labels(image.config, load_baseline())
-    changed = write_atomically(bundle / "config.json", encode(config))
+    with explained(bundle):
+        bundle.mkdir(parents=True, exist_ok=True, mode=0o700)
+        changed = write_atomically(bundle / "config.json", encode(config))
     return Bundle(bundle, rootfs, config, tuple(stripped), (*rootfs.notes, *notes), changed or rootfs.fresh)
 
 

@@ -23,7 +23,7 @@ from sandwright.rootfs.mountpoints import prepare
 from sandwright.rootfs.program import find_program
 from sandwright.rootfs.selection import Selection
 from sandwright.rootfs.source import Image
-from sandwright.rootfs.store import encode, entry, write_atomically
+from sandwright.rootfs.store import encode, entry, explained, write_atomically
 from sandwright.rootfs.trace import Run, trace
 from sandwright.rootfs.treecopy import copy_paths
 
@@ -92,7 +92,8 @@ def write_minimal_bundle(
         settings, notes = _with_command(image, root, selection, settings)
     rootfs = _minimal(image, full, selection, store, rootless=caller is not None)
     written = finish(image, bundle, rootfs, settings=settings, caller=caller)
-    changed = write_atomically(bundle / "why.json", encode(selection.as_dict()))
+    with explained(bundle):
+        changed = write_atomically(bundle / "why.json", encode(selection.as_dict()))
     written = replace(written, notes=(*written.notes, *notes), changed=written.changed or changed)
     return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path))
 

@@ -59,8 +59,10 @@ def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str])
         workshop.mount_point(point)
     for point in baseline.files:
         workshop.file(point)
-    workshop.directory(cwd, "working directory")
+    real = workshop.directory(cwd, "working directory")
     mounts = [workshop.volume(path) for path in volumes]
+    if _made_anew(real, baseline) and all(os.fsencode(mount.destination) != real for mount in mounts):
+        mounts.append(workshop.volume(cwd, "working directory"))
     return Prepared(tuple(workshop.changes), tuple(mounts))
 
 
@@ -69,6 +71,12 @@ def refuse_forbidden(path: bytes, what: str, baseline: Baseline) -> None:
     for tree in map(os.fsencode, baseline.forbidden):
         if path == tree or path.startswith(tree + b"/"):
             raise BuildError(f"{what} {show(path)} lies in {tree.decode()}, where nothing of an image may")
+
+
+def _made_anew(path: bytes, baseline: Baseline) -> bool:
+    """Whether a path lies in a file system that is empty at each start, where runtimes would not find it."""
+    places = [mount.destination for mount in baseline.mounts if mount.type == "tmpfs"]
+    return any(path.startswith(os.fsencode(place) + b"/") for place in places)
 
 
 class _Workshop:
@@ -124,16 +132,16 @@ class _Workshop:
             self.changes.append(Change(path, "created", f"an empty directory: the {what} of the image"))
         return place.path.rstrip(b"/")
 
-    def volume(self, path: str) -> Mount:
+    def volume(self, path: str, what: str = "volume") -> Mount:
         """The tmpfs for a volume, with mode and owner of the directory it hides."""
-        real = self.directory(path, "volume") or b"/"
-        if real == b"/":
-            raise BuildError(f"volume {path!r} of the image leads to its root")
+        real = self.directory(path, what)
+        if not real:
+            raise BuildError(f"{what} {path!r} of the image leads to its root")
         status = self._root.locate(real).status
         assert status is not None
         if self._root.names(real):
             self.changes.append(
-                Change(path, "hidden", "the image's files in this volume are hidden by an empty tmpfs")
+                Change(path, "hidden", f"the image's files in this {what} are hidden by a tmpfs")
             )
         owner = (f"mode={stat.S_IMODE(status.st_mode):o}", f"uid={status.st_uid}", f"gid={status.st_gid}")
         return Mount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))

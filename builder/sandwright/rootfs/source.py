@@ -18,6 +18,7 @@ from sandwright.rootfs.blobs import Archive, Blobs, Directory
 from sandwright.rootfs.descriptor import Platform, parse_platform
 from sandwright.rootfs.dockerarchive import DockerArchive
 from sandwright.rootfs.layout import Layout
+from sandwright.rootfs.store import explained
 from sandwright.rootfs.unpack import Layer
 
 
@@ -46,9 +47,14 @@ def open_image(path: Path, *, platform: str | None = None, ref: str | None = Non
     `platform` is written `linux/amd64`; `ref` is a name the source gives the image, or a digest. Both may
     be left out where only one image fits. An archive with both an OCI and a Docker view is read by the
     first. Raise UsageError when no image fits, or several; ArchiveRefused for documents and entries that
-    break a rule; IntegrityError for bytes that are not the promised ones.
+    break a rule; IntegrityError for bytes that are not the promised ones, HostError for what can't be read.
     """
     wanted = parse_platform(platform) if platform else None
+    with explained(path):
+        return _select(path, wanted, ref)
+
+
+def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
     place = _open(path)
     if place.size("oci-layout") is not None:
         return _from_layout(place, wanted, ref)

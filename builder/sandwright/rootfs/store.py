@@ -8,6 +8,7 @@ Whoever works on a digest holds a lock; what a killed process left behind is rem
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -40,11 +41,14 @@ def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> 
     directory there and gives the record, which must be JSON. Whatever it raises leaves the store as it
     was. Two processes that want the same name wait for each other.
     """
-    _private(store)
     rootfs, record = store / name, store / f"{name}.json"
-    with locked(store / f".{name}.lock"):
-        if rootfs.is_dir() and record.is_file():
-            return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+    with explained(store):
+        _private(store)
+        if there := _complete(rootfs, record):
+            return there
+    with explained(store), locked(store / f".{name}.lock"):
+        if there := _complete(rootfs, record):  # somebody made it while we waited
+            return there
         part = store / f".{name}.part"
         remove_tree(part)
         remove_tree(rootfs)
@@ -56,6 +60,22 @@ def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> 
         finally:
             remove_tree(part)
         return Entry(rootfs, made, fresh=True)
+
+
+def _complete(rootfs: Path, record: Path) -> Entry | None:
+    if not (rootfs.is_dir() and record.is_file()):
+        return None
+    return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+
+
+@contextlib.contextmanager
+def explained(what: object) -> Iterator[None]:
+    """Turn what the operating system refuses into a HostError that names `what`."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise HostError(f"{what}: {'the disk is full' if full else error.strerror or error}") from error
 
 
 @contextlib.contextmanager
@@ -75,19 +95,27 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes) -> bool:
-    """Write a file beside its place and rename it. Give false, and do nothing, when it holds `content`."""
+    """Write a file beside its place and rename it. Give false, and do nothing, when it holds `content`.
+
+    The name beside it is always the same, under a lock on the directory, so that what a killed process
+    left is written over by the next.
+    """
     with contextlib.suppress(FileNotFoundError):
         if not path.is_symlink() and path.read_bytes() == content:
             return False
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.part")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with part.open("wb") as file:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        part.unlink(missing_ok=True)
+        with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+        os.close(folder)
     return True
 
 
