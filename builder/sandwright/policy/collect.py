@@ -23,6 +23,7 @@ from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.paths import MAX_LINKS, folded, follow
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
 
 MAX_GIT_DIRECTORIES = 200
@@ -58,6 +59,15 @@ def collect(
     facts = observe(facts, _named(policy, facts))
     facts = replace(facts, git_directories=_git_directories(policy, facts))
     return observe(facts, _protected(policy, facts))
+
+
+def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
+    """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
+    policy.canonical(path)
+    variables = policy.facts.variables
+    spelled = spelling.expanded(path, variables) if path.startswith(("~", "$")) else path
+    absolute = spelled if spelled.startswith("/") else f"{variables['CWD']}/{spelled}"
+    return replace(policy, facts=observe(policy.facts, [absolute]))
 
 
 def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:

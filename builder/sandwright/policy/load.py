@@ -21,6 +21,9 @@ LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 VERSION = 1
 """The version of the format that is read."""
 
+FLOOR = Path("/etc/sandwright/floor.yaml")
+"""Where an operator keeps the floor."""
+
 _SHIPPED = Path(__file__).parent / "presets"
 _SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "user", "resources")
 
@@ -95,6 +98,30 @@ def preset_text(name: str) -> str:
     return (_SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
 
 
+def layers_for(
+    project: Path | str,
+    environ: Mapping[str, str],
+    *,
+    settings: Sequence[str] = (),
+    methods: Iterable[str] = (),
+) -> tuple[Layer, ...]:
+    """The layers that hold for a project, from where they are kept, as far as they exist.
+
+    The operator's floor is `FLOOR`, which nothing in `environ` changes; the user's is
+    `$XDG_CONFIG_HOME/sandwright/policy.yaml` (`~/.config` without that); the project's is `sandbox.yaml` in
+    it. `settings`, `SANDBOX_METHOD` and `SANDBOX_REASON` make the layer of this run. Raise like
+    `read_layer` and `run_layer`.
+    """
+    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    user = Path(config) / "sandwright" / "policy.yaml"
+    files: list[tuple[LayerKind, Path]] = [("floor", FLOOR), ("project", Path(project) / "sandbox.yaml")]
+    files += [("user", user)] if user.is_absolute() else []
+    registered = tuple(methods)
+    found = [read_layer(file, kind=kind, methods=registered) for kind, file in files if _exists(file)]
+    run = run_layer(settings, method=environ.get("SANDBOX_METHOD"), reason=environ.get("SANDBOX_REASON"))
+    return *found, *([run] if run else [])
+
+
 def run_layer(
     settings: Sequence[str] = (), *, method: str | None = None, reason: str | None = None
 ) -> Layer | None:
@@ -112,6 +139,17 @@ def run_layer(
             raise UsageError(f"{key} is set twice")
         data.update({key: text} if text else {})
     return _checked(Document("the command line", data, {(): (0, 0)}, {}), kind="run") if data else None
+
+
+def _exists(file: Path) -> bool:
+    """Whether there is a file, or something that keeps it from being seen, which reading it then tells."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _put(data: dict[str, document.Value], pair: str) -> None:

@@ -114,7 +114,9 @@ class Placing:
         remote = self.facts.environment.get("DOCKER_HOST", "")
         if remote.startswith("unix:///"):
             paths[remote.removeprefix("unix://").replace("$", "$$")] = "DOCKER_HOST"
-        found = {rule.path: rule for rule in self._built_in(paths, "deny", "engine")}
+        found: dict[str, PathRule] = {}
+        for rule in self._built_in(paths, "deny", "engine"):
+            found.setdefault(rule.path, rule)
         yield from found.values()
 
     def own(self) -> Iterator[PathRule]:
@@ -249,11 +251,17 @@ def _refuse_lifting(
 
 
 def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
-    """The protected paths that exist, links resolved, as rules."""
+    """The protected paths that exist, links resolved, as rules.
+
+    A `.git` that is a file is one too: whoever writes it chooses which hooks run.
+    """
     for protection in protections:
+        git = next((name for name in protection.names if name.value.startswith(".git/")), None)
         for root in protection.roots:
             if facts.kind(root) is None:
                 continue
+            if git and facts.kind(f"{root}/.git") == "file" and f"{root}/.git" not in protection.exceptions:
+                yield PathRule(f"{root}/.git", "readonly", "protected", git.source, ".git")
             for name in protection.names:
                 path, links = follow(f"{root}/{name.value}", facts)
                 if path not in protection.exceptions and facts.kind(path) is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright.policy import load, spelling, values
+from sandwright.policy.explain import Explanation, explain
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
 from sandwright.policy.layers import Settings, base, merged
@@ -81,10 +82,44 @@ class Policy:
         faults.raise_any()
         return cls(given, settings, limits)
 
-    def resolve(self, facts: HostFacts) -> ResolvedPolicy:
-        """Put the policy on a host. What is raised is said at `sandwright.policy.resolve.resolve`."""
+    def resolve(self, facts: HostFacts | None = None) -> ResolvedPolicy:
+        """Put the policy on a host: that of `facts`, or this one as it is now.
+
+        `$PROJECT` is here the directory of the project's file, and without one the current directory. What is
+        raised is said at `sandwright.policy.resolve.resolve` and `sandwright.policy.collect.collect`.
+        """
+        if facts is None:
+            from sandwright.policy.collect import collect  # noqa: PLC0415 - it looks at the host
+
+            facts = collect(self, project=self._project())
         files = [layer.file for layer in self.layers if layer.file is not None]
         return resolve(self.settings, facts, floor=self.floor, files=files)
+
+    def is_path_readable(self, path: str, facts: HostFacts | None = None) -> bool:
+        """Whether the sandbox may read a path of that host, or of this one."""
+        return self._asked(path, facts).is_path_readable(path)
+
+    def is_path_writable(self, path: str, facts: HostFacts | None = None) -> bool:
+        """Whether the sandbox may write a path of that host, or of this one."""
+        return self._asked(path, facts).is_path_writable(path)
+
+    def explain(self, question: str, subject: str, facts: HostFacts | None = None) -> Explanation:
+        """Answer a question (`sandwright.policy.explain.explain`) about that host, or this one."""
+        paths = question in ("read", "write") or subject.startswith(("/", "~", "$"))
+        return explain(self._asked(subject, facts) if paths else self.resolve(facts), question, subject)
+
+    def _asked(self, path: str, facts: HostFacts | None) -> ResolvedPolicy:
+        """The policy on a host of which it is known where a path leads."""
+        resolved = self.resolve(facts)
+        if facts is not None:
+            return resolved
+        from sandwright.policy.collect import knowing  # noqa: PLC0415 - it looks at the host
+
+        return knowing(resolved, path)
+
+    def _project(self) -> Path:
+        files = [layer.file for layer in self.layers if layer.kind == "project" and layer.file is not None]
+        return Path(files[-1]).parent if files else Path.cwd()
 
     def environment_names(self) -> frozenset[str]:
         """The variables of the environment that paths of the policy use."""

@@ -61,13 +61,14 @@ class Exposed:
 
 @dataclass(frozen=True)
 class Cover:
-    """A file that must exist while the sandbox runs, read-only, or a restriction can be walked around.
+    """Something that must exist while the sandbox runs, read-only, or a restriction can be walked around.
 
-    It doesn't exist on the host. Whoever starts the sandbox makes it with `content`, mounts it over itself,
-    and removes it afterwards if it still holds just that.
+    It doesn't exist on the host. Whoever starts the sandbox makes it (a file with `content`, or an empty
+    directory), mounts it over itself read-only, and removes it afterwards if it is still just that.
     """
 
     path: str
+    entry: Literal["file", "directory"]
     content: bytes
     rule: PathRule
 
@@ -100,6 +101,18 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
         covers=tuple(planning.covers()),
         missing=tuple(planning.missing),
     )
+
+
+def unguarded(policy: ResolvedPolicy) -> Iterator[str]:
+    """The protected paths that don't exist and could be made inside: what to look for after a run."""
+    files = policy.filesystem
+    for protection in files.protections:
+        for root in protection.roots:
+            if files.tree.changes_host(root) and policy.facts.kind(root) == "directory":
+                paths = (f"{root}/{name.value}" for name in protection.names)
+                yield from (
+                    p for p in paths if p not in protection.exceptions and policy.facts.kind(p) is None
+                )
 
 
 class _Planning:
@@ -228,14 +241,16 @@ class _Planning:
 
     def covers(self) -> Iterator[Cover]:
         """The files of Git that must be there, or its hooks could be moved (gitrepository-layout(5))."""
-        names = [name for each in self._policy.filesystem.protections for name in each.names]
-        name = next((name for name in names if name.value == ".git/commondir"), None)
-        if name is None:
-            return
+        protections = self._policy.filesystem.protections
+        names = {name.value: name for each in protections for name in each.names}
         for directory in self._git_directories():
-            path = f"{directory}/commondir"
-            if self._facts.kind(path) is None and self._state(directory) == "writable":
-                yield Cover(path, b".\n", PathRule(path, "readonly", "protected", name.source, name.value))
+            for key, content in _COVERS.items():
+                name, path = names.get(f".git/{key}"), f"{directory}/{key}"
+                lifted = any(path in each.exceptions for each in protections)
+                absent = self._facts.kind(path) is None and self._state(directory) == "writable"
+                if name is not None and absent and not lifted:
+                    rule = PathRule(path, "readonly", "protected", name.source, name.value)
+                    yield Cover(path, "directory" if content is None else "file", content or b"", rule)
 
     def _git_directories(self) -> Iterable[str]:
         roots = [root for each in self._policy.filesystem.protections for root in each.roots]
@@ -262,6 +277,10 @@ class _Planning:
         existing = next((each for each in ancestors(path) if self._facts.kind(each) is not None), "/")
         return self._state(existing) == "writable"
 
+
+_COVERS: dict[str, bytes | None] = {"commondir": b".\n", "hooks": None}
+"""What lets Git take its hooks from elsewhere when somebody makes it, and what means the same as its absence:
+`commondir` naming the directory it is in, and no hooks. Measured with Git 2.39: commits work."""
 
 _WANTED: dict[str, _State] = {
     "deny": "hidden",

@@ -1,0 +1,202 @@
+"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import pytest
+
+from sandwright.errors import RenderError, UsageError
+from sandwright.policy import declaration
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.names import FEATURES, METHODS
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import check_expressible, uses
+
+DIRECTORY = Entry("directory")
+FACTS = HostFacts(
+    os="linux",
+    home="/home/u",
+    project="/home/u/p",
+    entries={**dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/there", "/srv"), DIRECTORY)},
+)
+
+
+def _resolve(text: str) -> ResolvedPolicy:
+    return Policy.from_text(text).resolve(FACTS)
+
+
+def test_every_method_declares_every_feature() -> None:
+    assert set(DECLARATIONS) == set(METHODS)
+    for method, features in DECLARATIONS.items():
+        assert list(features) == list(FEATURES), method
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whatever_is_not_exact_has_a_reason(method: str) -> None:
+    for feature, support in DECLARATIONS[method].items():
+        assert support.level == "exact" or support.reason, feature
+
+
+def test_nothing_is_said_twice() -> None:
+    for feature, rows in declaration._TABLE.items():
+        named = [method for row in rows for method in row.methods.split()]
+        assert sorted(named) == sorted(METHODS), feature
+
+
+@pytest.mark.parametrize(
+    ("feature", "method", "level"),
+    [
+        ("filesystem.read-all", "bwrap", "exact"),
+        ("filesystem.read-all", "docker", "stricter"),
+        ("filesystem.absent", "bwrap", "cannot"),
+        ("filesystem.absent", "seatbelt", "exact"),
+        ("network.localhost", "seatbelt", "exact"),
+        ("process.seccomp", "seatbelt", "unused"),
+        ("process.privileged", "kubernetes", "stricter"),
+        ("resources.memory", "bwrap", "cannot"),
+        ("resources.memory", "podman", "exact"),
+        ("macos", "docker", "unused"),
+        ("network.none", "noop", "cannot"),
+    ],
+)
+def test_some_cells(feature: str, method: str, level: str) -> None:
+    assert DECLARATIONS[method][feature].level == level
+
+
+@pytest.mark.parametrize(
+    ("text", "features"),
+    [
+        ("extends: []", {"filesystem.read", "filesystem.protect", "filesystem.tmp-private", "network.none", "network.no-sockets", "process.unprivileged", "process.seccomp", "environment.pass", "image"}),
+        ("", {"filesystem.read-all", "filesystem.write", "filesystem.deny", "macos"}),
+        ("filesystem: {readonly: [/srv]}", {"filesystem.readonly"}),
+        ("filesystem: {readonly: [/srv/new]}", {"filesystem.readonly"}),
+        ("filesystem: {deny: [$PROJECT/there]}", {"filesystem.deny"}),
+        ("filesystem: {deny: [$PROJECT/new]}", {"filesystem.deny", "filesystem.absent"}),
+        ("filesystem: {readonly: [$PROJECT/new/er]}", {"filesystem.readonly", "filesystem.absent"}),
+        ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
+        ("network: {mode: proxy}", {"network.proxy"}),
+        ("network: {mode: host}", {"network.host"}),
+        ("network: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-sockets"}),
+        ("extends: []\nnetwork: {unix_sockets: [/srv/s]}", {"network.unix-sockets"}),
+        ("network: {localhost: [80]}", {"network.localhost"}),
+        ("process: {privileged: true}", {"process.privileged"}),
+        ("environment: {set: {A: b}}", {"environment.set"}),
+        ("environment: {set: {A: null}}", set()),
+        ("credentials: {cloud: readonly}", {"credentials.cloud"}),
+        ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
+        ("user: {mapping: required}", {"user.mapping"}),
+        ("user: {mapping: off}", set()),
+        ("resources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}", {"resources.memory", "resources.cpus", "resources.pids", "resources.files", "resources.time"}),
+        ("resources: {memory: unlimited}", set()),
+    ],
+)  # fmt: skip
+def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
+    found = {use.feature for use in uses(_resolve(text))}
+    assert features <= found
+    optional = (
+        set(FEATURES)
+        - {use.feature for use in uses(_resolve("extends: []"))}
+        - {use.feature for use in uses(_resolve(""))}
+    )
+    assert found & optional == features & optional
+
+
+def test_every_feature_is_used_by_some_policy() -> None:
+    texts = [
+        "extends: []",
+        "filesystem: {readonly: [/srv], deny: [$PROJECT/new], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
+        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}",
+        "network: {mode: host}",
+    ]  # fmt: skip
+    assert {use.feature for text in texts for use in uses(_resolve(text))} == set(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "refused"),
+    [
+        (
+            "filesystem: {deny: [$PROJECT/new]}",
+            "bwrap",
+            "bwrap can't enforce filesystem.absent (deny $PROJECT/new, project sandbox.yaml:1:21): a mount needs something to lie on",
+        ),
+        (
+            "resources: {memory: 1GiB}",
+            "seatbelt",
+            "seatbelt can't enforce resources.memory (memory, project sandbox.yaml:1:21): macOS has no limit for several processes together",
+        ),
+        (
+            "network: {unix_sockets: [/srv/s]}",
+            "bwrap",
+            "bwrap can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp can't tell sockets by path, and a readable socket can be connected to",
+        ),
+    ],
+)
+def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: str) -> None:
+    with pytest.raises(RenderError) as error:
+        check_expressible(_resolve(text), method)
+    assert str(error.value) == (
+        f"{refused}\ntake another method, leave out what it can't do, or accept it: "
+        f"degrade: [{{feature: …, method: {method}, reason: …}}]"
+    )
+
+
+def test_all_that_a_method_cannot_do_at_once() -> None:
+    with pytest.raises(RenderError) as error:
+        check_expressible(_resolve("resources: {memory: 1GiB, cpus: 1}"), "bwrap")
+    assert [line.split(" (")[0] for line in str(error.value).splitlines()[:-1]] == [
+        "bwrap can't enforce resources.memory",
+        "bwrap can't enforce resources.cpus",
+    ]
+
+
+def test_it_can_be_accepted_with_a_reason() -> None:
+    text = "resources: {memory: 1GiB}\ndegrade: [{feature: resources.memory, method: bwrap, reason: a small machine}]\n"
+    (finding,) = check_expressible(_resolve(text), "bwrap")
+    assert (finding.kind, finding.use.feature, finding.accepted) == (
+        "degraded",
+        "resources.memory",
+        "a small machine",
+    )
+    assert str(finding) == (
+        "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, "
+        "which this method doesn't make; accepted: a small machine"
+    )
+    with pytest.raises(RenderError, match=r"seatbelt can't enforce resources\.memory"):
+        check_expressible(_resolve(text), "seatbelt")
+
+
+def test_what_is_stricter_is_told() -> None:
+    findings = check_expressible(_resolve(""), "docker")
+    assert [str(finding) for finding in findings] == [
+        "docker: filesystem.read-all is stricter: the root is the image's; paths of the host appear only when they are listed"
+    ]
+
+
+def test_nothing_to_say_about_the_default_with_bwrap() -> None:
+    assert check_expressible(_resolve(""), "bwrap") == ()
+
+
+def test_noop_is_accepted_by_its_own_reason_only() -> None:
+    named = _resolve("method: noop\nreason: a machine for this")
+    findings = check_expressible(named, "noop")
+    assert {finding.kind for finding in findings} == {"degraded"}
+    assert {finding.accepted for finding in findings} == {"a machine for this"}
+    assert "network.none" in {finding.use.feature for finding in findings}
+    with pytest.raises(RenderError, match=r"noop can't enforce network\.none"):
+        check_expressible(_resolve("method: bwrap"), "noop")
+
+
+def test_registered_methods_bring_their_declaration() -> None:
+    declared = {feature: Support("exact") for feature in FEATURES if feature != "image"}
+    with pytest.raises(RenderError, match=r"jail can't enforce image .*: jail doesn't declare it"):
+        check_expressible(_resolve(""), "jail", declared)
+    assert check_expressible(_resolve(""), "jail", {**declared, "image": Support("unused", "none")}) == ()
+
+
+def test_an_unknown_method() -> None:
+    with pytest.raises(UsageError, match="there is no method 'jail'"):
+        check_expressible(_resolve(""), "jail")

@@ -1,0 +1,178 @@
+"""What ships: the presets, and the examples that people copy. Each resolves and means what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandwright.policy import load
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.names import METHODS, PRESETS
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import check_expressible
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/sandbox.yaml"))
+NAMES = [path.parent.name for path in EXAMPLES]
+LINUX = HostFacts(
+    os="linux",
+    home="/home/u",
+    project="/home/u/p",
+    environment={"SSH_AUTH_SOCK": "/run/user/1000/agent"},
+    entries={
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/packages/web"), Entry("directory")),
+        "/home/u/p/packages/web/package.json": Entry("file"),
+    },
+)
+MAC = HostFacts(
+    os="darwin",
+    home="/Users/u",
+    project="/Users/u/p",
+    tmp="/private/var/folders/T/x",
+    environment={"SSH_AUTH_SOCK": "/private/tmp/com.apple.launchd.x/Listeners"},
+)
+
+
+def _preset(name: str) -> ResolvedPolicy:
+    return Policy.from_text(f"extends: [{name}]").resolve(LINUX)
+
+
+def _example(name: str, facts: HostFacts = LINUX) -> ResolvedPolicy:
+    return Policy.load(EXAMPLES[NAMES.index(name)]).resolve(facts)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("facts", [LINUX, MAC], ids=["linux", "macos"])
+def test_presets_resolve(name: str, facts: HostFacts) -> None:
+    policy = Policy.from_text(f"extends: [{name}]").resolve(facts)
+    assert policy.methods == (), "a method is never guessed"
+    assert policy.degrade == (), "what ships accepts no less than it says"
+    assert not policy.process.privileged
+    assert not policy.network.unix_sockets
+    assert policy.network.mode != "host"
+    assert not policy.is_path_readable("~/.ssh/id_ed25519")
+    assert not policy.is_path_writable("~/x")
+    assert policy.is_path_writable("$PROJECT/x")
+    assert not policy.is_path_writable("$PROJECT/.git/hooks/x")
+    assert not policy.environment.passes("AWS_SECRET_ACCESS_KEY")
+    assert policy.environment.passes("PATH")
+
+
+def test_the_presets_that_are_named_are_those_that_ship() -> None:
+    shipped = {path.stem for path in Path(load.__file__).parent.joinpath("presets").glob("*.yaml")}
+    assert shipped == {*PRESETS, "built-in"}
+
+
+def test_strict_is_at_least_as_strict_as_default() -> None:
+    floor = load.layer("extends: [default]", kind="floor")
+    Policy.from_layers([floor, load.layer("extends: [strict]")]).resolve(LINUX)
+    assert not _preset("strict").is_path_readable("/srv")
+    assert not _preset("strict").is_path_readable("/home/u/other")
+    assert _preset("strict").is_path_readable("/usr/bin/env")
+    assert _preset("strict").process.seccomp == "strict"
+
+
+def test_build_reaches_registries_through_the_proxy() -> None:
+    network = _preset("build").network
+    assert network.mode == "proxy"
+    assert any(pattern.matches("pypi.org", 443) for pattern in network.allow)
+    assert not any(pattern.matches("github.com", 443) for pattern in network.allow)
+    assert _preset("build").environment.set["PIP_CACHE_DIR"] == "/tmp/cache/pip"
+    assert {"java", "go-runtime"} <= set(_preset("build").macos)
+
+
+def test_ci_ends_and_passes_no_tokens() -> None:
+    policy = _preset("ci")
+    assert policy.resources.time == 3600
+    assert policy.environment.set["CI"] == "true"
+    assert policy.environment.passes("GITHUB_SHA")
+    assert policy.environment.passes("LC_ALL")
+    for secret in ("GITHUB_TOKEN", "CI_JOB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "NPM_TOKEN"):
+        assert not policy.environment.passes(secret), secret
+
+
+def test_presets_add_up() -> None:
+    policy = Policy.from_text("extends: [build, ci]").resolve(LINUX)
+    assert policy.network.mode == "proxy"
+    assert policy.process.seccomp == "build"
+    assert policy.resources.time == 3600
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+@pytest.mark.parametrize("facts", [LINUX, MAC], ids=["linux", "macos"])
+def test_examples_resolve(path: Path, facts: HostFacts) -> None:
+    policy = Policy.load(path).resolve(facts)
+    for method in policy.methods:
+        assert not [f for f in check_expressible(policy, method) if f.kind == "degraded" and not f.accepted]
+    assert not policy.is_path_readable("~/.ssh/id_ed25519")
+    assert not policy.is_path_writable("~/.bashrc")
+
+
+def test_there_are_examples_for_each_kind_of_work() -> None:
+    assert NAMES == [
+        "agent", "ci", "cluster", "everywhere", "macos", "monorepo", "node", "python", "review",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "noop"])
+def test_one_example_is_for_every_method(method: str) -> None:
+    check_expressible(_example("everywhere"), method)
+
+
+def test_the_agent() -> None:
+    policy = _example("agent")
+    assert policy.credentials.shims["gh"].secrets == {"GH_TOKEN": "SANDBOX_GH_TOKEN"}
+    assert policy.network.unix_sockets == ("/run/user/1000/agent",)
+    assert policy.is_path_writable("$PROJECT/.vscode/settings.json")
+    assert not policy.is_path_writable("$PROJECT/.idea/workspace.xml")
+    assert not policy.is_path_readable("/home/u/other")
+    assert policy.is_path_readable("~/.gitconfig")
+    assert "ssh-agent" in policy.macos
+    assert "pty" in policy.macos
+
+
+def test_the_review() -> None:
+    policy = _example("review")
+    assert policy.is_path_readable("$PROJECT/src/a.py")
+    assert not policy.is_path_writable("$PROJECT/src/a.py")
+    assert policy.is_path_writable("$PROJECT/report/a.md")
+    assert not policy.is_path_readable("/home/u/other")
+
+
+def test_the_monorepo() -> None:
+    policy = _example("monorepo")
+    assert policy.is_path_writable("$PROJECT/packages/web/src/a.ts")
+    assert not policy.is_path_writable("$PROJECT/packages/web/package.json")
+    assert not policy.is_path_writable("$PROJECT/packages/api/src/a.ts")
+    assert policy.is_path_readable("$PROJECT/packages/api/src/a.ts")
+    assert not policy.is_path_readable("$PROJECT/packages/payments/key")
+    assert policy.is_path_writable("$PROJECT/.git/index")
+    assert not policy.is_path_writable("$PROJECT/.git/hooks/x")
+
+
+def test_the_mac() -> None:
+    policy = _example("macos", MAC)
+    assert policy.is_path_writable("/tmp/swift-generated-sources/x")
+    assert policy.is_path_writable("/private/tmp/swift-generated-sources/x")
+    assert not policy.is_path_readable("~/Documents/x")
+    assert policy.network.localhost == (8080,)
+
+
+def test_where_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    floor, project, config = tmp_path / "floor.yaml", tmp_path / "p", tmp_path / "config" / "sandwright"
+    monkeypatch.setattr(load, "FLOOR", floor)
+    project.mkdir()
+    config.mkdir(parents=True)
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path)}
+    assert load.layers_for(project, environ) == ()
+    floor.write_text("image: debian")
+    (config / "policy.yaml").write_text("network: {mode: none}")
+    (project / "sandbox.yaml").write_text("method: bwrap")
+    layers = load.layers_for(project, {**environ, "SANDBOX_METHOD": "docker"}, settings=["user.mapping=off"])
+    assert sorted(layer.kind for layer in layers) == ["floor", "project", "run", "user"]
+    policy = Policy.from_layers(layers)
+    assert policy.settings.value("method") == "docker"
+    assert policy.settings.value("user.mapping") == "off"
+    assert policy.floor is not None
+    assert policy.floor.value("image") == "debian"
