@@ -40,6 +40,11 @@ class Member:
     device: tuple[int, int] = (0, 0)
     pax: Mapping[str, str] | None = None
 
+    @property
+    def data(self) -> bytes:
+        """The content as bytes."""
+        return self.content.encode() if isinstance(self.content, str) else self.content
+
 
 def folder(path: str, mode: int = 0o755, *, uid: int = 0, gid: int = 0) -> Member:
     return Member(path, kind=tarfile.DIRTYPE, mode=mode, uid=uid, gid=gid)
@@ -55,14 +60,27 @@ def tar(members: Sequence[Member]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for member in members:
             info = tarfile.TarInfo(member.path)
-            content = member.content.encode() if isinstance(member.content, str) else member.content
             info.type, info.mode, info.mtime = member.kind, member.mode, member.mtime
             info.uid, info.gid, info.uname, info.gname = member.uid, member.gid, "builder", "builders"
-            info.size, info.linkname = len(content), member.link
+            info.size, info.linkname = len(member.data), member.link
             info.devmajor, info.devminor = member.device
             info.pax_headers = dict(member.pax or {})
-            archive.addfile(info, io.BytesIO(content))
+            archive.addfile(info, io.BytesIO(member.data))
     return buffer.getvalue()
+
+
+def read_tar(raw: bytes) -> list[Member]:
+    """The members of an archive, in their order, as Python's tarfile reads them."""
+    members = []
+    with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        for info in archive:
+            assert (info.uname, info.gname) == ("", "")
+            file = archive.extractfile(info) if info.isreg() else None
+            member = Member(info.name, file.read() if file else b"", info.type, info.mode, info.uid, info.gid)
+            member.mtime, member.link = int(info.mtime), info.linkname
+            member.device, member.pax = (info.devmajor, info.devminor), dict(info.pax_headers)
+            members.append(member)
+    return members
 
 
 def ar(members: Sequence[tuple[str, bytes]]) -> bytes:

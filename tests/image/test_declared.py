@@ -1,4 +1,4 @@
-"""What is declared in place of maintainer scripts, and what a definition adds: where it goes, what it holds."""
+"""What is declared in place of maintainer scripts, and what a definition adds: paths, modes, contents."""
 
 from __future__ import annotations
 

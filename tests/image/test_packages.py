@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import tarfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from threading import Event
 import pytest
 
 import debs
-from debs import Member, deb, folder, link, source
+from debs import Member, deb, folder, link, read_tar, source
 from elves import elf
 from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
 from sandwright.image import elfscan
@@ -34,19 +33,7 @@ def layer_of(tmp_path: Path, sources: Sequence[Source], rules: Rules = PLAIN) ->
         with writing_layer(area, pool, Event()) as writer:
             written = write_packages(sources, rules, writer)
         packed = (area.path / writer.layer.blob.name).read_bytes()
-    members = []
-    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as archive:
-        for info in archive:
-            file = archive.extractfile(info) if info.isreg() else None
-            content = file.read() if file else b""
-            device = (info.devmajor, info.devminor)
-            made = Member(
-                info.name, content, info.type, info.mode, info.uid, info.gid, int(info.mtime), info.linkname
-            )
-            made.device, made.pax = device, dict(info.pax_headers)
-            assert (info.uname, info.gname) == ("", "")
-            members.append(made)
-    return members, written
+    return read_tar(gzip.decompress(packed)), written
 
 
 def one(tmp_path: Path, members: Sequence[Member], rules: Rules = PLAIN) -> list[Member]:

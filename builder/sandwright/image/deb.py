@@ -85,9 +85,8 @@ class Package:
         name = self._archive.next() or b""
         codec = _CODECS.get(name.removeprefix(stem)) if name.startswith(stem) else None
         if codec is None:
-            raise IntegrityError(
-                f"package {self.label}: {show(name)} stands where {stem.decode()}, .gz, .xz or .zst is expected"
-            )
+            expected = f"{stem.decode()}, .gz, .xz or .zst is expected"
+            raise IntegrityError(f"package {self.label}: {show(name)} stands where {expected}")
         where = f"package {self.label}, {name.decode()}"
         stream = decompressed(self._archive, name=where, allow=codec, limits=limits)
         return Reader(stream, limits=limits, name=where)

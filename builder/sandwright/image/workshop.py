@@ -49,7 +49,7 @@ class Workshop:
         return self._together(self.readers, tasks)
 
     def _together(self, pool: Executor, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        futures = [pool.submit(task) for task in tasks]
+        futures = [pool.submit(self._unless_cancelled, task) for task in tasks]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             failed = [error for future in done if (error := future.exception()) is not None]
@@ -59,9 +59,12 @@ class Workshop:
             self.cancelled.set()
             raise
         self.cancelled.set()
-        for future in futures:
-            future.cancel()
         raise next((error for error in failed if not isinstance(error, Cancelled)), failed[0])
+
+    def _unless_cancelled(self, task: Callable[[], T]) -> T:
+        if self.cancelled.is_set():
+            raise Cancelled
+        return task()
 
 
 @contextlib.contextmanager
@@ -80,7 +83,5 @@ def open_workshop(staging: Staging, progress: Progress, *, jobs: int | None = No
         try:
             yield Workshop(staging, progress, cancelled, platforms, readers, compressors)
         except BaseException:
-            cancelled.set()
-            for pool in (platforms, readers, compressors):
-                pool.shutdown(wait=False, cancel_futures=True)
+            cancelled.set()  # and let what is queued find that out: `wait` doesn't wake for a cancelled future
             raise
