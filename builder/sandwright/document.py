@@ -11,50 +11,47 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import yaml
-
 from sandwright.errors import DocumentError, Problem
+from sandwright.yamltree import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Fault,
+    Node,
+    Position,
+    Scalar,
+    compose,
+    readable,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     M = TypeVar("M", bound=BaseModel)
 
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_VALUES",
+    "Document",
+    "FieldErrors",
+    "Path",
+    "Position",
+    "Scalar",
+    "Value",
+    "field_name",
+    "load_model",
+    "parse",
+]
+
 Path = tuple[str | int, ...]
 """The way to a value from the root: keys of mappings and indices of lists."""
 
-Position = tuple[int, int]
-"""Line and column, both from 1."""
-
-Scalar = str | int | float | bool | None
 Value: TypeAlias = "Scalar | list[Value] | dict[str, Value]"
-
-MAX_BYTES = 1 << 20
-MAX_VALUES = 50_000
-MAX_DEPTH = 40
-
-_LOADER: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # libyaml's parser where it is there: 20 times faster
-_UNREADABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_CONSTANTS: Mapping[str, bool | float | None] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
 
 
 @dataclass(frozen=True)
@@ -87,10 +84,10 @@ def parse(text: str | bytes, *, file: str) -> Document:
     syntax and encoding alone, as nothing after them is known; other faults all at once.
     """
     try:
-        root = _compose(_readable(text))
+        root = compose(readable(text))
         layout = _Layout()
         data = layout.place(root, (), depth=0)
-    except _Fault as fault:
+    except Fault as fault:
         raise DocumentError(file, [fault.problem]) from None
     if layout.problems:
         raise DocumentError(file, list(layout.problems))
@@ -131,159 +128,6 @@ class FieldErrors(ValueError):
         super().__init__("; ".join(message for _, message in self.faults))
 
 
-class _Fault(Exception):
-    """Nothing more can be read after this."""
-
-    def __init__(self, position: Position, message: str) -> None:
-        self.problem = Problem(*position, "", message)
-        super().__init__(message)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A value as it is written. `content` is a scalar's value, a list's items or a mapping's pairs."""
-
-    position: Position
-    content: Scalar
-    plain: str | None = None
-    items: list[_Node] | None = None
-    pairs: list[tuple[_Node, _Node]] | None = None
-    complete: bool = True
-
-
-def _readable(text: str | bytes) -> str:
-    """The document as text that holds only what YAML allows and every reader sees as the same lines."""
-    if len(text) > MAX_BYTES:
-        raise _Fault((0, 0), f"is larger than {MAX_BYTES >> 20} MiB")
-    text = (_decoded(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
-    unreadable = _UNREADABLE.search(text)
-    if unreadable:
-        raise _Fault(
-            _end_of(text[: unreadable.start()]), f"character U+{ord(unreadable[0]):04X} is not allowed"
-        )
-    return text
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        before = raw[: error.start].decode()
-        raise _Fault(_end_of(before), f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
-
-
-def _end_of(text: str) -> Position:
-    lines = re.split(r"\r\n|\r|\n", text)
-    return len(lines), len(lines[-1]) + 1
-
-
-def _compose(text: str) -> _Node:
-    """The tree of the document, aliases as references to the node they name."""
-    try:
-        return _Composer().compose(yaml.parse(text, Loader=_LOADER))
-    except yaml.MarkedYAMLError as error:
-        raise _syntax_fault(error, text) from None
-    except yaml.YAMLError as error:
-        raise _Fault((0, 0), f"is not YAML: {error}") from None
-
-
-def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _Fault:
-    mark = error.problem_mark or error.context_mark
-    position = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    lines = re.split(r"\r\n|\r|\n", text)
-    position = min(position, (len(lines), len(lines[-1]) + 1))  # libyaml sees the end in a line of its own
-    line = lines[position[0] - 1]
-    if "\t" in line[: position[1]] and not line[: position[1]].strip():
-        return _Fault((position[0], line.index("\t") + 1), "a tab can't indent; use spaces")
-    message = error.problem or "syntax error"
-    if error.context:
-        message += f" {error.context}"
-        if error.context_mark and error.context_mark.line + 1 != position[0]:
-            message += f" that begins in line {error.context_mark.line + 1}"
-    return _Fault(position, f"is not YAML: {message}")
-
-
-class _Composer:
-    """Builds the tree from the parser's events, without recursion, and stops at what is too much."""
-
-    def __init__(self) -> None:
-        self._root: _Node | None = None
-        self._open: list[_Node] = []
-        self._keys: list[_Node | None] = []
-        self._anchors: dict[str, _Node] = {}
-        self._count = 0
-
-    def compose(self, events: Iterator[yaml.Event]) -> _Node:
-        for event in events:
-            match event:
-                case yaml.DocumentStartEvent():
-                    self._start_document(event)
-                case yaml.ScalarEvent():
-                    self._add(_scalar(event), event)
-                case yaml.SequenceStartEvent():
-                    self._enter(_Node(_position(event), None, items=[], complete=False), event)
-                case yaml.MappingStartEvent():
-                    self._enter(_Node(_position(event), None, pairs=[], complete=False), event)
-                case yaml.CollectionEndEvent():
-                    self._open.pop().complete = True
-                    self._keys.pop()
-                case yaml.AliasEvent():
-                    self._attach(self._alias(event))
-                case _:
-                    pass
-        return self._root or _Node((1, 1), None, plain="")
-
-    def _start_document(self, event: yaml.DocumentStartEvent) -> None:
-        if self._root is not None:
-            raise _Fault(_position(event), "a second document begins here; only one is taken")
-        if event.version not in (None, (1, 2)):
-            raise _Fault(_position(event), "documents are read as YAML 1.2; leave out this directive")
-
-    def _enter(self, node: _Node, event: yaml.CollectionStartEvent) -> None:
-        if len(self._open) >= MAX_DEPTH:
-            raise _Fault(node.position, f"is nested more than {MAX_DEPTH} deep")
-        self._add(node, event)
-        self._open.append(node)
-        self._keys.append(None)
-
-    def _add(self, node: _Node, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
-        self._count += 1
-        if self._count > MAX_VALUES:
-            raise _Fault(node.position, f"the document has more than {MAX_VALUES} values")
-        if event.tag is not None:
-            raise _Fault(node.position, f"tags are not used here: {_short_tag(event.tag)}")
-        if event.anchor is not None:
-            before = self._anchors.get(event.anchor)
-            if before is not None:
-                raise _Fault(
-                    node.position, f"anchor '{event.anchor}' was already given in line {before.position[0]}"
-                )
-            self._anchors[event.anchor] = node
-        self._attach(node)
-
-    def _alias(self, event: yaml.AliasEvent) -> _Node:
-        position = _position(event)
-        node = self._anchors.get(event.anchor or "")
-        if node is None:
-            raise _Fault(position, f"there is no anchor '{event.anchor}' before this alias")
-        if not node.complete:
-            raise _Fault(position, f"alias '{event.anchor}' is inside what it stands for")
-        return _Node(position, node.content, None, node.items, node.pairs)
-
-    def _attach(self, node: _Node) -> None:
-        if not self._open:
-            self._root = node
-            return
-        parent = self._open[-1]
-        if parent.items is not None:
-            parent.items.append(node)
-        elif parent.pairs is not None:
-            key = self._keys[-1]
-            if key is not None:
-                parent.pairs.append((key, node))
-            self._keys[-1] = node if key is None else None
-
-
 @dataclass
 class _Layout:
     """Turns the tree into plain data, follows aliases, and notes where everything is and what is wrong."""
@@ -292,11 +136,11 @@ class _Layout:
     key_marks: dict[Path, Position] = field(default_factory=dict)
     problems: dict[Problem, None] = field(default_factory=dict)
 
-    def place(self, node: _Node, path: Path, *, depth: int) -> Value:
+    def place(self, node: Node, path: Path, *, depth: int) -> Value:
         if len(self.marks) >= MAX_VALUES:
-            raise _Fault(node.position, f"aliases make the document grow to more than {MAX_VALUES} values")
+            raise Fault(node.position, f"aliases make the document grow to more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
-            raise _Fault(node.position, f"aliases make this nested more than {MAX_DEPTH} deep")
+            raise Fault(node.position, f"aliases make this nested more than {MAX_DEPTH} deep")
         self.marks[path] = node.position
         if node.items is not None:
             return [
@@ -306,7 +150,7 @@ class _Layout:
             return self._mapping(node.pairs, path, depth)
         return node.content
 
-    def _mapping(self, pairs: list[tuple[_Node, _Node]], path: Path, depth: int) -> dict[str, Value]:
+    def _mapping(self, pairs: list[tuple[Node, Node]], path: Path, depth: int) -> dict[str, Value]:
         data: dict[str, Value] = {}
         for key, value in pairs:
             name = key.content
@@ -323,7 +167,7 @@ class _Layout:
                 data[name] = self.place(value, (*path, name), depth=depth + 1)
         return data
 
-    def _refuse(self, node: _Node, path: Path, message: str) -> None:
+    def _refuse(self, node: Node, path: Path, message: str) -> None:
         self.problems[Problem(*node.position, field_name(path), message)] = None
 
 
@@ -338,45 +182,6 @@ def field_name(path: Path) -> str:
         else:
             text += f"[{json.dumps(step, ensure_ascii=False)}]"
     return text
-
-
-def _scalar(event: yaml.ScalarEvent) -> _Node:
-    position = _position(event)
-    text = event.value
-    if not event.implicit[0]:
-        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-            raise _Fault(position, "holds an escape for a character that is not allowed")
-        return _Node(position, text)
-    return _Node(position, _resolved(text, position), plain=text)
-
-
-def _resolved(text: str, position: Position) -> Scalar:
-    """The value of a plain scalar."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if not (text[0].isdigit() or text[0] in "+-."):
-        return text
-    integer = _INTEGER.fullmatch(text) or _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text)
-    if integer and len(text) > 40:
-        raise _Fault(position, "is a number with too many digits; put it in quotes if it is text")
-    if integer:
-        return int(text, 10 if _INTEGER.fullmatch(text) else 0)
-    if not _FLOAT.fullmatch(text):
-        return text
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise _Fault(position, "is a number out of range; put it in quotes if it is text")
-    return number
-
-
-def _short_tag(tag: str) -> str:
-    standard = "tag:yaml.org,2002:"
-    return f"!!{tag.removeprefix(standard)}" if tag.startswith(standard) else tag
-
-
-def _position(event: yaml.Event) -> Position:
-    mark = event.start_mark
-    return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
 
 def _nearest(marks: Mapping[Path, Position], path: Path) -> Position | None:
