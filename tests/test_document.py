@@ -263,7 +263,7 @@ def test_the_parser_without_libyaml_means_the_same(monkeypatch: pytest.MonkeyPat
     assert refusal('a: "\\ud800"\n') == "f.yaml:1:4: holds an escape for a character that is not allowed"
 
 
-# JSON leaves DEL as it is, which YAML doesn't; a key in YAML has at most 1024 characters, escapes as they are.
+# JSON leaves DEL as it is, which YAML doesn't; a key in YAML has at most 1024 characters as written.
 _CHARACTERS = st.text(
     st.characters(
         min_codepoint=1, max_codepoint=0xFFFF, exclude_categories=["Cs"], exclude_characters="\x7f"

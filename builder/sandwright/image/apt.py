@@ -80,11 +80,7 @@ def lock_image(
         with apt.opened(), _naming(f"image '{definition.name}', {platform}"):
             with progress.step(f"{definition.name} {platform}: indices"):
                 apt.update()
-            platforms[platform] = apt.resolve(
-                definition.packages,
-                without=tuple(definition.without),
-                essential=definition.configure == "scripts",
-            )
+            platforms[platform] = apt.resolve_image(definition)
             epoch = max(epoch, apt.newest_release())
     if previous is not None and dict(previous.platforms) == platforms:
         epoch = previous.epoch
@@ -131,6 +127,11 @@ class PrivateApt:
         if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
             raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
         raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
+
+    def resolve_image(self, definition: ImageDefinition) -> tuple[Package, ...]:
+        """What `resolve` gives for the packages of an image."""
+        scripts = definition.configure == "scripts"
+        return self.resolve(definition.packages, without=tuple(definition.without), essential=scripts)
 
     def resolve(
         self, packages: Sequence[str], *, without: Sequence[str] = (), essential: bool = False
