@@ -200,17 +200,33 @@ class _File:
         return WATCHED & {self._text(at) for at in undefined}
 
     def _symbols(self) -> int:
-        """How many symbols to look through.
-
-        A GNU hash table orders them: those that are taken from others come first, and it says how many.
-        """
-        table = self._first(_DT_GNU_HASH) or self._first(_DT_HASH)
-        if table is None:
-            return 0
-        count = struct.unpack(self._end + "II", self._bytes(self._offset(table), 8, "hash table"))[1]
+        """How many symbols there are. Nothing but the hash table says so."""
+        gnu, plain = self._first(_DT_GNU_HASH), self._first(_DT_HASH)
+        count = 0
+        if gnu is not None:
+            count = self._hashed_symbols(self._offset(gnu))
+        elif plain is not None:
+            count = self._numbers(self._offset(plain), 2)[1]
         if count > _MOST_SYMBOLS:
             raise Malformed(f"{count} symbols")
-        return int(count)
+        return count
+
+    def _hashed_symbols(self, at: int) -> int:
+        """The end of the last chain of a GNU hash table; symbols that no chain has come before all others."""
+        buckets, first, bloom, _ = self._numbers(at, 4)
+        if buckets > _MOST_SYMBOLS or bloom > _MOST_SYMBOLS:
+            raise Malformed(f"a hash table of {max(buckets, bloom)} rows")
+        at += 16 + bloom * self._target[0] // 8
+        last = max(self._numbers(at, buckets), default=0)
+        if last < first:
+            return first
+        at += 4 * (buckets - first)
+        while last < _MOST_SYMBOLS and not self._numbers(at + 4 * last, 1)[0] & 1:
+            last += 1
+        return last + 1
+
+    def _numbers(self, at: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"{self._end}{count}I", self._bytes(at, 4 * count, "hash table"))
 
     def _dlopens(self) -> Iterator[Dlopen]:
         for kind, offset, _, size in self._segments:

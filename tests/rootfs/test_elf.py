@@ -1,0 +1,556 @@
+"""ELF headers of programs and libraries, the loaders' search, and files that lie about themselves."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from elftools.elf.segments import InterpSegment
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import elves
+from elves import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
+from sandwright import process
+from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.ldso import Loaded, Loader
+from sandwright.rootfs.linking import link
+
+MACHINES = [
+    Machine(elves.X86_64),
+    Machine(elves.AARCH64),
+    Machine(elves.I386, 32),
+    Machine(elves.S390, 64, ">"),
+    Machine(8, 32, ">"),
+]
+
+
+def read(raw: bytes, tmp_path: Path) -> Elf | None:
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return read_elf(fd)
+    finally:
+        os.close(fd)
+
+
+# What is read.
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_everything_about_a_file(machine: Machine, tmp_path: Path) -> None:
+    raw = elves.elf(
+        machine=machine,
+        interpreter=b"/lib/ld.so",
+        texts=[
+            (NEEDED, b"libb.so.2"),
+            (NEEDED, b"liba.so.1"),
+            (SONAME, b"libme.so.0"),
+            (RPATH, b"/r:$ORIGIN/../lib"),
+            (RUNPATH, b"/one::/two"),
+            (FILTER, b"libfilter.so"),
+            (AUXILIARY, b"libmaybe.so"),
+            (AUDIT, b"liba1.so:liba2.so"),
+            (DEPAUDIT, b"libdep.so"),
+        ],
+        values=[(FLAGS_1, 0x800)],
+        imports=[b"printf", b"dlopen", b"getaddrinfo"],
+        exports=[b"iconv_open"],
+    )
+    assert read(raw, tmp_path) == Elf(
+        target=(machine.bits, 1 if machine.order == "<" else 2, machine.number),
+        interpreter=b"/lib/ld.so",
+        needed=(b"libb.so.2", b"liba.so.1", b"libfilter.so", b"liba1.so", b"liba2.so", b"libdep.so"),
+        optional=(b"libmaybe.so",),
+        soname=b"libme.so.0",
+        rpath=(b"/r", b"$ORIGIN/../lib"),
+        runpath=(b"/one", b"/two"),
+        default_directories=False,
+        imports=frozenset({b"dlopen", b"getaddrinfo"}),
+    )
+
+
+def test_file_that_is_linked_statically(tmp_path: Path) -> None:
+    assert read(elves.elf(dynamic=False), tmp_path) == Elf(target=(64, 1, elves.X86_64))
+
+
+@pytest.mark.parametrize("raw", [b"", b"#!/bin/sh\n", b"\x7fEL", b"MZ" * 50])
+def test_file_that_is_something_else(raw: bytes, tmp_path: Path) -> None:
+    assert read(raw, tmp_path) is None
+
+
+def test_notes_of_libraries_loaded_at_run_time(tmp_path: Path) -> None:
+    notes = elves.dlopen_note(
+        {"soname": ["liblz4.so.1"], "feature": "lz4", "priority": "suggested"},
+        {"soname": ["liba.so", "libb.so"]},
+        {"soname": "not a list"},
+        "no object",  # type: ignore[arg-type]
+    )
+    build_id = struct.pack("<III", 4, 4, 3) + b"GNU\0" + b"abcd"
+    found = read(elves.elf(notes=build_id + notes), tmp_path)
+    assert found is not None
+    assert found.dlopens == (
+        Dlopen(("liblz4.so.1",), "suggested", "lz4"),
+        Dlopen(("liba.so", "libb.so"), "recommended", ""),
+    )
+
+
+def _of_this_machine() -> list[Path]:
+    folders = [Path("/usr/bin"), Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu")]
+    files = (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir()))
+    return [path for path in files if path.is_file() and not path.is_symlink()]
+
+
+def _interpreters(parsed: ELFFile) -> list[InterpSegment]:
+    return [segment for segment in parsed.iter_segments("PT_INTERP") if isinstance(segment, InterpSegment)]
+
+
+def _as_pyelftools_sees_it(path: Path) -> tuple[list[str], str, str, str, list[str], set[str]] | None:
+    with path.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return None
+        parsed = ELFFile(file)
+        interpreter = "".join(each.get_interp_name() for each in _interpreters(parsed))
+        texts: dict[str, list[str]] = {}
+        imports: set[str] = set()
+        for segment in parsed.iter_segments("PT_DYNAMIC"):
+            assert isinstance(segment, DynamicSegment)
+            for tag in segment.iter_tags():
+                for kind in ("needed", "soname", "rpath", "runpath"):
+                    if tag.entry.d_tag == f"DT_{kind.upper()}":
+                        texts.setdefault(kind, []).append(getattr(tag, kind))
+        table = parsed.get_section_by_name(".dynsym")
+        assert table is None or isinstance(table, SymbolTableSection)
+        for symbol in table.iter_symbols() if table else ():
+            if symbol.entry.st_shndx == "SHN_UNDEF" and symbol.name.encode() in WATCHED:
+                imports.add(symbol.name)
+        return (
+            texts.get("needed", []),
+            interpreter,
+            "".join(texts.get("soname", [])),
+            ":".join(texts.get("rpath", [])),
+            texts.get("runpath", []),
+            imports,
+        )
+
+
+@pytest.mark.timeout(280)
+def test_this_machines_files_read_as_pyelftools_reads_them() -> None:
+    """An independent reader, over a sample of everything that is installed here."""
+    compared = 0
+    for path in _of_this_machine()[:: max(1, len(_of_this_machine()) // 120)]:
+        expected = _as_pyelftools_sees_it(path)
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            found = read_elf(fd)
+        finally:
+            os.close(fd)
+        if expected is None:
+            assert found is None
+            continue
+        assert found is not None
+        assert [each.decode() for each in found.needed] == expected[0], path
+        assert found.interpreter.decode() == expected[1], path
+        assert found.soname.decode() == expected[2], path
+        assert b":".join(found.rpath).decode() == expected[3], path
+        assert b":".join(found.runpath).decode() == ":".join(expected[4]), path
+        assert {each.decode() for each in found.imports} == expected[5], path
+        compared += 1
+    assert compared > 20
+
+
+# Files that lie.
+
+
+def patched(at: int, form: str, value: int) -> Callable[[bytes], bytes]:
+    """Change a number of a good file."""
+
+    def patch(raw: bytes) -> bytes:
+        new = bytearray(raw)
+        struct.pack_into(form, new, at, value)
+        return bytes(new)
+
+    return patch
+
+
+GOOD = elves.program(b"liba.so", imports=[b"dlopen"], texts=[(SONAME, b"x")])
+_SEGMENTS = 64
+_INTERP, _DYNAMIC = _SEGMENTS + 56, _SEGMENTS + 112
+_TABLE = struct.unpack_from("<Q", GOOD, _DYNAMIC + 8)[0]
+
+
+def entry(tag: int) -> int:
+    """Where the value of a dynamic entry lies in `GOOD`."""
+    return next(at + 8 for at in range(_TABLE, len(GOOD), 16) if struct.unpack_from("<q", GOOD, at)[0] == tag)
+
+
+LIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut in the header": (lambda raw: raw[:40], "cut off"),
+    "cut in the program headers": (lambda raw: raw[:80], "program headers .* beyond its end"),
+    "cut in the dynamic section": (lambda raw: raw[:-20], "dynamic section .* beyond its end"),
+    "class 3": (patched(4, "<B", 3), "names no class"),
+    "byte order 0": (patched(5, "<B", 0), "names no class or byte order"),
+    "program headers nowhere": (patched(32, "<Q", 1 << 40), "program headers .* beyond its end"),
+    "program headers at -1": (patched(32, "<Q", (1 << 64) - 1), "beyond its end"),
+    "65535 program headers": (patched(56, "<H", 65535), "65535 program headers"),
+    "program headers of 1 byte": (patched(54, "<H", 1), "program headers of 1 bytes"),
+    "program headers of no byte": (patched(54, "<H", 0), "program headers of 0 bytes"),
+    "interpreter without end": (patched(_INTERP + 32, "<Q", 5), "does not end"),
+    "interpreter of a gigabyte": (patched(_INTERP + 32, "<Q", 1 << 30), "has 1073741824 bytes"),
+    "interpreter beyond the end": (patched(_INTERP + 8, "<Q", 1 << 50), "beyond its end"),
+    "dynamic section of an exabyte": (patched(_DYNAMIC + 32, "<Q", 1 << 60), "a dynamic section of"),
+    "strings at no address": (patched(entry(5), "<Q", 7), "address 0x7 is in no part"),
+    "strings of a terabyte": (patched(entry(10), "<Q", 1 << 40), "a string table of"),
+    "strings beyond the end": (patched(entry(10), "<Q", 1 << 20), "string table .* beyond its end"),
+    "name beyond the strings": (patched(entry(1), "<Q", 1 << 20), "a name at 1048576"),
+    "name at the highest address": (patched(entry(1), "<Q", (1 << 64) - 1), "a name at"),
+    "symbols at no address": (patched(entry(6), "<Q", 1 << 50), "is in no part"),
+    "hash table at no address": (patched(entry(0x6FFFFEF5), "<Q", 1), "is in no part"),
+    "addresses that overflow": (patched(_SEGMENTS + 16, "<Q", (1 << 64) - 1), "is in no part"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("lie", "message"), LIES.values(), ids=LIES.keys())
+def test_file_that_lies_is_malformed(lie: Callable[[bytes], bytes], message: str, tmp_path: Path) -> None:
+    assert read(GOOD, tmp_path) is not None
+    with pytest.raises(Malformed, match=message):
+        read(lie(GOOD), tmp_path)
+
+
+def test_four_billion_symbols_are_not_read(tmp_path: Path) -> None:
+    """The rows of a GNU hash table: buckets, the first hashed symbol, words of the bloom filter."""
+    at = struct.unpack_from("<Q", GOOD, entry(0x6FFFFEF5))[0] - elves.BASE
+    for row, message in (
+        (0, "a hash table of 4294967295 rows"),
+        (4, "4294967295 symbols"),
+        (8, "a hash table of"),
+    ):
+        with pytest.raises(Malformed, match=message):
+            read(patched(at + row, "<I", 0xFFFFFFFF)(GOOD), tmp_path)
+
+
+def test_sparse_file_of_ten_gigabytes_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "big"
+    path.write_bytes(patched(entry(10), "<Q", 60 << 20)(GOOD))
+    os.truncate(path, 10 << 30)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        assert read_elf(fd) is not None
+    finally:
+        os.close(fd)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=8))
+def test_any_damage_is_read_or_malformed(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
+) -> None:
+    raw = bytearray(GOOD)
+    for at, value in changes:
+        raw[at] = value
+    try:
+        found = read(bytes(raw), tmp_path_factory.getbasetemp())
+    except Malformed:
+        return
+    assert found is None or isinstance(found.needed, tuple)
+
+
+# The search. Each row is a root file system and what the loader takes in it.
+
+MUSL = b"/lib/ld-musl-x86_64.so.1"
+
+
+def build(root: Path, files: dict[str, bytes | str]) -> Path:
+    """Files (bytes) and links (text) of a root."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(content) if isinstance(content, str) else path.write_bytes(content)
+    return root
+
+
+def found(root: Path, start: str = "/bin/p", *, library_path: str = "") -> dict[str, list[str]]:
+    """For each library that is named, the files that it may become."""
+    with Root(root) as opened:
+        loader = Loader(opened, library_path=library_path)
+        elf = loader.elf(start.encode())
+        assert elf is not None
+        steps = list(link(loader, Loaded(start.encode(), elf)))
+        return {
+            step.name.decode(): [opened.locate(each.path).path.decode() for each in step.found]
+            for step in steps
+        }
+
+
+def cache(*rows: tuple[bytes, bytes, int], old: bool = False) -> bytes:
+    """A cache of ldconfig: name, path, hwcap."""
+    strings, entries = b"", []
+    base = 48 + 24 * len(rows)
+    for name, path, hwcap in rows:
+        entries.append(
+            struct.pack("<iIIIQ", 0x303, base + len(strings), base + len(strings) + len(name) + 1, 0, hwcap)
+        )
+        strings += name + b"\0" + path + b"\0"
+    new = struct.pack("<20sIIB3xIIII", b"glibc-ld.so.cache1.1", len(rows), len(strings), 2, 0, 0, 0, 0)
+    front = (b"ld.so-1.7.0\0" + struct.pack("<I", 1) + bytes(12)).ljust(32, b"\0") if old else b""
+    return front + new + b"".join(entries) + strings
+
+
+LIB = elves.library(b"liba.so.1")
+OTHER_MACHINE = elves.library(b"liba.so.1", machine=Machine(elves.AARCH64))
+OTHER_CLASS = elves.library(b"liba.so.1", machine=Machine(elves.X86_64, 32))
+NEEDS_A = elves.program(b"liba.so.1")
+
+
+def with_paths(*texts: tuple[int, bytes], **more: Any) -> bytes:
+    """A program that needs liba.so.1, with search paths."""
+    return elves.program(b"liba.so.1", texts=list(texts), **more)
+
+
+SEARCHES: dict[str, tuple[dict[str, bytes | str], list[str]]] = {
+    "default directory": ({"bin/p": NEEDS_A, "usr/lib/liba.so.1": LIB}, ["/usr/lib/liba.so.1"]),
+    "multiarch before plain": (
+        {"bin/p": NEEDS_A, "lib/x86_64-linux-gnu/liba.so.1": LIB, "usr/lib/liba.so.1": LIB},
+        ["/lib/x86_64-linux-gnu/liba.so.1"],
+    ),
+    "lib64": ({"bin/p": NEEDS_A, "usr/lib64/liba.so.1": LIB}, ["/usr/lib64/liba.so.1"]),
+    "another machine's is passed over": (
+        {"bin/p": NEEDS_A, "lib/liba.so.1": OTHER_MACHINE, "usr/lib/liba.so.1": LIB},
+        ["/usr/lib/liba.so.1"],
+    ),
+    "another class's is passed over": (
+        {"bin/p": NEEDS_A, "lib/liba.so.1": OTHER_CLASS, "usr/lib/liba.so.1": LIB},
+        ["/usr/lib/liba.so.1"],
+    ),
+    "a broken one is passed over": (
+        {"bin/p": NEEDS_A, "lib/liba.so.1": LIB[:70], "usr/lib/liba.so.1": LIB},
+        ["/usr/lib/liba.so.1"],
+    ),
+    "no default elsewhere": ({"bin/p": NEEDS_A, "opt/liba.so.1": LIB}, []),
+    "RUNPATH before default": (
+        {"bin/p": with_paths((RUNPATH, b"/opt")), "opt/liba.so.1": LIB, "lib/liba.so.1": LIB},
+        ["/opt/liba.so.1"],
+    ),
+    "RPATH": ({"bin/p": with_paths((RPATH, b"/x:/opt")), "opt/liba.so.1": LIB}, ["/opt/liba.so.1"]),
+    "RPATH is nothing beside RUNPATH": (
+        {"bin/p": with_paths((RPATH, b"/r"), (RUNPATH, b"/run")), "r/liba.so.1": LIB},
+        [],
+    ),
+    "$ORIGIN": (
+        {
+            "opt/app/bin/p": with_paths((RUNPATH, b"$ORIGIN/../lib")),
+            "opt/app/lib/liba.so.1": LIB,
+            "bin/p": "/opt/app/bin/p",
+        },
+        [],
+    ),
+    "${LIB}": (
+        {"bin/p": with_paths((RUNPATH, b"/opt/${LIB}")), "opt/lib/x86_64-linux-gnu/liba.so.1": LIB},
+        ["/opt/lib/x86_64-linux-gnu/liba.so.1"],
+    ),
+    "$LIB elsewhere": (
+        {"bin/p": with_paths((RUNPATH, b"/opt/$LIB")), "opt/lib64/liba.so.1": LIB},
+        ["/opt/lib64/liba.so.1"],
+    ),
+    "$PLATFORM": (
+        {"bin/p": with_paths((RUNPATH, b"/opt/$PLATFORM")), "opt/x86_64/liba.so.1": LIB},
+        ["/opt/x86_64/liba.so.1"],
+    ),
+    "relative paths are nobody's": ({"bin/p": with_paths((RUNPATH, b"lib")), "lib2/liba.so.1": LIB}, []),
+    "no default with nodeflib": (
+        {"bin/p": with_paths(values=[(FLAGS_1, 0x800)]), "lib/liba.so.1": LIB},
+        [],
+    ),
+    "link to a link": (
+        {"bin/p": NEEDS_A, "lib": "usr/lib", "usr/lib/liba.so.1": "liba.so.1.2", "usr/lib/liba.so.1.2": LIB},
+        ["/usr/lib/liba.so.1.2"],
+    ),
+    "link out of the root": ({"bin/p": NEEDS_A, "usr/lib/liba.so.1": "/../../../lib/liba.so.1"}, []),
+    "cache": (
+        {
+            "bin/p": NEEDS_A,
+            "opt/liba.so.1": LIB,
+            "etc/ld.so.cache": cache((b"liba.so.1", b"/opt/liba.so.1", 0)),
+        },
+        ["/opt/liba.so.1"],
+    ),
+    "cache after an old one": (
+        {
+            "bin/p": NEEDS_A,
+            "opt/liba.so.1": LIB,
+            "etc/ld.so.cache": cache((b"liba.so.1", b"/opt/liba.so.1", 0), old=True),
+        },
+        ["/opt/liba.so.1"],
+    ),
+    "cache before default, RUNPATH before cache": (
+        {
+            "bin/p": NEEDS_A,
+            "opt/liba.so.1": LIB,
+            "lib/liba.so.1": LIB,
+            "etc/ld.so.cache": cache((b"liba.so.1", b"/opt/liba.so.1", 0)),
+        },
+        ["/opt/liba.so.1"],
+    ),
+    "cache that names what is not there": (
+        {
+            "bin/p": NEEDS_A,
+            "lib/liba.so.1": LIB,
+            "etc/ld.so.cache": cache((b"liba.so.1", b"/opt/liba.so.1", 0)),
+        },
+        ["/lib/liba.so.1"],
+    ),
+    "cache with a variant": (
+        {
+            "bin/p": NEEDS_A,
+            "opt/liba.so.1": LIB,
+            "opt/glibc-hwcaps/x86-64-v3/liba.so.1": LIB,
+            "etc/ld.so.cache": cache(
+                (b"liba.so.1", b"/opt/glibc-hwcaps/x86-64-v3/liba.so.1", 1 << 62),
+                (b"liba.so.1", b"/opt/liba.so.1", 0),
+            ),
+        },
+        ["/opt/liba.so.1", "/opt/glibc-hwcaps/x86-64-v3/liba.so.1"],
+    ),
+    "cache that is damaged": (
+        {"bin/p": NEEDS_A, "lib/liba.so.1": LIB, "etc/ld.so.cache": cache((b"liba.so.1", b"/x", 0))[:60]},
+        ["/lib/liba.so.1"],
+    ),
+    "cache that is nonsense": (
+        {"bin/p": NEEDS_A, "lib/liba.so.1": LIB, "etc/ld.so.cache": b"x" * 99},
+        ["/lib/liba.so.1"],
+    ),
+    "variants for processors": (
+        {
+            "bin/p": NEEDS_A,
+            "lib/liba.so.1": LIB,
+            "lib/glibc-hwcaps/x86-64-v2/liba.so.1": LIB,
+            "lib/glibc-hwcaps/x86-64-v3/liba.so.1": LIB,
+        },
+        [
+            "/lib/liba.so.1",
+            "/lib/glibc-hwcaps/x86-64-v2/liba.so.1",
+            "/lib/glibc-hwcaps/x86-64-v3/liba.so.1",
+        ],
+    ),
+    "musl": (
+        {"bin/p": elves.program(b"liba.so.1", interpreter=MUSL), "usr/local/lib/liba.so.1": LIB},
+        ["/usr/local/lib/liba.so.1"],
+    ),
+    "musl knows no multiarch": (
+        {"bin/p": elves.program(b"liba.so.1", interpreter=MUSL), "usr/lib/x86_64-linux-gnu/liba.so.1": LIB},
+        [],
+    ),
+    "musl's path file": (
+        {
+            "bin/p": elves.program(b"liba.so.1", interpreter=MUSL),
+            "etc/ld-musl-x86_64.path": b"/opt/a:/opt/b\n/opt/c\n",
+            "opt/c/liba.so.1": LIB,
+            "lib/liba.so.1": LIB,
+        },
+        ["/opt/c/liba.so.1"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), SEARCHES.values(), ids=SEARCHES.keys())
+def test_search(files: dict[str, bytes | str], expected: Sequence[str], tmp_path: Path) -> None:
+    assert found(build(tmp_path, files))["liba.so.1"] == expected
+
+
+def test_origin_is_where_the_program_really_lies(tmp_path: Path) -> None:
+    """For the program itself the kernel resolves links; SEARCHES has the row where they are not."""
+    files = SEARCHES["$ORIGIN"][0]
+    assert found(build(tmp_path, files), "/opt/app/bin/p")["liba.so.1"] == ["/opt/app/lib/liba.so.1"]
+
+
+def test_library_path_of_the_environment(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "bin/p": with_paths((RUNPATH, b"/run")),
+        "env/liba.so.1": LIB,
+        "run/liba.so.1": LIB,
+    }
+    build(tmp_path, files)
+    assert found(tmp_path)["liba.so.1"] == ["/run/liba.so.1"]
+    assert found(tmp_path, library_path="/none:/env")["liba.so.1"] == ["/env/liba.so.1"]
+
+
+def test_rpath_is_inherited_and_runpath_is_not(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "bin/p": elves.program(b"libmid.so", texts=[(RPATH, b"/priv")]),
+        "bin/q": elves.program(b"libmid.so", texts=[(RUNPATH, b"/priv")]),
+        "priv/libmid.so": elves.library(b"libmid.so", b"liba.so.1"),
+        "priv/liba.so.1": LIB,
+    }
+    build(tmp_path, files)
+    assert found(tmp_path, "/bin/p")["liba.so.1"] == ["/priv/liba.so.1"]
+    assert found(tmp_path, "/bin/q")["liba.so.1"] == []
+
+
+def test_soname_that_is_loaded_is_not_searched_again(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "bin/p": elves.program(b"/opt/private.so", b"liba.so.1"),
+        "opt/private.so": LIB,
+        "lib/liba.so.1": LIB,
+    }
+    assert found(build(tmp_path, files)) == {
+        "/opt/private.so": ["/opt/private.so"],
+        "liba.so.1": ["/opt/private.so"],
+    }
+
+
+def test_libraries_that_need_each_other(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "bin/p": NEEDS_A,
+        "lib/liba.so.1": elves.library(b"liba.so.1", b"libb.so.1", b"liba.so.1"),
+        "lib/libb.so.1": elves.library(b"libb.so.1", b"liba.so.1", b"ld-linux-x86-64.so.2"),
+        "lib64/ld-linux-x86-64.so.2": elves.library(b"ld-linux-x86-64.so.2"),
+    }
+    assert found(build(tmp_path, files)) == {
+        "liba.so.1": ["/lib/liba.so.1"],
+        "libb.so.1": ["/lib/libb.so.1"],
+        "ld-linux-x86-64.so.2": ["/lib64/ld-linux-x86-64.so.2"],
+    }
+
+
+PROGRAMS = [
+    "/usr/bin/python3",
+    "/usr/bin/git",
+    "/usr/bin/curl",
+    "/usr/bin/ssh",
+    "/usr/bin/gdb",
+    "/usr/bin/bash",
+]
+
+
+@pytest.mark.parametrize("program", [path for path in PROGRAMS if Path(path).exists()])
+def test_this_machines_programs_are_linked_as_its_loader_links_them(program: str) -> None:
+    """The loader itself says what it would load (`ld.so --list`)."""
+    with Root(Path("/")) as root:
+        loader = Loader(root)
+        real = root.locate(program.encode())
+        elf = loader.elf(real.path)
+        assert elf is not None
+        said = process.run(elf.interpreter.decode(), "--list", program, timeout=30).text
+        expected = {
+            str(Path(line.split("=>")[1].split("(")[0].strip()).resolve())
+            for line in said.splitlines()
+            if "=>" in line
+        }
+        ours = {
+            root.locate(step.found[0].path).path.decode()
+            for step in link(loader, Loaded(real.path, elf))
+            if step.found and step.name != elf.interpreter.rpartition(b"/")[2]
+        }
+    interpreter = str(Path(elf.interpreter.decode()).resolve())
+    assert ours - {interpreter} == expected - {interpreter}
+    assert len(ours) >= 1
