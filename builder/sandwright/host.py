@@ -222,7 +222,7 @@ def os_release(text: str) -> dict[str, str]:
     values = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
-        if equals and not name.startswith("#"):
+        if name and equals and not name.startswith("#"):
             quote = value[:1] if value[:1] in {'"', "'"} else ""
             values[name] = value.removeprefix(quote).removesuffix(quote) if quote else value
     return values

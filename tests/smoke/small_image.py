@@ -7,6 +7,7 @@ images are made.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -25,6 +26,12 @@ from sandwright.smoke.target import outside
 PYTHON = "/usr/bin/python3"
 UID, GID = 65532, 65532
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "GREETING": "hello"}
+CONFIG = {
+    "User": "tester",
+    "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+    "Cmd": [PYTHON],
+}
+_OCI = "application/vnd.oci.image"
 
 _MODULES = "__future__, ast, errno, os, subprocess, sys, tempfile, pwd, socket, ssl, typing, encodings.idna"
 _LIST = f"""
@@ -67,13 +74,46 @@ class SmallImage:
         }
         return Expected(**{**plain, **changes})
 
+    def write_layout(self, directory: Path) -> str:
+        """Write it as an OCI image layout, by hand; give the digest of its manifest."""
+        blobs = directory / "blobs" / "sha256"
+        blobs.mkdir(parents=True)
+
+        def blob(content: bytes, media_type: str) -> dict[str, Any]:
+            name = hashlib.sha256(content).hexdigest()
+            (blobs / name).write_bytes(content)
+            return {"mediaType": media_type, "digest": f"sha256:{name}", "size": len(content)}
+
+        operating_system, architecture = self.platform.split("/")
+        layer = self._layer()
+        config = {
+            "os": operating_system,
+            "architecture": architecture,
+            "config": CONFIG,
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        }
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{_OCI}.manifest.v1+json",
+            "config": blob(json.dumps(config).encode(), f"{_OCI}.config.v1+json"),
+            "layers": [blob(layer, f"{_OCI}.layer.v1.tar")],
+        }
+        described = blob(json.dumps(manifest).encode(), f"{_OCI}.manifest.v1+json")
+        described["platform"] = {"os": operating_system, "architecture": architecture}
+        index = {"schemaVersion": 2, "mediaType": f"{_OCI}.index.v1+json", "manifests": [described]}
+        (directory / "index.json").write_text(json.dumps(index))
+        (directory / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+        digest: str = described["digest"]
+        return digest
+
     def _write_archive(self, sink: BinaryIO, reference: str) -> None:
+        write_docker_archive(sink, reference, self.platform, self._layer(), CONFIG)
+
+    def _layer(self) -> bytes:
         layer = io.BytesIO()
-        with tarfile.open(fileobj=layer, mode="w") as tar:
+        with tarfile.open(fileobj=layer, mode="w", format=tarfile.PAX_FORMAT) as tar:
             tar.add(self.rootfs, arcname=".", filter=_of_root)
-        variables = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        config = {"User": "tester", "Env": variables, "Cmd": [PYTHON]}
-        write_docker_archive(sink, reference, self.platform, layer.getvalue(), config)
+        return layer.getvalue()
 
 
 def make_small_image(directory: Path) -> SmallImage:
