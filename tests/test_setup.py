@@ -1,4 +1,4 @@
-"""Set-up: what is planned for which machine, what is said before, and that nothing is done when all is there."""
+"""Set-up: what is planned for which machine, what is said first; and that a complete one is left alone."""
 
 from __future__ import annotations
 
@@ -143,8 +143,17 @@ def test_smoke_alone_registers_nothing() -> None:
             ],
             id="apk",
         ),
-        pytest.param("dnf", ["please run: dnf install mmdebstrap bubblewrap podman qemu-user-static"], id="dnf"),
-        pytest.param(None, ["no package manager that we know; please install: mmdebstrap, bwrap, podman, qemu-aarch64"], id="none"),
+        pytest.param(
+            "dnf", ["please run: dnf install mmdebstrap bubblewrap podman qemu-user-static"], id="dnf"
+        ),
+        pytest.param(
+            None,
+            [
+                "no package manager that we know; "
+                "please install: mmdebstrap, bwrap, podman, qemu-aarch64"
+            ],
+            id="none",
+        ),
     ],
 )  # fmt: skip
 def test_other_package_managers_are_told_and_not_driven(manager: Any, lines: list[str]) -> None:
@@ -162,7 +171,7 @@ def test_macos() -> None:
 
 
 def test_a_group_that_there_is_not() -> None:
-    with pytest.raises(UsageError, match="^no group tests, all; there are build, smoke, test$"):
+    with pytest.raises(UsageError, match=r"^no group tests, all; there are build, smoke, test$"):
         plan_setup(["build", "tests", "all"], _facts())
 
 
@@ -204,6 +213,7 @@ def log(tmp_path: Path) -> Path:
 def _fake_apt(
     directory: Path, log: Path, monkeypatch: pytest.MonkeyPatch, *, update: int = 0, install: int = 0
 ) -> None:
+    monkeypatch.delenv("DEBIAN_FRONTEND", raising=False)
     for name in ("apt-get", "apt-cache"):
         (directory / name).write_text(FAKE_APT.format(log=log, update=update, install=install))
         (directory / name).chmod(0o755)
@@ -220,7 +230,8 @@ def test_installing(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) 
     assert log.read_text().splitlines() == [
         "apt-get -q -o DPkg::Lock::Timeout=300 update [noninteractive]",
         "apt-cache policy one two []",
-        "apt-get -q -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends one two [noninteractive]",
+        "apt-get -q -o DPkg::Lock::Timeout=300 "
+        "install --yes --no-install-recommends one two [noninteractive]",
     ]
 
 
@@ -237,7 +248,7 @@ def test_a_needed_package_that_is_not_offered_is_an_error(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fake_apt(tmp_path, log, monkeypatch)
-    with pytest.raises(HostError, match="^apt offers no package no-one, which is needed"):
+    with pytest.raises(HostError, match=r"^apt offers no package no-one, which is needed"):
         _install("no-one", "two", needed=("no-one",)).execute()
     assert "install" not in log.read_text(), "nothing was installed by halves"
 
@@ -262,7 +273,9 @@ def test_without_sudo(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
     _fake_apt(tmp_path, log, monkeypatch)
     find = process.find
     monkeypatch.setattr("sandwright.process.find", lambda name: None if name == "sudo" else find(name))
-    with pytest.raises(HostError, match="^this needs root, and there is no sudo; run it as root: env DEBIAN"):
+    with pytest.raises(
+        HostError, match=r"^this needs root, and there is no sudo; run it as root: env DEBIAN"
+    ):
         _install("one", as_root=SUDO).execute()
     assert not log.exists()
 
@@ -307,7 +320,7 @@ print(json.dumps([before is None, notes, after is not None]))
 
 
 def _register(platform: str, before: str) -> list[Any]:
-    """Register in a user namespace, whose binfmt_misc is its own (Linux 6.7), after the shell commands `before`."""
+    """Register in a user namespace, with a binfmt_misc of its own (Linux 6.7); `before` is shell."""
     script = f'mount --make-rprivate / && {before} && exec "$0" -c "$1" "$2"'
     own = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
