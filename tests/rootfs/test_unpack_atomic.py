@@ -1,0 +1,399 @@
+"""Nothing is visible before it is proved, nothing is left: wrong bytes, killed processes, two at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import random
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from tars import archive, described, file, folder, layer, symlink, tree
+
+from sandwright import process
+from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
+from sandwright.rootfs import staging
+from sandwright.rootfs.unpack import Layer, unpack
+
+GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
+RAW = archive(
+    folder(b"d"), *(file(b"d/f%02d" % number, random.Random(number).randbytes(300)) for number in range(30))
+)
+GOOD = layer(RAW)
+OTHER = "sha256:" + "0" * 64
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def replaced(**fields: object) -> Layer:
+    return dataclasses.replace(GOOD, **fields)  # type: ignore[arg-type]
+
+
+def blob() -> bytes:
+    return GOOD.open().read()
+
+
+def holding(raw: bytes) -> Layer:
+    """The good layer's promises over other bytes."""
+    return replaced(open=lambda: io.BytesIO(raw))
+
+
+WRONG: dict[str, tuple[Layer, type[SandwrightError], str]] = {
+    "another digest": (
+        replaced(digest=OTHER),
+        IntegrityError,
+        f"layer {OTHER}: its digest is {GOOD.digest} where {OTHER} was promised",
+    ),
+    "another diff_id": (
+        replaced(diff_id=OTHER),
+        IntegrityError,
+        f"layer {GOOD.digest}, decompressed: its digest is {GOOD.diff_id} where {OTHER} was promised",
+    ),
+    "shorter than promised": (
+        replaced(size=GOOD.size + 1),
+        IntegrityError,
+        f"layer {GOOD.digest}: has {GOOD.size} bytes where {GOOD.size + 1} were promised",
+    ),
+    "longer than promised": (
+        replaced(size=GOOD.size - 1),
+        IntegrityError,
+        f"layer {GOOD.digest}: is longer than the {GOOD.size - 1} bytes promised",
+    ),
+    "a size below zero": (
+        replaced(size=-1),
+        IntegrityError,
+        f"layer {GOOD.digest}: its size is given as -1",
+    ),
+    "something after it": (
+        replaced(open=lambda: io.BytesIO(blob() + b"more"), size=GOOD.size + 4),
+        IntegrityError,
+        f"layer {GOOD.digest}: its gzip data is damaged: something else follows its end",
+    ),
+    "no bytes": (
+        holding(b""),
+        IntegrityError,
+        f"layer {GOOD.digest}: has 0 bytes where {GOOD.size} were promised",
+    ),
+    "a digest that is a path": (
+        replaced(digest="sha256:../../etc/passwd"),
+        ArchiveRefused,
+        "layer: 'sha256:../../etc/passwd' is not a digest",
+    ),
+    "a diff_id that is none": (
+        replaced(diff_id="md5:" + "0" * 32),
+        ArchiveRefused,
+        f"layer {GOOD.digest}: diff_id: 'md5:",
+    ),
+    "a media type that is no layer": (
+        replaced(media_type="application/vnd.oci.image.layer.v1.tar+gzip+encrypted"),
+        ArchiveRefused,
+        f"layer {GOOD.digest}: is 'application/vnd.oci.image.layer.v1.tar+gzip+encrypted', "
+        "which is no layer that we know",
+    ),
+}
+
+
+@pytest.mark.parametrize("lower", [0, 1], ids=["alone", "above another"])
+@pytest.mark.parametrize(("wrong", "kind", "message"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_not_as_promised(
+    wrong: Layer, kind: type[SandwrightError], message: str, lower: int, tmp_path: Path
+) -> None:
+    before, threads = descriptors(), threading.active_count()
+    with pytest.raises(kind) as error:
+        unpack([*[GOOD] * lower, wrong], tmp_path / "rootfs")
+    assert str(error.value).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+    assert (descriptors(), threading.active_count()) == (before, threads)
+
+
+def test_nothing_is_left_open_after_success(tmp_path: Path) -> None:
+    before, threads = descriptors(), threading.active_count()
+    unpack([GOOD, GOOD], tmp_path / "rootfs")
+    assert (descriptors(), threading.active_count()) == (before, threads)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "plain"])
+def test_every_cut_and_flip_is_found(codec: str, tmp_path: Path) -> None:
+    good = layer(RAW, codec)
+    raw = good.open().read()
+    source = random.Random(codec)
+    spots = [*range(20), *range(len(raw) - 20, len(raw)), *(source.randrange(len(raw)) for _ in range(60))]
+    for at in spots:
+        flipped = bytearray(raw)
+        flipped[at] ^= 1 << source.randrange(8)
+        for damaged in (raw[:at], bytes(flipped)):
+            bad = dataclasses.replace(good, open=partial(io.BytesIO, damaged))
+            with pytest.raises((IntegrityError, ArchiveRefused)):
+                unpack([bad], tmp_path / "rootfs")
+            assert list(tmp_path.iterdir()) == []
+    unpack([good], tmp_path / "rootfs")
+
+
+def test_damage_that_the_codec_can_not_see(tmp_path: Path) -> None:
+    """Whole gzip, whole tar, other content, and the size is right: only the digest tells."""
+    evil = archive(file(b"d/f", b"evil"))
+    raw = gzip.compress(evil, mtime=0)
+    lying = Layer(GOOD.digest, len(raw), GZIP, GOOD.diff_id, lambda: io.BytesIO(raw))
+    with pytest.raises(IntegrityError, match="where sha256:"):
+        unpack([lying], tmp_path / "rootfs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_blob_that_changes_between_two_readings(tmp_path: Path) -> None:
+    """An upper layer is read first for its whiteouts: other bytes then can't take something else away."""
+    upper = layer(archive(file(b"new", b"x" * 5000)))
+    evil = gzip.compress(archive(file(b".wh.d")), mtime=0)
+    evil += bytes(upper.size - len(evil))
+    blobs = iter([evil, evil, upper.open().read()])
+    changing = dataclasses.replace(upper, open=lambda: io.BytesIO(next(blobs)))
+    with pytest.raises(IntegrityError):
+        unpack([GOOD, changing], tmp_path / "rootfs")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Failing(io.BytesIO):
+    """A blob whose disk breaks in the middle."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell() > 1000:
+            raise OSError(5, "Input/output error")
+        return super().read(min(size or 500, 500))
+
+
+def test_a_blob_that_can_not_be_read(tmp_path: Path) -> None:
+    before, threads = descriptors(), threading.active_count()
+    with pytest.raises(HostError, match="Input/output error"):
+        unpack([replaced(open=lambda: Failing(blob()))], tmp_path / "rootfs")
+    assert list(tmp_path.iterdir()) == []
+    assert (descriptors(), threading.active_count()) == (before, threads)
+
+
+def test_a_blob_that_is_not_there(tmp_path: Path) -> None:
+    def missing() -> BinaryIO:
+        return (tmp_path / "none").open("rb")
+
+    with pytest.raises(HostError, match="No such file"):
+        unpack([replaced(open=missing)], tmp_path / "rootfs")
+    assert list(tmp_path.iterdir()) == []
+
+
+OCCUPANTS: dict[str, Callable[[Path], object]] = {
+    "a directory": lambda path: path.mkdir(),
+    "a file": lambda path: path.write_text("mine"),
+    "a dangling link": lambda path: path.symlink_to("/nowhere"),
+}
+
+
+@pytest.mark.parametrize("occupy", OCCUPANTS.values(), ids=OCCUPANTS.keys())
+def test_what_is_there_already_stays(occupy: Callable[[Path], object], tmp_path: Path) -> None:
+    occupy(tmp_path / "rootfs")
+    before = tree(tmp_path)
+    with pytest.raises(HostError) as error:
+        unpack([GOOD], tmp_path / "rootfs")
+    assert str(error.value) == f"{tmp_path}/rootfs is there already"
+    assert tree(tmp_path) == before
+
+
+def test_what_comes_to_be_there_meanwhile_stays(tmp_path: Path) -> None:
+    def late() -> BinaryIO:
+        (tmp_path / "rootfs").mkdir(exist_ok=True)
+        (tmp_path / "rootfs" / "mine").touch()
+        return io.BytesIO(blob())
+
+    with pytest.raises(HostError, match="is there already"):
+        unpack([replaced(open=late)], tmp_path / "rootfs")
+    assert [path.name for path in tmp_path.rglob("*")] == ["rootfs", "mine"]
+
+
+@pytest.mark.parametrize("mask", [0, 0o022], ids=oct)
+def test_directories_above_are_made_for_the_owner_alone(mask: int, tmp_path: Path) -> None:
+    """CVE-2021-41103: whoever can reach a root file system can run its setuid programs."""
+    before = os.umask(mask)
+    try:
+        unpack([GOOD], tmp_path / "a" / "b" / "rootfs")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/rootfs")] == [
+        0o700,
+        0o700,
+        0o755,
+    ]
+
+
+def test_until_it_is_complete_it_is_hidden_and_for_the_owner_alone(tmp_path: Path) -> None:
+    """CVE-2025-47290: nobody else can put a link into what is being unpacked."""
+    seen = []
+
+    def looking() -> BinaryIO:
+        [only] = tmp_path.iterdir()
+        seen.append((only.name.startswith(staging.PREFIX), stat.S_IMODE(only.stat().st_mode)))
+        return io.BytesIO(blob())
+
+    unpack([layer(archive(folder(b".", 0o777))), replaced(open=looking)], tmp_path / "rootfs")
+    assert set(seen) == {(True, 0o700)}
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / f"{staging.PREFIX}0123456789abcdef"
+    (left / "d").mkdir(parents=True)
+    (left / "d" / "f").touch()
+    (left / "out").symlink_to(tmp_path)
+    (tmp_path / "mine").touch()
+    unpack([GOOD], tmp_path / "rootfs")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "rootfs"]
+
+
+def test_what_another_process_is_working_on_stays(tmp_path: Path) -> None:
+    live = tmp_path / f"{staging.PREFIX}0123456789abcdef"
+    live.mkdir()
+    fd = os.open(live, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        unpack([GOOD], tmp_path / "rootfs")
+        assert live.is_dir()
+    finally:
+        os.close(fd)
+
+
+def test_what_only_looks_like_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "f").touch()
+    (tmp_path / f"{staging.PREFIX}link").symlink_to("elsewhere")
+    (tmp_path / f"{staging.PREFIX}file").touch()
+    unpack([GOOD], tmp_path / "rootfs")
+    assert (tmp_path / "elsewhere" / "f").exists()
+    assert (tmp_path / f"{staging.PREFIX}link").is_symlink()
+
+
+def test_a_directory_above_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "_PATIENCE", 0.1)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with pytest.raises(HostError, match="is locked by another process"):
+            unpack([GOOD], tmp_path / "rootfs")
+    finally:
+        os.close(fd)
+
+
+def test_many_at_once_on_one_destination(tmp_path: Path) -> None:
+    """One wins, the others are told so, and what is there is whole."""
+    results: list[str] = []
+
+    def attempt() -> None:
+        try:
+            unpack([GOOD, GOOD], tmp_path / "rootfs")
+            results.append("won")
+        except HostError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=attempt) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(results) == sorted(["won"] + [f"{tmp_path}/rootfs is there already"] * 5)
+    assert [path.name for path in tmp_path.iterdir()] == ["rootfs"]
+    assert len(list((tmp_path / "rootfs" / "d").iterdir())) == 30
+
+
+KILLED = """\
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from sandwright.rootfs.unpack import Layer, unpack
+layers = [Layer(*fields, lambda path=path: open(path, "rb")) for *fields, path in {layers!r}]
+print("ready", flush=True)
+unpack(layers, Path({destination!r}))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """A program that unpacks two layers of 1,500 files into `store/rootfs`, and says when it begins."""
+    rows = []
+    for number in range(2):
+        raw = archive(*(file(b"d%d/%d/f%d" % (number, n % 40, n), b"x" * 700) for n in range(1500)))
+        one = layer(raw)
+        path = tmp_path / f"blob{number}"
+        path.write_bytes(one.open().read())
+        rows.append((one.digest, one.size, one.media_type, one.diff_id, str(path)))
+    (tmp_path / "store").mkdir()
+    return KILLED.format(paths=sys.path, layers=rows, destination=str(tmp_path / "store" / "rootfs"))
+
+
+def complete(root: Path) -> bool:
+    return sum(1 for path in root.rglob("f*")) == 3000
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "Ctrl-C"])
+def test_killed_at_any_moment(number: signal.Signals, script: str, tmp_path: Path) -> None:
+    """Either it is there and complete, or it is not there; the next run succeeds and cleans up."""
+    store = tmp_path / "store"
+    source = random.Random(number)
+    outcomes = []
+    for _ in range(12):
+        with process.start(sys.executable, "-c", script) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"ready\n"
+            time.sleep(source.uniform(0, 0.35))
+            running.send_signal(number)
+            running.wait(timeout=30)
+        there = (store / "rootfs").exists()
+        outcomes.append(there)
+        if there:
+            assert complete(store / "rootfs")
+            process.run("rm", "-r", store / "rootfs")
+        elif number == signal.SIGINT:
+            assert list(store.iterdir()) == []
+    assert False in outcomes, "no run was stopped in the middle"
+    process.run(sys.executable, "-c", script, timeout=60)
+    assert complete(store / "rootfs")
+    assert [path.name for path in store.iterdir()] == ["rootfs"]
+
+
+def test_cleaning_up_follows_no_link(tmp_path: Path) -> None:
+    """CVE-2024-23652: the clean-up after a failure deleted host files through a link."""
+    outside = tmp_path / "outside"
+    (outside / "d").mkdir(parents=True)
+    (outside / "d" / "f").write_text("kept")
+    before = tree(outside)
+    target = os.fsencode(outside)
+    members = [folder(b"d"), *(file(b"d/%d" % number) for number in range(10))]
+    bad = layer(archive(*members, symlink(b"d/out", target), symlink(b"out", target), file(b"../x")))
+    with pytest.raises(ArchiveRefused):
+        unpack([bad], tmp_path / "store" / "rootfs")
+    assert list((tmp_path / "store").iterdir()) == []
+    assert tree(outside) == before
+
+
+def test_the_tree_below_a_link_in_the_destinations_own_path_is_the_callers(tmp_path: Path) -> None:
+    """Links in the path that the caller gives are the caller's own."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    unpack([GOOD], tmp_path / "link" / "rootfs")
+    assert (tmp_path / "real" / "rootfs" / "d").is_dir()
+
+
+def test_sha512_is_a_digest_too(tmp_path: Path) -> None:
+    raw = archive(file(b"a"))
+    one = described(raw, raw, "application/vnd.oci.image.layer.v1.tar")
+    better = dataclasses.replace(one, digest=f"sha512:{hashlib.sha512(raw).hexdigest()}")
+    unpack([better], tmp_path / "rootfs")
+    assert (tmp_path / "rootfs" / "a").exists()
+    with pytest.raises(IntegrityError):
+        unpack([dataclasses.replace(one, digest=f"sha512:{'0' * 128}")], tmp_path / "other")
