@@ -255,10 +255,11 @@ def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[Pa
 
     A `.git` that is a file is one too: whoever writes it chooses which hooks run.
     """
+    holding = {path.rpartition("/")[0] or "/" for path in facts.entries}
     for protection in protections:
         git = next((name for name in protection.names if name.value.startswith(".git/")), None)
         for root in protection.roots:
-            if facts.kind(root) is None:
+            if root not in holding or facts.kind(root) is None:
                 continue
             if git and facts.kind(f"{root}/.git") == "file" and f"{root}/.git" not in protection.exceptions:
                 yield PathRule(f"{root}/.git", "readonly", "protected", git.source, ".git")
