@@ -1,51 +1,91 @@
-"""The `sandwright` program: Invoke's, with our tasks and two kindnesses in reading the command line."""
+"""The `sandwright` program: Invoke's, with our tasks and a freer way to write the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from invoke.program import Program
+from invoke.tasks import Task
 
 import sandwright
+from sandwright.cli.tasks import namespace
 
-REPEATED = {"bundle": ("--minimal", "--keep"), "sbpl-eval": ("--resource", "-D", "--symlink")}
-"""Options that may be followed by several values, by task."""
+POSITIONS: Mapping[str, Sequence[str]] = {
+    "sbpl-eval": ("--profile", "--operation"),
+    "seccomp-eval": ("--profile", "--syscall", "--argument"),
+}
+"""Tasks whose words are values of options, by place; those beyond the last are more values of the last."""
 
-TRAILING = {"seccomp-eval": "--argument"}
-"""Tasks whose words beyond the named positions are values of an option."""
+REPEATED: Mapping[str, Callable[[str], bool]] = {
+    "--minimal": lambda word: word.startswith("/"),
+    "--keep": lambda word: word.startswith("/"),
+    "--drop": lambda word: word.startswith("/"),
+    "--resource": lambda word: "=" in word,
+    "--symlink": lambda word: "=" in word,
+    "-D": lambda word: "=" in word,
+}
+"""Options that may be followed by several values, and how a further value is told from other words."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits."""
-    import sys  # noqa: PLC0415
-
-    from sandwright.cli.tasks import namespace  # noqa: PLC0415
-
     words = list(sys.argv if argv is None else argv)
     program = Program(
         version=sandwright.__version__, namespace=namespace, name="sandwright", binary="sandwright"
     )
-    program.run([words[0], *spread(words[1:])])
+    program.run([words[0], *arranged(words[1:])])
 
 
-def spread(words: Sequence[str]) -> list[str]:
-    """Write an option's several values as the option given several times: `-D a=1 b=2` is `-D a=1 -D b=2`.
+def arranged(words: Sequence[str]) -> list[str]:
+    """The words as Invoke takes them: one value for each option, and options instead of places.
 
-    Only for the options of `REPEATED`; a value never begins with a dash. Words behind `--` stay as they are.
+    `sbpl-eval p.sb signal -D a=1 b=2` becomes `sbpl-eval --profile=p.sb --operation=signal -D a=1 -D b=2`.
+    Words behind `--` are left out: tasks that take a command find it themselves.
     """
-    task = next((word for word in words if not word.startswith("-")), "")
-    repeated = REPEATED.get(task, ())
-    out: list[str] = []
-    option = ""
-    values = 0
-    for index, word in enumerate(words):
-        if word == "--":
-            return [*out, *words[index:]]
-        if word.startswith("-") and word != "-":
-            option, values = (word if word in repeated else ""), 0
-        elif option:
-            if values:
-                out.append(option)
-            values += 1
-        out.append(word)
-    return out
+    words = words[: words.index("--")] if "--" in words else words
+    name = next((word for word in words if not word.startswith("-")), None)
+    if name is None or name not in namespace.tasks:
+        return list(words)
+    start = words.index(name) + 1
+    return [*words[:start], *_options(name, namespace.tasks[name], words[start:])]
+
+
+def _options(name: str, task: Task[Any], words: Sequence[str]) -> Iterator[str]:
+    takes_value = {
+        _flag(each) for argument in task.get_arguments() if argument.takes_value for each in argument.names
+    }
+    places = list(POSITIONS.get(name, ()))
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not _is_option(word):
+            yield f"{places[0]}={word}" if places else word
+            if len(places) > 1:
+                places.pop(0)
+            continue
+        yield word
+        if word not in takes_value or index == len(words):
+            continue
+        yield words[index]
+        index += 1
+        while (
+            word in REPEATED
+            and index < len(words)
+            and REPEATED[word](words[index])
+            and not _is_option(words[index])
+        ):
+            yield from (word, words[index])
+            index += 1
+
+
+def _flag(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word names an option: it begins with a dash, and is no number and not `-` alone."""
+    return word.startswith("-") and word != "-" and not re.fullmatch(r"-(0x[0-9a-fA-F]+|[0-9]+)", word)

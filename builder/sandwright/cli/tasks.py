@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bundles, images
+from sandwright.cli import bundles, evaluators, images
 
 namespace = Collection(
     images.setup,
@@ -12,4 +12,6 @@ namespace = Collection(
     images.build_images,
     images.export_image,
     bundles.bundle,
+    evaluators.sbpl_eval,
+    evaluators.seccomp_eval,
 )

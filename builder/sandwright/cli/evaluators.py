@@ -1,0 +1,119 @@
+"""Tasks that answer what a profile decides: ours, or anybody's."""
+
+from __future__ import annotations
+
+import json as encoder
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from invoke.context import Context
+
+from sandwright.cli import console
+from sandwright.cli.command import command
+from sandwright.errors import UsageError
+
+MAX_BYTES = 16 << 20
+"""How much of a profile is read; the largest real one is a hundredth of that."""
+
+
+@command(
+    name="sbpl-eval",
+    iterable=["resource", "D", "symlink"],
+    help={
+        "profile": "the Seatbelt profile; first word of `sandwright sbpl-eval`",
+        "operation": "the operation, such as file-read-data; second word",
+        "resource": "what is operated on, KEY=VALUE: path=/etc/hosts, remote=tcp:localhost:80, …",
+        "D": "a parameter of the profile, KEY=VALUE",
+        "symlink": "a symbolic link of the host, FROM=TO",
+        "batch": "questions as JSON lines: a file, or - for standard input; instead of profile and operation",
+        "json": "answer as one JSON object",
+    },
+)
+def sbpl_eval(
+    c: Context,  # noqa: ARG001
+    *,
+    profile: str = "",
+    operation: str = "",
+    resource: Sequence[str] | None = None,
+    D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
+    symlink: Sequence[str] | None = None,
+    batch: str = "",
+    json: bool = False,
+) -> None:
+    """Say whether a Seatbelt profile allows an operation, and which rule at which line decides."""
+    from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command  # noqa: PLC0415
+
+    if batch:
+        for answer in evaluate_batch(_lines(batch), file=batch):
+            console.line(answer)
+        return
+    if not profile or not operation:
+        raise UsageError(
+            "usage: sandwright sbpl-eval PROFILE.sb OPERATION [--resource KEY=VALUE ...] [-D KEY=VALUE ...]"
+        )
+    text, answer_json = evaluate_command(
+        _read(profile),
+        operation,
+        file=profile,
+        resource=resource or (),
+        define=D or (),
+        symlink=symlink or (),
+    )
+    console.line(encoder.dumps(answer_json) if json else text)
+
+
+@command(
+    name="seccomp-eval",
+    iterable=["argument", "cap"],
+    help={
+        "profile": "the profile, as Docker, Podman or OCI have it; first word of `sandwright seccomp-eval`",
+        "syscall": "the system call, by name or number; second word",
+        "argument": "its arguments in order, decimal or 0x…; further words",
+        "arch": "amd64, arm64, or i386 and the like for a second ABI (absent: amd64)",
+        "cap": "a capability that the container has; may be given several times",
+        "json": "answer as one JSON object",
+    },
+)
+def seccomp_eval(
+    c: Context,  # noqa: ARG001
+    *,
+    profile: str = "",
+    syscall: str = "",
+    argument: Sequence[str] | None = None,
+    arch: str = "amd64",
+    cap: Sequence[str] | None = None,
+    json: bool = False,
+) -> None:
+    """Say what a seccomp profile does with a system call, and by which rule."""
+    from sandwright.evaluate.seccomp.command import evaluate_command  # noqa: PLC0415
+
+    if not profile or not syscall:
+        raise UsageError(
+            "usage: sandwright seccomp-eval PROFILE.json SYSCALL [ARG ...] [--arch ARCH] [--cap CAP_X ...]"
+        )
+    answer = evaluate_command(_read(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
+    console.line(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
+
+
+def _read(file: str) -> bytes:
+    """The bytes of a file that a person named. Raise UsageError when it can't be read, or is too large."""
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _lines(file: str) -> Iterator[str]:
+    if file == "-":
+        yield from sys.stdin
+        return
+    try:
+        with Path(file).open(encoding="utf-8") as stream:
+            yield from stream
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}") from error

@@ -1,0 +1,80 @@
+r"""The one Jinja environment: nothing reaches a template unquoted.
+
+A template writes a value through the filter of the language it stands in: `{{ path | sbpl }}`,
+`{{ word | sh }}`. A value that went through none is refused when the template is rendered, and so is a name
+that isn't there. Jinja's defaults would render the first as it is, so that `x") (allow default) ("` becomes a
+rule, and the second as nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+
+from sandwright.errors import RenderError
+from sandwright.resources import Room, data_path
+
+
+class Quoted(str):
+    """Text that is safe in the language of the template it goes into."""
+
+    __slots__ = ()
+
+
+def quote_shell(word: object) -> Quoted:
+    """One word of a POSIX shell. Raise RenderError for a NUL, which no argument can hold."""
+    text = str(word)
+    if "\0" in text:
+        raise RenderError(f"{text!r} holds a NUL byte, which no argument of a program can")
+    return Quoted(shlex.quote(text))
+
+
+def plain_number(number: object) -> Quoted:
+    """A whole number, in digits. Raise RenderError for anything else, True and False among it."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise RenderError(f"{number!r} is not a whole number")
+    return Quoted(str(number))
+
+
+def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: ANN401 - whatever it names
+    """Render a shipped template. `name` is its path in the room: `base.sb.j2`.
+
+    Raise RenderError when it uses a name that isn't given, or a value without quoting it.
+    """
+    try:
+        return _environment(room).get_template(name).render(values)
+    except jinja2.TemplateError as error:
+        raise RenderError(f"{room}/{name}: {error}") from error
+
+
+def add_filter(name: str, quote: Callable[[object], Quoted]) -> None:
+    """Make a quoting function a filter of all templates; for modules that know a language, at import."""
+    _FILTERS[name] = quote
+    _environment.cache_clear()
+
+
+_FILTERS: dict[str, Callable[[object], Quoted]] = {"sh": quote_shell, "number": plain_number}
+
+
+def _finalize(value: object) -> object:
+    if isinstance(value, Quoted | jinja2.Undefined):
+        return value  # an undefined one raises when it is turned into text
+    raise RenderError(f"a template uses {value!r} without quoting it")
+
+
+@functools.cache
+def _environment(room: Room) -> jinja2.Environment:
+    environment = jinja2.Environment(  # noqa: S701 - no HTML here; `finalize` refuses what no filter quoted
+        loader=jinja2.FileSystemLoader(data_path(room)),
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(_FILTERS)
+    return environment
