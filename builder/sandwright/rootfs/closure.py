@@ -198,8 +198,13 @@ class Closure:
             why = self._not_data(path, package)
             if why:
                 self._books.leave_out(path, why)
+            elif self._holds_something(path):
+                continue  # a directory comes with what is kept in it; an empty one is data itself
             elif self._books.keep(path, Reason("package", parent, package)) is None:
                 self._books.leave_out(path, f"package {package} lists it, and the image does not have it")
+
+    def _holds_something(self, path: bytes) -> bool:
+        return self._root.locate(path, follow=False).is_directory and bool(self._root.names(path))
 
     def _not_data(self, path: bytes, package: str) -> str:
         """Why a file of a package is not kept as its data; empty when it is."""
