@@ -145,6 +145,9 @@ class SeccompProfile:
     groups: Mapping[str, Group] = field(repr=False)
     grants: tuple[str, ...]
     with_capability: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    _treated: dict[frozenset[str], Mapping[str, Treatment]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         used = {*self.grants, *itertools.chain.from_iterable(self.with_capability.values())}

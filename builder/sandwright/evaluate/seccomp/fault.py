@@ -1,0 +1,38 @@
+"""One thing that is wrong with a seccomp profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sandwright.render.seccomp.document import ProfileRule
+
+
+class Severity(Enum):
+    """How bad it is: what fails or lets through, what surprises, what is good to know."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong and where: line and column from 1, or 0 for the whole profile. `code` names the kind."""
+
+    line: int
+    column: int
+    severity: Severity
+    code: str
+    message: str
+
+    def render(self, file: str) -> str:
+        """`file:line:column: severity: message [code]`."""
+        where = f"{file}:{self.line}:{self.column}" if self.line else file
+        return f"{where}: {self.severity.value}: {self.message} [{self.code}]"
+
+
+def fault_at(rule: ProfileRule, severity: Severity, code: str, message: str) -> Fault:
+    """A fault of one rule."""
+    line, column = rule.position
+    return Fault(line, column, severity, code, message)

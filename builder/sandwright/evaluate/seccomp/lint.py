@@ -1,0 +1,26 @@
+"""Finds what is wrong with a seccomp profile: what engines refuse, ignore, or take for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sandwright.evaluate.seccomp.fault import Fault
+from sandwright.evaluate.seccomp.lint_answers import answer_faults
+from sandwright.evaluate.seccomp.lint_rules import rule_faults
+from sandwright.render.seccomp.abi import Architecture
+from sandwright.render.seccomp.document import load_profile_json
+from sandwright.render.seccomp.resolve import applies, resolve
+
+
+def lint_profile(
+    text: str | bytes, file: str, *, arch: Architecture = "amd64", caps: Collection[str] = ()
+) -> tuple[Fault, ...]:
+    """The faults of a profile, given as JSON text, in the order of its lines, each once.
+
+    What depends on the machine and on capabilities is judged for `arch` and `caps`. Raise DocumentError for
+    what is no profile.
+    """
+    profile = load_profile_json(text, file)
+    chosen = [rule for rule in profile.rules if applies(rule, arch, caps, None)]
+    found = {*rule_faults(profile), *answer_faults(resolve(profile, arch=arch, caps=caps), chosen, arch)}
+    return tuple(sorted(found, key=lambda fault: (fault.line, fault.column, fault.code, fault.message)))
