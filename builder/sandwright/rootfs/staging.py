@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.rootfs.removal import OPEN_DIRECTORY, open_directory, remove_tree
+from sandwright.rootfs.removal import open_directory, remove_tree
 
 PREFIX = ".sandwright-unpack-"
 _PATIENCE = 30.0
@@ -65,7 +65,7 @@ def staged(destination: Path) -> Iterator[Stage]:
             _sweep(parent)
             name = f"{PREFIX}{secrets.token_hex(8)}"
             os.mkdir(name, 0o700, dir_fd=parent)
-            fd = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
+            fd, _ = open_directory(name, parent)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _disinherit(fd)
         stage = Stage(fd, parent, name, destination)
