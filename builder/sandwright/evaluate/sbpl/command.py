@@ -15,6 +15,7 @@ from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.imports import APPROXIMATE, FileImporter
 from sandwright.evaluate.sbpl.library import Importer
+from sandwright.evaluate.sbpl.lint import lint
 from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.request import Resource, parse_request
@@ -71,6 +72,39 @@ def evaluate_command(
         {found.file for found in compiled.imports if found.file.endswith(APPROXIMATE)}
     )
     return _text(answer, None if given is None else readable(given)), answer
+
+
+def lint_command(
+    profile: str | bytes,
+    *,
+    file: str,
+    define: Sequence[str] = (),
+    symlink: Sequence[str] = (),
+    importer: Importer | None = None,
+) -> tuple[str, list[Json]]:
+    """The findings about a profile: as lines for a person, and as what `--json` prints.
+
+    The arguments are those of `evaluate_command`. Whether a finding fails a run is for the caller to say, by
+    its `severity`: error, warning or info.
+    """
+    found = lint(
+        profile,
+        file=file,
+        params=pairs(define, "-D"),
+        importer=importer if importer is not None else FileImporter(trusted=True),
+        symlinks=pairs(symlink, "--symlink"),
+    )
+    return "\n".join(map(str, found)), [
+        {
+            "file": finding.position.file,
+            "line": finding.position.line,
+            "column": finding.position.column,
+            "code": finding.code,
+            "severity": finding.severity,
+            "message": finding.message,
+        }
+        for finding in found
+    ]
 
 
 def _answer(decision: Decision, shadowed: Sequence[Shadowed]) -> Json:

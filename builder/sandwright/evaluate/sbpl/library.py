@@ -77,17 +77,22 @@ class Library:
         self.imports: list[Import] = []
         self.missing_params: list[Missing] = []
         self.versioned = False
-        self._importing: list[str] = []
+        self._importing: list[Import] = []
         self._trace: str | None = None
 
     def install_stub(self) -> None:
         """Bind what there is before `version` is called."""
         self.environment.values[symbol("version")] = Procedure("version", self._version, 1, 1)
 
-    def recover(self) -> None:
-        """Leave whatever forms and imports an expression that failed was inside of."""
+    def explain(self, error: ProfileError) -> ProfileError:
+        """The error, saying also where its file was imported and what a misspelt name may mean.
+
+        Whatever forms and imports the expression that failed was inside of are left.
+        """
+        places = [f" (imported at {found.span.position})" for found in self._importing if found.span]
         self.actions.recover()
         self._importing.clear()
+        return ProfileError(error.position, unbound_hint(error.message) + "".join(reversed(places)))
 
     def _version(self, number: Value) -> Value:
         if self.versioned and number != 1:
@@ -143,15 +148,12 @@ class Library:
     def _import(self, name: Value) -> Step:
         source = self._find(name)
         here = self.machine.span
-        self.imports.append(Import(str(name), source.name, here))
-        self._importing.append(source.name)
-        try:
-            for datum in read(source):
-                self.machine.span = datum.span
-                yield Tail(datum.value, self.environment)
-        except ProfileError as error:
-            where = f" (imported at {here.position})" if here is not None else ""
-            raise ProfileError(error.position, error.message + where) from None
+        found = Import(str(name), source.name, here)
+        self.imports.append(found)
+        self._importing.append(found)
+        for datum in read(source):
+            self.machine.span = datum.span
+            yield Tail(datum.value, self.environment)
         self._importing.pop()
         self.machine.span = here
         return NIL
@@ -165,7 +167,7 @@ class Library:
         source = self.importer(readable(name), directories)
         if source is None:
             raise Fault(f"unable to open {readable(name)}")
-        if source.name in self._importing or len(self._importing) >= _MAX_IMPORTS:
+        if source.name in {found.file for found in self._importing} or len(self._importing) >= _MAX_IMPORTS:
             raise Fault(f"{readable(name)} imports itself")
         return source
 

@@ -14,7 +14,8 @@ from sandwright.evaluate.sbpl.source import Span, readable
 from sandwright.evaluate.sbpl.vocabulary import vocabulary
 
 _LONGEST = 250
-_LOST_ESCAPE = re.compile(r'\\([^ntrxX0-7"\\])')
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_MEANS_SOMETHING = 'ntrxX01234567"\\'
 
 
 def _tokens(subject: Subject) -> Iterator[tuple[str, str, Span]]:
@@ -36,9 +37,10 @@ def _strings(subject: Subject) -> Iterator[Finding]:
                 f"this string has {len(text)} bytes; TinyScheme's buffer takes 255. Pass it by a parameter"
             )
             yield subject.find(span, "L27", "warning", message)
-        lost = _LOST_ESCAPE.search(text) if kind == "string" else None
+        escapes = _ESCAPE.findall(text) if kind == "string" else []
+        lost = next((octet for octet in escapes if octet not in _MEANS_SOMETHING), None)
         if lost is not None:
-            octet = readable(lost.group(1))
+            octet = readable(lost)
             message = f'in a string \\{octet} is just {octet}; for a regex write \\\\{octet} or use #"…"'
             yield subject.find(span, "L07", "warning", message)
 

@@ -15,6 +15,7 @@ MAX_PROBES = 50
 """How many requests are made up for one rule."""
 
 _NAME = "sandwright-probe"
+_AT_END = 1 << END
 
 
 def probes(filters: Sequence[Filter]) -> Iterator[Request]:
@@ -147,8 +148,9 @@ def sample(pattern: str) -> str | None:
                 return _spelled(program, came_from, position)
         following: dict[int, int | None] = {}
         for position in layer:
+            ended = program.accepts[position] == _AT_END
             for reached in _members(program.follow[position]):
-                if reached not in came_from:
+                if reached not in came_from and not (ended and program.accepts[reached] != _AT_END):
                     following.setdefault(reached, position)
         layer = following
     return None
@@ -165,7 +167,7 @@ def _spelled(program: Program, came_from: dict[int, int | None], last: int) -> s
 
 def _letter(codes: int) -> str:
     """A readable octet among the codes; nothing for the end of the text."""
-    if codes == 1 << END:
+    if codes == _AT_END:
         return ""
     for letter in "ax0/A._-" + "".join(map(chr, range(33, 127))):
         if codes >> ord(letter) & 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Value, symbol
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
-from sandwright.evaluate.sbpl.library import Import, Importer, Library, Missing, no_imports, unbound_hint
+from sandwright.evaluate.sbpl.library import Import, Importer, Library, Missing, no_imports
 from sandwright.evaluate.sbpl.machine import Environment, Limits, Machine
 from sandwright.evaluate.sbpl.procedures import core_procedures
 from sandwright.evaluate.sbpl.reader import Datum, read
@@ -88,8 +88,7 @@ def _run(library: Library, form: Value, failed: Callable[[ProfileError], None]) 
     try:
         library.machine.run(form, library.environment)
     except ProfileError as error:
-        failed(ProfileError(error.position, unbound_hint(error.message)))
-        library.recover()
+        failed(library.explain(error))
 
 
 def _library(params: Mapping[str, str], importer: Importer, limits: Limits) -> Library:

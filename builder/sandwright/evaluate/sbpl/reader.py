@@ -40,9 +40,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUOTES = {"'": "quote", "`": "quasiquote", ",": "unquote", ",@": "unquote-splicing"}
-_NUMBER = re.compile(
-    r"[+-]?(?:(?P<int>[0-9]+)|[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)\Z"
-)
+_NUMBER = re.compile(r"[+-]?(?:(?P<int>[0-9]+)|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\Z")
 _ESCAPE = re.compile(r"\\(?:([xX][0-9A-Fa-f]{2})|([0-7]{1,3})|(.))", re.DOTALL)
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _RADIX = {"x": 16, "o": 8, "b": 2, "d": 10}

@@ -26,6 +26,15 @@ _TARGETS: dict[str, tuple[str, ...]] = {
 }
 """The relations that a target process has besides the one that is named."""
 
+_DEVICES = {
+    "/dev/tty": "TTY",
+    "/dev/pty": "TTY",
+    "/dev/disk": "BLOCK-DEVICE",
+    "/dev/fd": "DIRECTORY",
+    "/dev/": "CHARACTER-DEVICE",
+}
+"""What lies in /dev, by how its path begins; the first that fits counts."""
+
 _TRUTH = {"true": True, "yes": True, "1": True, "": True, "false": False, "no": False, "0": False}
 
 
@@ -33,7 +42,7 @@ class Request:
     """A resource, ready to be compared. Text is octets; `path` is as given until it is resolved.
 
     What a request does not name is assumed: a path names a regular file (but `/`, a path that ends in `/`, a
-    symbolic link and a socket are what they are), a connection is TCP.
+    symbolic link, a socket and a device are what they are), a connection is TCP.
     """
 
     path: str | None = None
@@ -95,8 +104,9 @@ class Request:
             return ("SOCKET",)
         if self.path is None:
             return ()
-        if self.path.startswith(("/dev/tty", "/dev/pty")):
-            return ("TTY",)
+        for start, kind in _DEVICES.items():
+            if self.path.startswith(start):
+                return (kind,)
         return ("DIRECTORY",) if self.path == "/" else ("REGULAR-FILE",)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 def octets(text: str) -> str:
@@ -59,8 +60,7 @@ class Source:
         return Position(self.name, line, len(readable(before)) + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a file, from `start` up to `end`, in octets."""
 
     source: Source

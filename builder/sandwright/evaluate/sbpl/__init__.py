@@ -1,0 +1,41 @@
+"""Sandbox profiles of macOS (SBPL): run, asked, and checked, on any machine.
+
+A profile is a Scheme program. `compile_profile` runs it and gives its rules; an `Evaluator` says what macOS
+would decide on an operation and which rule is the reason; `lint` looks for what is likely wrong. What is known
+of macOS, and how well, is written in `seatbelt/README.md`.
+
+    profile = compile_profile(text, file="agent.sb", params={"ROOT": "/Users/u/project"})
+    decision = Evaluator(profile).decide("file-write-create", {"path": "/Users/u/project/.git/hooks/x"})
+    decision.allowed, decision.stage, decision.rule
+"""
+
+from __future__ import annotations
+
+from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command, lint_command
+from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
+from sandwright.evaluate.sbpl.errors import ProfileError
+from sandwright.evaluate.sbpl.finding import Finding
+from sandwright.evaluate.sbpl.imports import FileImporter
+from sandwright.evaluate.sbpl.lint import lint
+from sandwright.evaluate.sbpl.machine import Limits
+from sandwright.evaluate.sbpl.paths import Links
+from sandwright.evaluate.sbpl.profile import Profile, compile_profile
+from sandwright.evaluate.sbpl.rule import Rule
+
+__all__ = [
+    "Decision",
+    "Evaluator",
+    "FileImporter",
+    "Finding",
+    "Limits",
+    "Links",
+    "Profile",
+    "ProfileError",
+    "Rule",
+    "Shadowed",
+    "compile_profile",
+    "evaluate_batch",
+    "evaluate_command",
+    "lint",
+    "lint_command",
+]
