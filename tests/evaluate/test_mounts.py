@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright import process
@@ -338,6 +338,7 @@ ALL = HostFacts(
 LISTS = st.lists(st.sampled_from(TREE), max_size=4, unique=True)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([["/"], [], ["/t/a"], ["/t"]]), LISTS, LISTS, LISTS, st.sampled_from(["host", "image"])
 )
@@ -361,6 +362,7 @@ def test_mounts_say_what_the_policy_says(
         assert access.writable is policy.is_path_writable(path), path
 
 
+@settings(deadline=None)
 @given(LISTS, LISTS)
 def test_nothing_restricted_can_be_moved(write: list[str], restricted: list[str]) -> None:
     """Each directory above a restriction, as far up as its parent is writable, is a mount point."""

@@ -57,7 +57,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)
-QUIET = settings(max_examples=200, deadline=None)
+QUIET = settings(max_examples=100, deadline=None)
 
 
 @QUIET

@@ -12,8 +12,9 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import UsageError
-from sandwright.policy.collect import collect, observe
-from sandwright.policy.facts import HostFacts
+from sandwright.policy.collect import collect, observe, stored_name
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.paths import same_name
 from sandwright.policy.policy import Policy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
@@ -124,6 +125,36 @@ def test_a_project_that_no_policy_can_name(tmp_path: Path) -> None:
     project.mkdir()
     with pytest.raises(UsageError, match="is no path that a policy can name"):
         collect(Policy.from_text(""), project=project, environ={})
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "case_sensitive", "stored"),
+    [
+        ("Documents", ["Documents", "documents"], False, "Documents"),
+        ("documents", ["Documents"], False, "Documents"),
+        ("documents", ["Documents"], True, "documents"),
+        ("caf\u00e9", ["cafe\u0301"], True, "cafe\u0301"),
+        ("new", ["old"], False, "new"),
+    ],
+)
+def test_spellings_that_lead_to_the_same_file_on_macos(
+    name: str, names: list[str], case_sensitive: bool, stored: str
+) -> None:
+    facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", case_sensitive=case_sensitive)
+    assert stored_name(name, names, same_name(facts)) == stored
+
+
+def test_another_spelling_is_like_a_link() -> None:
+    facts = HostFacts(
+        os="darwin",
+        home="/Users/u",
+        project="/Users/u/p",
+        case_sensitive=False,
+        entries={"/Users/u/documents": Entry("symlink", "Documents")},
+    )
+    policy = Policy.from_text("filesystem: {deny: [~/documents]}").resolve(facts)
+    assert policy.canonical("~/documents/x") == "/Users/u/Documents/x"
+    assert not policy.is_path_readable("/Users/u/DOCUMENTS/x")
 
 
 @pytest.mark.needs("git")

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.errors import DocumentError
@@ -49,6 +49,7 @@ ENTRIES = st.sampled_from([Entry("file"), Entry("directory"), Entry("socket")]) 
 )
 
 
+@settings(deadline=None)
 @given(
     PATHS,
     PATHS,

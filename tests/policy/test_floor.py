@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sandwright.errors import DocumentError
@@ -194,6 +194,7 @@ def _floor_allows(files: dict[str, list[str]], action: str, path: str) -> bool:
 PROBES = [f"{path}{rest}" for path in PATHS for rest in ("", "/x", "/a", "/b/x")]
 
 
+@settings(deadline=None)
 @given(_files(), _files(), _files())
 def test_no_files_get_past_the_floor(floor: dict[str, list[str]], user: dict[str, list[str]], project: dict[str, list[str]]) -> None:  # fmt: skip
     try:
@@ -205,6 +206,7 @@ def test_no_files_get_past_the_floor(floor: dict[str, list[str]], user: dict[str
         assert not policy.is_path_writable(path) or _floor_allows(floor, "write", path), path
 
 
+@settings(deadline=None)
 @given(
     st.fixed_dictionaries({}, optional={"read": LISTS, "write": LISTS}),
     st.fixed_dictionaries({"read": LISTS, "write": LISTS}, optional={"readonly": LISTS, "deny": LISTS}),
@@ -241,6 +243,7 @@ def _values_text(mode: str, hosts: list[str], memory: str | None, privileged: bo
     return f"network: {{mode: {mode}, allow: [{allow}]}}\nprocess: {{privileged: {str(privileged).lower()}}}\n{limit}"
 
 
+@settings(deadline=None)
 @given(_values(), _values())
 def test_no_values_get_past_the_floor(
     floor: tuple[str, list[str], str | None, bool], project: tuple[str, list[str], str | None, bool]

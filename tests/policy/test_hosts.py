@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.policy.hosts import HostPattern, canonical_host, endpoint, host_pattern
@@ -180,6 +180,7 @@ def _patterns(draw: st.DrawFn) -> HostPattern:
     return host_pattern(host if port is None else f"{host}:{port}")
 
 
+@settings(deadline=None)
 @given(_patterns(), _patterns(), NAMES, st.sampled_from([80, 443, 8443, 22]))
 def test_what_is_covered_matches_no_more(
     limit: HostPattern, inner: HostPattern, name: str, port: int
@@ -194,6 +195,7 @@ def test_what_is_covered_matches_no_more(
         assert wild or any(inner.matches(example, p) and not limit.matches(example, p) for p in ports)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_a_spelling_is_final(text: str) -> None:
     try:

@@ -6,7 +6,7 @@ import posixpath
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.policy.facts import Entry, HostFacts
@@ -150,6 +150,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join
 TARGETS = st.lists(NAMES | st.just(".."), min_size=1, max_size=3).map("/".join) | PATHS
 
 
+@settings(deadline=None)
 @given(st.dictionaries(PATHS, TARGETS, max_size=6), PATHS)
 def test_canonicalising_is_idempotent(links: dict[str, str], path: str) -> None:
     facts = _facts(links)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.policy import load
@@ -49,6 +49,7 @@ PROBES = [
 ]
 
 
+@settings(deadline=None)
 @given(RULES)
 def test_the_most_specific_path_wins(rules: list[tuple[str, str]]) -> None:
     lists = {kind: [path for each, path in rules if each == kind] for kind in KINDS}

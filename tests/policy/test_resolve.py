@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.errors import DocumentError, UsageError
@@ -339,6 +339,7 @@ NAMES = st.text(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=4))
 def test_any_path_is_one_rule(names: list[str]) -> None:
     path = "/srv/" + "/".join(names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.policy.spelling import checked_path, checked_text, environment_names, expanded, substituted
@@ -155,6 +155,7 @@ def test_refused_values_of_variables(text: str, message: str) -> None:
         checked_text(text)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.text(

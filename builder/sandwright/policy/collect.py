@@ -12,7 +12,7 @@ import platform
 import pwd
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from sandwright.errors import HostError, UsageError
 from sandwright.policy import spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
-from sandwright.policy.paths import MAX_LINKS, folded, follow
+from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -72,44 +72,62 @@ def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
 
 def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
     """The same facts, with what is at some absolute paths now, and on the way to them."""
-    seen: dict[str, Entry] = {}
-    known: dict[str, Entry | None] = {}
+    looking = _Looking(facts)
     for path in paths:
-        _walk(path, facts, seen, known)
-    return facts.with_entries(seen)
+        looking.walk(path)
+    return facts.with_entries(looking.seen)
 
 
-def _walk(path: str, facts: HostFacts, seen: dict[str, Entry], known: dict[str, Entry | None]) -> None:
-    pending = [part for part in reversed(path.split("/")) if part]
-    current, links = "", 0
-    _look("/", seen, known)
-    while pending:
-        part = pending.pop()
-        if part in (".", ".."):
-            current = current.rpartition("/")[0] if part == ".." else current
-            continue
-        candidate = folded(f"{current}/{part}", facts)
-        entry = _look(candidate, seen, known)
-        if entry is None:
-            return
-        if entry.kind != "symlink":
-            current = candidate
-            continue
-        links += 1
-        if links > MAX_LINKS or spelling.undecodable(entry.target):
-            return  # nowhere, or where no policy can name it
-        pending += reversed([step for step in entry.target.split("/") if step])
-        current = "" if entry.target.startswith("/") else current
+class _Looking:
+    """A look at some paths, which asks the host once for each."""
 
+    def __init__(self, facts: HostFacts) -> None:
+        self.seen: dict[str, Entry] = {}
+        self._facts = facts
+        self._known: dict[str, Entry | None] = {}
+        self._names: dict[str, frozenset[str]] = {}
+        self._entry("/")
 
-def _look(path: str, seen: dict[str, Entry], known: dict[str, Entry | None]) -> Entry | None:
-    if path in known:
-        return known[path]
-    entry = _entry(path)
-    known[path] = entry
-    if entry is not None:
-        seen[path] = entry
-    return entry
+    def walk(self, path: str) -> None:
+        """Look at a path and everything on the way to it, as the kernel goes."""
+        pending = [part for part in reversed(path.split("/")) if part]
+        current, links = "", 0
+        while pending:
+            part = pending.pop()
+            if part in (".", ".."):
+                current = current.rpartition("/")[0] if part == ".." else current
+                continue
+            candidate = folded(f"{current}/{part}", self._facts)
+            entry = self._entry(candidate)
+            if entry is None:
+                return
+            if entry.kind != "symlink":
+                current = candidate
+                continue
+            links += 1
+            if links > MAX_LINKS or spelling.undecodable(entry.target):
+                return  # nowhere, or where no policy can name it
+            pending += reversed([step for step in entry.target.split("/") if step])
+            current = "" if entry.target.startswith("/") else current
+
+    def _entry(self, path: str) -> Entry | None:
+        if path not in self._known:
+            entry = _entry(path)
+            if entry is not None and path != "/" and self._facts.os == "darwin":
+                stored = self._stored(path)
+                entry = entry if stored is None else Entry("symlink", stored)
+            self._known[path] = entry
+            if entry is not None:
+                self.seen[path] = entry
+        return self._known[path]
+
+    def _stored(self, path: str) -> str | None:
+        """The name that a path's directory stores for it, None when it is the same."""
+        parent, _, name = path.rpartition("/")
+        if parent not in self._names:
+            self._names[parent] = _names(parent or "/")
+        stored = stored_name(name, self._names[parent], same_name(self._facts))
+        return stored if stored != name else None
 
 
 def _entry(path: str) -> Entry | None:
@@ -121,6 +139,25 @@ def _entry(path: str) -> Entry | None:
     except (OSError, ValueError):
         return None
     return Entry(_kind(mode))
+
+
+def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
+    """How a directory stores a name that leads to one of its entries.
+
+    APFS finds a file by other spellings than the stored one: another case, another of Unicode's normal forms.
+    The kernel reports the stored spelling, which is what rules are compared with, so another spelling is
+    recorded like a link to it. `key` gives equal text for spellings of one name.
+    """
+    if name in names:
+        return name
+    return next((each for each in names if key(each) == key(name)), name)
+
+
+def _names(directory: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(directory))  # noqa: PTH208 - names, not paths
+    except OSError:
+        return frozenset()
 
 
 def _kind(mode: int) -> EntryKind:
@@ -225,7 +262,7 @@ def _writable(policy: Policy, facts: HostFacts) -> list[str]:
 
 def _protected(policy: Policy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
-    found = [f"{root}/{name}" for root in _writable(policy, facts) for name in names]
+    found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     return [*found, *(f"{git}/{name}" for git in facts.git_directories for name in inside)]
 

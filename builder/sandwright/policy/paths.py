@@ -68,6 +68,11 @@ def ancestors(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def below(directory: str, name: str) -> str:
+    """The path of a relative name in a canonical directory."""
+    return f"/{name}" if directory == "/" else f"{directory}/{name}"
+
+
 def components(path: str) -> list[str]:
     """The names that make up a canonical path; none for `/`."""
     return path[1:].split("/") if path != "/" else []

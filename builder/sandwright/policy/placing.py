@@ -10,7 +10,7 @@ from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
 from sandwright.policy.names import PathKind
-from sandwright.policy.paths import follow, same_name
+from sandwright.policy.paths import below, follow, same_name
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
 from sandwright.policy.source import BUILT_IN, Faults, Source, Sourced
 from sandwright.policy.startup import PATHS
@@ -261,10 +261,14 @@ def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[Pa
         for root in protection.roots:
             if root not in holding or facts.kind(root) is None:
                 continue
-            if git and facts.kind(f"{root}/.git") == "file" and f"{root}/.git" not in protection.exceptions:
-                yield PathRule(f"{root}/.git", "readonly", "protected", git.source, ".git")
+            if (
+                git
+                and facts.kind(below(root, ".git")) == "file"
+                and below(root, ".git") not in protection.exceptions
+            ):
+                yield PathRule(below(root, ".git"), "readonly", "protected", git.source, ".git")
             for name in protection.names:
-                path, links = follow(f"{root}/{name.value}", facts)
+                path, links = follow(below(root, name.value), facts)
                 if path not in protection.exceptions and facts.kind(path) is not None:
                     through = tuple(where for where, _ in links)
                     yield PathRule(path, "readonly", "protected", name.source, name.value, "", through)

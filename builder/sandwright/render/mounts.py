@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.policy.facts import EntryKind, HostFacts
-from sandwright.policy.paths import ancestors, depth, same_name
+from sandwright.policy.paths import ancestors, below, depth, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
@@ -109,7 +109,7 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[str]:
     for protection in files.protections:
         for root in protection.roots:
             if files.tree.changes_host(root) and policy.facts.kind(root) == "directory":
-                paths = (f"{root}/{name.value}" for name in protection.names)
+                paths = (below(root, name.value) for name in protection.names)
                 yield from (
                     p for p in paths if p not in protection.exceptions and policy.facts.kind(p) is None
                 )
@@ -254,7 +254,9 @@ class _Planning:
 
     def _git_directories(self) -> Iterable[str]:
         roots = [root for each in self._policy.filesystem.protections for root in each.roots]
-        found = [f"{root}/.git" for root in roots if self._facts.kind(f"{root}/.git") == "directory"]
+        found = [
+            below(root, ".git") for root in roots if self._facts.kind(below(root, ".git")) == "directory"
+        ]
         return dict.fromkeys([*found, *self._facts.git_directories])
 
     def _put(self, mount: Mount, state: _State) -> None:
