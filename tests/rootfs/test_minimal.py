@@ -114,6 +114,7 @@ def test_every_link_on_the_way_is_kept(tmp_path: Path) -> None:
         *("/bin", "/usr/bin/one", "/usr/bin/two", "/usr/bin/real"),
         *("/lib", "/usr/lib/liba.so.1", "/usr/lib/liba.so.1.2"),
         *("/lib64", "/usr/lib64/ld.so", "/usr/lib64/ld-2.so"),
+        *("/usr/bin", "/usr/lib", "/usr/lib64"),  # what the links lead to
     }
     assert chosen.why(b"/usr/bin/real") == ["/usr/bin/real: link by /usr/bin/one", "/usr/bin/one: asked"]
     assert chosen.why(b"/bin")[0] == "/bin: link by /usr/bin/one (a directory on the way)"
@@ -506,6 +507,23 @@ def test_libraries_that_a_file_says_it_loads_late(tmp_path: Path) -> None:
     assert "/lib/liblz4.so.1" in kept(chosen)
     assert "/lib/libqr.so.4" not in kept(chosen)
     assert any("qr, suggested: libqr.so.4 or libqr.so.3" in each.about for each in chosen.questions)
+
+
+def test_both_names_of_a_merged_usr_are_kept(tmp_path: Path) -> None:
+    """/bin/sh and /lib64/ld-linux-x86-64.so.2 are written into programs, whichever name was asked for."""
+    files: dict[str, bytes | str] = {
+        "usr/bin/p": elffiles.program(),
+        "usr/lib64/ld-linux-x86-64.so.2": elffiles.library(b"ld-linux-x86-64.so.2"),
+        "usr/sbin/unused": b"",
+        "usr/bin/unused": b"",
+        "bin": "usr/bin",
+        "sbin": "usr/sbin",
+        "lib64": "usr/lib64",
+    }
+    chosen = select(build(tmp_path, files), "/usr/bin/p")
+    assert {"/bin", "/lib64"} <= kept(chosen)
+    assert not {"/sbin", "/usr/bin/unused", "/usr/sbin/unused"} & kept(chosen)
+    assert chosen.why(b"/bin") == ["/bin: rule by /usr/bin/p (merged-usr)", "/usr/bin/p: asked"]
 
 
 # Declared and dropped.

@@ -16,7 +16,7 @@ from sandwright.rootfs.ldso import Loaded, Loader
 from sandwright.rootfs.ledger import Ledger
 from sandwright.rootfs.linking import Step, link
 from sandwright.rootfs.packages import Packages
-from sandwright.rootfs.rules import Rule, load_rules
+from sandwright.rootfs.rules import load_rules
 from sandwright.rootfs.script import LONGEST_LINE, read_script
 from sandwright.rootfs.selection import Reason, Selection
 from sandwright.rootfs.trace import Trace
@@ -51,6 +51,7 @@ class Closure:
         self._programs: list[bytes] = []
         self._linked: set[bytes] = set()
         self._opened: set[str] = set()
+        self._used: set[bytes] = set()
 
     def program(self, path: bytes) -> None:
         """Keep a program and all it needs. Raise BuildError when it is not there or can't start here."""
@@ -221,14 +222,21 @@ class Closure:
             match = rule.when.fullmatch(path)
             if match is None:
                 continue
-            for pattern in rule.keep:
-                self._keep_by_rule(rule, match.expand(pattern), path)
+            reason = Reason("rule", path, rule.name)
+            for pattern in self._unused(match.expand(each) for each in rule.keep):
+                for found in patterns.find(self._root, pattern):
+                    self._books.keep(found, reason)
+            for link_path in self._unused(match.expand(each) for each in rule.links):
+                if self._root.locate(link_path, follow=False).is_link:
+                    self._books.keep(link_path, reason)
             for among, about in rule.ask:
                 self._books.ask(match.expand(about.encode()).decode(), path, match.expand(among))
 
-    def _keep_by_rule(self, rule: Rule, pattern: bytes, path: bytes) -> None:
-        for found in patterns.find(self._root, pattern):
-            self._books.keep(found, Reason("rule", path, rule.name))
+    def _unused(self, wanted: Iterable[bytes]) -> list[bytes]:
+        """Those of the patterns that no rule has named before."""
+        new = [pattern for pattern in wanted if pattern not in self._used]
+        self._used.update(new)
+        return new
 
     def _library_questions(self, path: bytes, elf: Elf) -> None:
         for functions, among, about in self._rules.imports:

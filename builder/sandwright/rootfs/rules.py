@@ -14,12 +14,14 @@ from sandwright.resources import data_path
 class Rule:
     """Files that go with a file: for paths that match `when` whole, `keep`, and the questions of `ask`.
 
-    The patterns of `keep` and of `ask` (pattern, question) may hold references to groups of `when`.
+    `links` are kept where they are links, without what is in the directory they may lead to. All of them, and
+    the pairs (pattern, question) of `ask`, may hold references to groups of `when`.
     """
 
     name: str
     when: re.Pattern[bytes]
     keep: tuple[bytes, ...]
+    links: tuple[bytes, ...]
     ask: tuple[tuple[bytes, str], ...]
 
 
@@ -51,6 +53,7 @@ def load_rules() -> Rules:
                 row["name"],
                 re.compile(row["when"].encode()),
                 tuple(pattern.encode() for pattern in row["keep"]),
+                tuple(path.encode() for path in row.get("links", ())),
                 tuple((ask["if"].encode(), ask["question"]) for ask in row["ask"]),
             )
             for row in data["rules"]

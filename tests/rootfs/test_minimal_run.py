@@ -1,0 +1,298 @@
+"""Minimal roots of real programs, run: Python and git of this machine's distribution, from its packages.
+
+The image is made of the files of installed Debian packages, so no network is needed; on other distributions
+these tests skip. Each proof has its counter-proof: what was left out is missed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import layouts
+import pytest
+
+from sandwright import process
+from sandwright.errors import BuildError
+from sandwright.rootfs.assemble import BundleReport, bundle
+from sandwright.rootfs.convert import Settings
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.trace import Run, trace
+
+PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
+GROUND = (
+    "etc/passwd",
+    "etc/group",
+    "etc/nsswitch.conf",
+    "etc/ld.so.cache",
+    "etc/ssl/certs/ca-certificates.crt",
+)
+LIMIT = 60.0
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("dpkg-query", "git", "tar"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="the image's files belong to root"),
+    pytest.mark.timeout(280),
+]
+
+PYTHON = [
+    "/usr/bin/python3",
+    "-c",
+    "import ssl, json, hashlib; print(json.dumps(len(ssl.create_default_context().get_ca_certs()) > 50))",
+]
+COMMIT = """
+set -e
+cd /tmp
+git init -q work && cd work
+echo content > file
+git add file
+git -c user.name=a -c user.email=a@example.com commit -q -m message
+git log --format=%s
+git --version
+"""
+
+
+def _installed(names: tuple[str, ...]) -> set[str]:
+    """The packages, and all installed ones that they need."""
+    form = "${Package}\t${Depends},${Pre-Depends}\n"
+    rows = process.run("dpkg-query", "-W", "-f", form, timeout=30).text.splitlines()
+    needs = {row.split("\t")[0]: row.partition("\t")[2] for row in rows}
+    found: set[str] = set()
+    ahead = list(names)
+    while ahead:
+        name = ahead.pop()
+        if name in needs and name not in found:
+            found.add(name)
+            ahead += [
+                part.strip().split(" ")[0].split(":")[0] for part in needs[name].replace("|", ",").split(",")
+            ]
+    return found
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image of Debian packages that are installed here, with dpkg's database of them."""
+    if not all(Path(f"/var/lib/dpkg/info/{name}.list").exists() for name in ("python3", "git")):
+        pytest.skip("python3 and git are not installed as Debian packages")
+    folder = tmp_path_factory.mktemp("image")
+    packages = _installed(PACKAGES)
+    listed = process.run("dpkg-query", "-L", *sorted(packages), timeout=60).text.splitlines()
+    info = [
+        path
+        for name in packages
+        for path in Path("/var/lib/dpkg/info").glob(f"{name}*.list")
+        if path.stem.split(":")[0] == name
+    ]
+    names = {line for line in listed if line.startswith("/") and os.path.lexists(line) and line != "/."}
+    names |= {f"/{name}" for name in GROUND if Path("/", name).exists()} | {str(path) for path in info}
+    names |= {
+        "/var/lib/dpkg/status",
+        *(name for name in ("/bin", "/lib", "/lib64", "/sbin") if Path(name).is_symlink()),
+    }
+    (folder / "names").write_text("\n".join(sorted(name[1:] for name in names)) + "\n")
+    process.run(
+        "tar", "-C", "/", "--no-recursion", "-T", folder / "names", "-cf", folder / "layer.tar", timeout=120
+    )
+    return layouts.simple(folder / "layout", (folder / "layer.tar").read_bytes(), config={"Cmd": ["bash"]})
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+def under_runc(report: BundleReport, tmp_path: Path) -> process.Result:
+    """Run the bundle as it is."""
+    words = ["runc", "--root", str(tmp_path / "state")]
+    name = f"sandwright-test-{uuid.uuid4().hex}"
+    try:
+        return process.run(*words, "run", "--bundle", report.bundle, name, timeout=LIMIT, check=False)
+    finally:
+        process.run(*words, "delete", "--force", name, timeout=30, check=False)
+
+
+def under_bwrap(report: BundleReport, tmp_path: Path) -> process.Result:
+    """Run the command over the root that the bundle has, with the environment it sets."""
+    config = json.loads((report.bundle / "config.json").read_text())
+    words = [
+        "bwrap",
+        "--unshare-all",
+        "--die-with-parent",
+        "--ro-bind",
+        str(report.rootfs),
+        "/",
+        "--proc",
+        "/proc",
+    ]
+    words += ["--dev", "/dev", "--tmpfs", "/tmp", "--clearenv"]
+    for entry in config["process"]["env"]:
+        words += ["--setenv", *entry.split("=", 1)]
+    return process.run(*words, *config["process"]["args"], timeout=LIMIT, check=False)
+
+
+RUNTIMES = pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(under_runc, marks=pytest.mark.needs("runc"), id="runc"),
+        pytest.param(under_bwrap, marks=pytest.mark.needs("bwrap"), id="bwrap"),
+    ],
+)
+Runner = Callable[[BundleReport, Path], process.Result]
+
+
+@RUNTIMES
+def test_python_and_git_run_from_a_minimal_root(
+    run: Runner, image: Path, store: Path, tmp_path: Path
+) -> None:
+    wanted = ["/usr/bin/python3", "/usr/bin/git", "bash"]
+    report = bundle(image, tmp_path / "one", store=store, minimal=wanted, command=PYTHON)
+    result = run(report, tmp_path)
+    assert (result.status, result.text) == (0, "true"), result.stderr
+    report = bundle(image, tmp_path / "two", store=store, minimal=wanted, command=["bash", "-c", COMMIT])
+    result = run(report, tmp_path)
+    assert result.status == 0, result.stderr
+    subject, version = result.text.splitlines()
+    assert subject == "message"
+    assert version.startswith("git version ")
+    assert report.sizes is not None
+    full, minimal = report.sizes
+    assert minimal.files < full.files * 0.6
+    assert minimal.bytes < full.bytes * 0.75
+    assert not report.changed or (report.rootfs / "usr/bin/git").exists()
+
+
+@RUNTIMES
+def test_what_was_not_asked_for_is_not_there(run: Runner, image: Path, store: Path, tmp_path: Path) -> None:
+    script = (
+        "[ -e /usr/bin/python3 ] && echo python; [ -e /usr/bin/ls ] && echo ls; "
+        "[ -e /bin/bash ] && [ -e /usr/bin/bash ] && echo bash"
+    )
+    report = bundle(image, tmp_path / "b", store=store, minimal=["bash"], command=["bash", "-c", script])
+    assert run(report, tmp_path).text == "bash"
+    full = bundle(image, tmp_path / "full", store=store, command=["bash", "-c", script])
+    assert run(full, tmp_path).text.split() == ["python", "ls", "bash"]
+
+
+@pytest.mark.needs("bwrap")
+def test_taking_one_kept_library_away_breaks_it(image: Path, store: Path, tmp_path: Path) -> None:
+    report = bundle(image, tmp_path / "b", store=store, minimal=["/usr/bin/python3"], command=PYTHON)
+    copy = tmp_path / "copy"
+    shutil.copytree(report.rootfs, copy, symlinks=True)
+    damaged = BundleReport(**{**report.__dict__, "rootfs": copy})
+    assert under_bwrap(damaged, tmp_path).text == "true"
+    (library,) = {path.resolve() for path in copy.rglob("libssl.so.*")}
+    library.unlink()
+    result = under_bwrap(damaged, tmp_path)
+    assert result.status == 1
+    assert "libssl.so" in result.stderr
+    assert "cannot open shared object file" in result.stderr
+
+
+def test_every_kept_file_leads_back_to_what_was_asked(image: Path, store: Path, tmp_path: Path) -> None:
+    report = bundle(image, tmp_path / "b", store=store, minimal=["/usr/bin/git"])
+    why = json.loads((report.bundle / "why.json").read_text())["kept"]
+    for path in why:
+        seen, current = set(), path
+        while "by" in why[current][0]:
+            assert current not in seen, f"{path} is kept because of itself"
+            seen.add(current)
+            current = why[current][0]["by"]
+        assert why[current][0]["kind"] in ("asked", "declared"), path
+    kinds = {rows[0]["kind"] for rows in why.values()}
+    assert {"asked", "interpreter", "needed", "package", "rule"} <= kinds
+
+
+@pytest.mark.needs("strace", "bwrap")
+@pytest.mark.parametrize("program", ["python3", "git"])
+def test_nothing_that_a_run_opens_was_left_out(
+    program: str, image: Path, store: Path, tmp_path: Path
+) -> None:
+    """The static closure against the kernel's own word."""
+    argv = {"python3": PYTHON, "git": ["/usr/bin/git", "init", "/tmp/x"]}[program]
+    report = bundle(image, tmp_path / "b", store=store, minimal=[program, "bash"])
+    kept = set(json.loads((report.bundle / "why.json").read_text())["kept"])
+    full = bundle(image, tmp_path / "full", store=store)
+    seen = trace(full.rootfs, Run(tuple(argv), {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}), timeout=LIMIT)
+    with Root(full.rootfs) as root:
+        places = [root.locate(path) for path in seen.used]
+    used = {place.path.decode() for place in places if place.is_file}
+    assert len(used) > 10
+    assert used - kept == set()
+
+
+# Traced runs.
+
+CURL = "libcurl-gnutls.so.4"
+LATE = ["/usr/bin/python3", "-c", f"import ctypes; ctypes.CDLL('{CURL}'); print('loaded')"]
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_library_loaded_at_run_time_is_found_by_a_traced_run(
+    image: Path, store: Path, tmp_path: Path
+) -> None:
+    plain = bundle(image, tmp_path / "plain", store=store, minimal=["python3"], command=LATE)
+    assert CURL in under_bwrap(plain, tmp_path).stderr
+    assert any("loaded at run time" in each.about for each in plain.questions)
+    traced = bundle(image, tmp_path / "traced", store=store, minimal=["python3"], command=LATE, trace=[LATE])
+    assert under_bwrap(traced, tmp_path).text == "loaded"
+    why = json.loads((traced.bundle / "why.json").read_text())["kept"]
+    reasons = [row for path, rows in why.items() if CURL in path for row in rows if row["kind"] == "trace"]
+    assert any(row["detail"].endswith("loaded at run time") for row in reasons)
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_traced_run_sees_children_links_and_relative_paths(image: Path, store: Path, tmp_path: Path) -> None:
+    full = bundle(image, tmp_path / "full", store=store)
+    script = "cd /usr/share; (cd git-core && [ -e templates ]); read line < ../../etc/passwd; "
+    script += "/usr/bin/python3 -Sc '' ; ls perl5"
+    seen = trace(full.rootfs, Run(("bash", "-c", script), {"PATH": "/usr/bin"}, "/"), timeout=LIMIT)
+    with Root(full.rootfs) as root:
+        used = {root.locate(path).path for path in seen.used}
+    assert {b"/usr/share/git-core/templates", b"/etc/passwd", b"/usr/share/perl5"} <= used
+    assert any(path.startswith(b"/usr/bin/python3.") for path in used)
+    assert b"/usr/share/perl5" in seen.listed
+    assert not [path for path in used if path.startswith((b"/newroot", b"/oldroot"))], "what bwrap did"
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_traced_run_that_fails_proves_nothing(image: Path, store: Path, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"(?s)the traced run of bash -c .* ended with 3.*reason"):
+        bundle(
+            image,
+            tmp_path / "b",
+            store=store,
+            minimal=["bash"],
+            trace=[["bash", "-c", "echo reason >&2; exit 3"]],
+        )
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_traced_run_can_not_write_to_the_root_or_reach_a_network(
+    image: Path, store: Path, tmp_path: Path
+) -> None:
+    full = bundle(image, tmp_path / "full", store=store)
+    script = """
+    echo x > /etc/new
+    [ -e /etc/new ] && exit 9
+    while read name rest; do case $name in Inter-*|face|lo:) ;; *) exit 8;; esac; done < /proc/net/dev
+    echo x > /tmp/new && [ -e /tmp/new ]
+    """
+    trace(full.rootfs, Run(("bash", "-c", script), {"PATH": "/usr/bin"}), timeout=LIMIT)
+    assert not (full.rootfs / "etc/new").exists()
+
+
+def test_settings_reach_the_minimal_bundle(image: Path, store: Path, tmp_path: Path) -> None:
+    report = bundle(
+        image, tmp_path / "b", store=store, minimal=["bash"], settings=Settings(hostname="small", cwd="/tmp")
+    )
+    config = json.loads((report.bundle / "config.json").read_text())
+    assert (config["hostname"], config["process"]["cwd"], config["process"]["args"]) == (
+        "small",
+        "/tmp",
+        ["bash"],
+    )
