@@ -154,8 +154,8 @@ class SeccompProfile:
         unknown = sorted(used - set(self.groups))
         if unknown:
             raise ValueError(f"no such group: {', '.join(unknown)}")
-        self.treatments(frozenset(self.with_capability))
-        self.treatments(frozenset())
+        self.treatments(self.with_capability)
+        self.treatments()
 
     def treatments(self, caps: Collection[str] = ()) -> Mapping[str, Treatment]:
         """What happens to each call that any group knows, sorted by name.
@@ -163,6 +163,12 @@ class SeccompProfile:
         A group that grants a call whatever its arguments are wins over those with rules for it. Raise
         ValueError when two granted groups have rules for the same call.
         """
+        key = frozenset(caps) & frozenset(self.with_capability)
+        if key not in self._treated:
+            self._treated[key] = self._treatments(key)
+        return self._treated[key]
+
+    def _treatments(self, caps: frozenset[str]) -> Mapping[str, Treatment]:
         found: dict[str, Treatment] = {}
         for name in self.granted_groups(caps):
             for syscall, treatment in self.groups[name].granted():

@@ -1,0 +1,107 @@
+"""What is said of a profile is the same in JSON, in BPF, and as libseccomp compiles it, for every call."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandwright.evaluate.bpf import read_program, run_program
+from sandwright.evaluate.seccomp import Call, decide, decide_profile
+from sandwright.render.seccomp import (
+    compile_bpf,
+    compile_filter,
+    json_text,
+    load_profile_json,
+    profile,
+    profiles,
+    render_oci,
+    resolve,
+)
+from sandwright.render.seccomp.abi import NATIVE, Architecture
+from sandwright.render.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
+from sandwright.render.seccomp.document import ProfileDocument
+from sandwright.render.seccomp.resolve import Filter
+from seccomp_calls import as_seen, calls
+from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
+
+ALL_CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
+CASES = [
+    pytest.param(name, arch, caps, id=f"{name}-{arch}-{'caps' if caps else 'no-caps'}")
+    for name in ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+    for arch in ("amd64", "arm64")
+    for caps in ((), ALL_CAPS)
+    if not (name == "strict" and caps)  # It gives nothing to any capability.
+]
+
+
+def rendered(name: str, caps: tuple[str, ...]) -> ProfileDocument:
+    return load_profile_json(json_text(render_oci(profile(name), caps=caps)), name)
+
+
+def test_the_cases_hold_every_profile() -> None:
+    assert {str(case.values[0]) for case in CASES} == set(profiles())
+
+
+@pytest.mark.parametrize(("name", "arch", "caps"), CASES)
+def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]) -> None:
+    document = rendered(name, caps)
+    filter_ = resolve(document, arch=arch, caps=caps)
+    ours = read_program(compile_bpf(profile(name), arch=arch, caps=caps))
+    theirs = read_program(compile_filter(filter_, arch=arch))
+    count = 0
+    for call in calls(filter_, arch):
+        count += 1
+        decision = decide(filter_, call)
+        assert not decision.others, call
+        assert run_program(theirs, as_seen(call)) == decision.action, call
+        answer = run_program(ours, as_seen(call))
+        # Engines stop the thread that calls through another ABI; bwrap is given a filter that stops the
+        # process.
+        assert (KILL_THREAD if answer == KILL_PROCESS else answer) == decision.action, call
+        if call.abi is NATIVE[arch]:
+            said = decide_profile(profile(name), call.name, call.arguments, caps=caps)
+            assert said.action == decision.action, call
+    assert count > 1500
+    assert not filter_.clashes
+
+
+@pytest.mark.usefixtures("libseccomp")
+@pytest.mark.parametrize(("name", "arch", "caps"), CASES)
+def test_libseccomp_makes_the_same_of_the_json(name: str, arch: Architecture, caps: tuple[str, ...]) -> None:
+    document = rendered(name, caps)
+    filter_ = resolve(document, arch=arch, caps=caps)
+    program = compile_with_libseccomp(document, arch=arch, caps=caps)
+    newer = set()
+    for call in calls(filter_, arch):
+        if known_to_libseccomp(call.name, call.abi):
+            assert run_program(program, as_seen(call)) == decide(filter_, call).action, call
+        else:
+            newer.add(call.name)
+            assert run_program(program, as_seen(call)) == newer_answer(filter_, call), call
+    assert "read" not in newer
+
+
+def newer_answer(filter_: Filter, call: Call) -> Action:
+    """What a libseccomp that does not know a call makes of it."""
+    return filter_.default if call.abi in filter_.tables else filter_.foreign
+
+
+def test_a_filter_of_ours_is_not_the_same_as_another() -> None:
+    """The comparison can fail."""
+    document = rendered("default", ())
+    other = read_program(compile_bpf(profile("strict"), arch="amd64"))
+    filter_ = resolve(document, arch="amd64")
+    differing = {
+        call.name
+        for call in calls(filter_, "amd64")
+        if run_program(other, as_seen(call)) != decide(filter_, call).action
+    }
+    assert {"setuid", "shmget", "io_setup", "personality", "socket"} <= differing
+
+
+def test_the_stub_of_runc_answers_what_is_above_the_named() -> None:
+    rule = '{"names": ["read", "clone3"], "action": "SCMP_ACT_ALLOW"}'
+    text = f'{{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{rule}]}}'
+    filter_ = resolve(load_profile_json(text, "p"), arch="amd64")
+    assert decide(filter_, Call(NATIVE["amd64"], 434)).runc is None
+    above = decide(filter_, Call(NATIVE["amd64"], 436))
+    assert (above.action.data, above.runc and above.runc.data) == (1, 38)

@@ -1,0 +1,178 @@
+"""The model refuses what engines would read otherwise, and the catalogue says where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from sandwright.document import parse
+from sandwright.errors import DocumentError
+from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.render.seccomp.catalogue import profile, profiles, read_groups, read_profiles
+from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
+
+IS_1 = Comparison(0, (1,))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Comparison(6, (1,)), "argument 6: a call has arguments 0 to 5"),
+        (
+            lambda: Comparison(0, (1,), mask=0x1FFFFFFFF),
+            "mask 0x1ffffffff: only the lower 32 bits can be compared",
+        ),
+        (lambda: Comparison(0, (1 << 32,)), "argument 0 can't have such a value under mask 0xffffffff"),
+        (lambda: Comparison(0, (4,), mask=3), "argument 0 can't have such a value under mask 0x3"),
+        (lambda: Comparison(0, (1, 2)), "argument 0: give one value, or those it must not have"),
+        (lambda: Comparison(0, ()), "argument 0: give one value, or those it must not have"),
+        (lambda: Comparison(0, (0, 0xFFFFFFFF), negated=True), "the values differ in more than 8 bits"),
+        (
+            lambda: Case((IS_1, Comparison(0, (2,))), ALLOW, "twice"),
+            "an argument is compared twice: engines take such a rule apart, and one half is then enough",
+        ),
+        (lambda: Case((), ALLOW, "none"), "a case without a comparison would be the whole rule"),
+        (lambda: Case((IS_1,), Action(Kind.LOG), "log"), "SCMP_ACT_LOG is not something our profiles do"),
+        (
+            lambda: Case((IS_1,), Action(Kind.ERRNO, 0), "0"),
+            "errno 0 would tell the caller that the call was made",
+        ),
+        (
+            lambda: ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"), Case((IS_1,), EPERM, "no"))),
+            "two cases overlap and differ: yes / no",
+        ),
+        (
+            lambda: ArgumentRule(
+                ("socket",),
+                (Case((IS_1,), ALLOW, "yes"), Case((Comparison(1, (2,)),), EPERM, "no")),
+            ),
+            "two cases overlap and differ: yes / no",
+        ),
+    ],
+    ids=[
+        *(
+            "argument-6",
+            "upper-half",
+            "wide-value",
+            "outside-mask",
+            "two-values",
+            "no-value",
+            "too-different",
+        ),
+        *("twice", "no-comparison", "log", "errno-0", "overlap", "overlap-of-two-arguments"),
+    ],
+)
+def test_what_engines_would_read_otherwise_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()
+
+
+def test_cases_that_do_not_overlap_are_taken() -> None:
+    ArgumentRule(
+        ("socket",), (Case((IS_1,), ALLOW, "yes"), Case((Comparison(0, (1,), negated=True),), EPERM, "no"))
+    )
+
+
+def test_two_groups_with_rules_for_one_call_are_refused() -> None:
+    rule = ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"),))
+    groups = {name: Group(name, "x", rules=(rule,)) for name in ("a", "b")}
+    SeccompProfile("one", "x", groups, ("a",))
+    with pytest.raises(ValueError, match="socket has rules in a and in b"):
+        SeccompProfile("both", "x", groups, ("a", "b"))
+    with pytest.raises(ValueError, match="no such group: c"):
+        SeccompProfile("none", "x", groups, ("c",))
+
+
+def test_a_group_that_grants_a_call_outright_wins_over_rules_for_it() -> None:
+    rule = ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"),))
+    groups = {"rules": Group("rules", "x", rules=(rule,)), "outright": Group("outright", "y", ("socket",))}
+    for order in (("rules", "outright"), ("outright", "rules")):
+        assert SeccompProfile("p", "x", groups, order).treatments()["socket"].group == "outright"
+
+
+def test_profiles_are_those_that_are_promised() -> None:
+    assert list(profiles()) == ["default", "strict", "build", "bwrap-in-container", "runsc-in-container"]
+    with pytest.raises(KeyError):
+        profile("none")
+
+
+def test_every_group_and_case_says_why() -> None:
+    for group in profile("default").groups.values():
+        assert group.reason.endswith("."), group.name
+        for rule in group.rules:
+            assert all(case.reason for case in rule.cases), group.name
+
+
+def test_every_group_is_granted_somewhere_or_refused_for_a_reason() -> None:
+    granted = {name for one in profiles().values() for name in one.granted_groups(one.with_capability)}
+    never = set(profile("default").groups) - granted
+    assert never == {
+        *("clone3", "keyrings", "process-reaping", "io-uring", "page-faults", "kernel-programs"),
+        *(
+            "performance-counters",
+            "memory-moving",
+            "kernel-modules",
+            "kernel-replacement",
+            "swap-and-accounts",
+        ),
+        *("hardware", "file-handles", "file-system-events", "page-splicing", "asynchronous-io-with-signals"),
+        *("secret-memory", "terminals", "cache-questions", "newer-queries", "newer-calls", "obsolete"),
+    }
+
+
+GROUP = "groups:\n  g:\n    reason: R.\n"
+RULE = "    rules:\n      - syscalls: ioctl\n        allow:\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("groups: [1]", "f:1:9: groups: must be a mapping"),
+        (
+            GROUP + "    syscalls: read wriet\n",
+            "f:4:15: groups.g.syscalls: wriet is not a system call; did you mean write?",
+        ),
+        (GROUP + "    syscalls: read read\n", "f:4:15: groups.g.syscalls: names one thing twice"),
+        (
+            GROUP + "    syscall: read\n",
+            "f:4:14: groups.g.syscall: is not one of reason, syscalls, rules, errno, left_to_sentry",
+        ),
+        (GROUP + "    errno: ENOPE\n", "f:4:12: groups.g.errno: ENOPE is not the name of an error"),
+        (
+            GROUP + RULE + "          - when: [{arg: 1}]\n            reason: x\n",
+            "f:7:20: groups.g.rules[0].allow[0].when[0]: say one of is and none_of",
+        ),
+        (
+            GROUP + RULE + "          - when: [{arg: 1, mask: 0x1ffffffff, is: 1}]\n            reason: x\n",
+            "f:7:20: groups.g.rules[0].allow[0].when[0]: mask 0x1ffffffff: only the lower 32 bits can be"
+            " compared",
+        ),
+        ("groups:\n  g:\n    syscalls: read\n", "f:3:5: groups.g.reason: must be text"),
+    ],
+    ids=["list", "misspelt", "twice", "key", "errno", "no-value", "upper-half", "no-reason"],
+)
+def test_faults_of_groups_have_a_position(text: str, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_groups(parse(text, file="f"))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("reason: R\n    grants: nope", "f:3:5: profiles.p: no such group: nope"),
+        (
+            "reason: R\n    extends: q\n    grants: g",
+            "f:4:14: profiles.p.extends: there is no profile q before this one",
+        ),
+        ("reason: R\n    without: g\n    grants: g", "f:4:14: profiles.p.without: g is not granted there"),
+    ],
+    ids=["unknown-group", "unknown-base", "without-base"],
+)
+def test_faults_of_profiles_have_a_position(text: str, message: str) -> None:
+    groups = read_groups(parse(GROUP + "    syscalls: read\n", file="g"))
+    with pytest.raises(DocumentError) as caught:
+        read_profiles(parse(f"profiles:\n  p:\n    {text}\n", file="f"), groups)
+    assert str(caught.value) == message

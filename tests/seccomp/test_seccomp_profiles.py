@@ -1,0 +1,244 @@
+"""What the shipped profiles do, written down: each refusal has something beside it that is allowed."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from sandwright.evaluate.bpf import Instruction, read_program, run_program
+from sandwright.evaluate.seccomp import Call, decide, decide_profile
+from sandwright.evaluate.seccomp.decide import Arguments
+from sandwright.render.seccomp import compile_bpf, json_text, load_profile_json, profile, render_oci, resolve
+from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.render.seccomp.resolve import Filter
+from seccomp_calls import as_seen
+
+ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 38, 93
+UPPER = 1 << 40
+TIOCSTI, TIOCLINUX, TCGETS = 0x5412, 0x541C, 0x5401
+NEWUSER, NEWNS, NEWPID, THREAD = 0x10000000, 0x20000, 0x20000000, 0x10000
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG, AF_VSOCK = 1, 2, 10, 16, 17, 38, 40
+STREAM, DGRAM, RAW, CLOEXEC = 1, 2, 3, 0x80000
+S_IFIFO, S_IFCHR, S_IFREG, S_IFBLK, S_IFSOCK = 0x1000, 0x2000, 0x8000, 0x6000, 0xC000
+
+DECISIONS = [
+    # What everyone may, and what no one may.
+    *[
+        ("*", name, (), ALLOW)
+        for name in ("read", "openat", "execve", "futex", "mmap", "wait4", "connect", "prctl")
+    ],
+    *[
+        ("*", name, (), ALLOW)
+        for name in ("seccomp", "landlock_restrict_self", "getrandom", "statx", "openat2")
+    ],
+    *[
+        ("*", name, (), EPERM)
+        for name in ("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd")
+    ],
+    *[
+        ("*", name, (), EPERM)
+        for name in ("bpf", "perf_event_open", "keyctl", "add_key", "request_key", "reboot")
+    ],
+    *[
+        ("*", name, (), EPERM)
+        for name in ("init_module", "finit_module", "kexec_load", "swapon", "acct", "quotactl")
+    ],
+    *[
+        ("*", name, (), EPERM)
+        for name in ("open_by_handle_at", "fanotify_init", "syslog", "settimeofday", "kcmp")
+    ],
+    *[
+        ("*", name, (), EPERM)
+        for name in ("setns", "mbind", "pidfd_getfd", "memfd_secret", "vmsplice", "vhangup")
+    ],
+    *[
+        ("*", name, (), ENOSYS)
+        for name in ("clone3", "fsopen", "mount_setattr", "statmount", "lookup_dcookie")
+    ],
+    # Terminals.
+    ("*", "ioctl", (0, TCGETS), ALLOW),
+    ("*", "ioctl", (0, TIOCSTI), EPERM),
+    ("*", "ioctl", (0, TIOCSTI | UPPER), EPERM),
+    ("*", "ioctl", (0, TIOCLINUX), EPERM),
+    ("*", "ioctl", (0, TIOCLINUX | UPPER), EPERM),
+    ("*", "ioctl", (0, TIOCSTI + 1), ALLOW),
+    ("*", "ioctl", (0, TIOCSTI | 0x80000000), ALLOW),
+    # Namespaces.
+    ("*", "clone", (THREAD,), ALLOW),
+    ("*", "clone", (THREAD | UPPER,), ALLOW),
+    *[(name, "clone", (NEWUSER,), EPERM) for name in ("default", "strict", "build")],
+    *[(name, "clone", (NEWUSER | UPPER,), EPERM) for name in ("default", "strict", "build")],
+    *[
+        (name, "clone", (NEWNS | THREAD,), EPERM)
+        for name in ("default", "strict", "build", "bwrap-in-container")
+    ],
+    ("bwrap-in-container", "clone", (NEWUSER | NEWNS | NEWPID | 17,), ALLOW),
+    ("runsc-in-container", "clone", (NEWNS,), ALLOW),
+    *[(name, "unshare", (NEWUSER,), EPERM) for name in ("default", "strict", "build", "runsc-in-container")],
+    ("bwrap-in-container", "unshare", (NEWUSER,), ALLOW),
+    ("bwrap-in-container", "unshare", (NEWUSER | NEWNS,), EPERM),
+    ("bwrap-in-container", "unshare", (0x400,), ENOSYS),
+    # Mounts.
+    *[(name, "mount", (), EPERM) for name in ("default", "strict", "build")],
+    *[(name, "pivot_root", (), EPERM) for name in ("default", "strict", "build")],
+    *[(name, "mount", (), ALLOW) for name in ("bwrap-in-container", "runsc-in-container")],
+    *[(name, "pivot_root", (), ALLOW) for name in ("bwrap-in-container", "runsc-in-container")],
+    ("bwrap-in-container", "umount2", (0, 2), ALLOW),
+    ("bwrap-in-container", "umount2", (0, 2 | UPPER), ALLOW),
+    ("bwrap-in-container", "umount2", (0, 1), EPERM),
+    ("bwrap-in-container", "sethostname", (), ALLOW),
+    ("bwrap-in-container", "setdomainname", (), EPERM),
+    ("bwrap-in-container", "chroot", (), EPERM),
+    ("runsc-in-container", "chroot", (), ALLOW),
+    # Sockets.
+    *[("*", "socket", (family, STREAM), ALLOW) for family in (AF_UNIX, AF_INET, AF_INET6)],
+    ("*", "socket", (AF_INET | UPPER, DGRAM | CLOEXEC), ALLOW),
+    *[("*", "socket", (family, STREAM), EPERM) for family in (0, 3, 4, 15, AF_ALG, AF_VSOCK, 44, 45)],
+    ("*", "socket", (AF_VSOCK | UPPER, STREAM), EPERM),
+    ("*", "socket", (64, STREAM), EPERM),
+    ("*", "socket", (64 + AF_INET, STREAM), ENOSYS),
+    ("*", "socket", (AF_NETLINK, RAW, 0), ALLOW),
+    ("*", "socket", (AF_NETLINK, RAW, 9), EPROTONOSUPPORT),
+    ("*", "socket", (AF_NETLINK, RAW, 12 | UPPER), EPROTONOSUPPORT),
+    ("default", "socket", (AF_PACKET, RAW), EPERM),
+    ("runsc-in-container", "socket", (AF_PACKET, RAW), ALLOW),
+    ("default", "socket", (AF_INET, RAW, 1), ALLOW),
+    ("strict", "socket", (AF_INET, RAW, 1), EPERM),
+    ("strict", "socket", (AF_INET6, STREAM | CLOEXEC), ALLOW),
+    ("*", "socketpair", (AF_UNIX, STREAM), ALLOW),
+    ("*", "socketpair", (30, STREAM), EPERM),
+    # Devices, personalities.
+    *[("*", "mknodat", (0, 0, kind | 0o644), ALLOW) for kind in (0, S_IFIFO, S_IFREG, S_IFSOCK)],
+    *[(n, "mknodat", (0, 0, kind), EPERM) for n in ("default", "strict") for kind in (S_IFCHR, S_IFBLK)],
+    ("default", "mknodat", (0, 0, S_IFCHR | 0x10000), EPERM),
+    ("build", "mknodat", (0, 0, S_IFCHR), ALLOW),
+    ("*", "personality", (0xFFFFFFFF,), ALLOW),
+    *[("default", "personality", (value,), ALLOW) for value in (0, 8, 0x20000, 0x20008)],
+    ("default", "personality", (0x40000,), EPERM),
+    ("default", "personality", (0x400000,), EPERM),
+    ("default", "personality", (6,), ENOSYS),
+    ("build", "personality", (0x40000,), ALLOW),
+    ("build", "personality", (0x440000,), EPERM),
+    ("strict", "personality", (0,), ENOSYS),
+    # What tells the profiles apart.
+    *[(name, "ptrace", (), EPERM) for name in ("default", "strict", "bwrap-in-container")],
+    *[(name, "ptrace", (), ALLOW) for name in ("build", "runsc-in-container")],
+    *[
+        ("strict", name, (), EPERM)
+        for name in ("setuid", "setgroups", "shmget", "mq_open", "io_setup", "memfd_create")
+    ],
+    *[
+        ("default", name, (), ALLOW)
+        for name in ("setuid", "setgroups", "shmget", "mq_open", "io_setup", "memfd_create")
+    ],
+    ("build", "chroot", (), ALLOW),
+    ("default", "chroot", (), EPERM),
+]
+PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+ROWS = [
+    pytest.param(one, name, arguments, answer, id=f"{one}-{name}-{'-'.join(map(hex, arguments))}")
+    for which, name, arguments, answer in DECISIONS
+    for one in (PROFILES if which == "*" else (which,))
+]
+
+
+@functools.cache
+def artifacts(
+    name: str, arch: Architecture, caps: tuple[str, ...] = ()
+) -> tuple[Filter, tuple[Instruction, ...]]:
+    document = load_profile_json(json_text(render_oci(profile(name), arch=[arch], caps=caps)), name)
+    program = read_program(compile_bpf(profile(name), arch=arch, caps=caps))
+    return resolve(document, arch=arch, caps=caps), program
+
+
+def full(arguments: tuple[int, ...]) -> Arguments:
+    first, second, third, fourth, fifth, sixth = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    return first, second, third, fourth, fifth, sixth
+
+
+def answers(name: str, call: Call, arch: Architecture, caps: tuple[str, ...] = ()) -> set[str | int]:
+    """What the JSON, the BPF and the groups say."""
+    filter_, program = artifacts(name, arch, caps)
+    given = [
+        decide(filter_, call).action,
+        run_program(program, as_seen(call)),
+        decide_profile(profile(name), call.name, call.arguments, caps=caps).action,
+    ]
+    return {action.data or action.kind.name for action in given}
+
+
+@pytest.mark.parametrize(("name", "syscall", "arguments", "answer"), ROWS)
+def test_decisions(name: str, syscall: str, arguments: tuple[int, ...], answer: str | int) -> None:
+    compared = 0
+    for arch in ("amd64", "arm64"):
+        if syscall in numbers(NATIVE[arch]):
+            call = Call(NATIVE[arch], numbers(NATIVE[arch])[syscall], full(arguments))
+            assert answers(name, call, arch) == {answer}, arch
+            compared += 1
+    assert compared
+
+
+CAPABILITIES = [
+    ("default", "CAP_SYS_ADMIN", "mount", (), ALLOW),
+    ("default", "CAP_SYS_ADMIN", "umount2", (), ALLOW),
+    ("default", "CAP_SYS_ADMIN", "clone", (NEWNS,), ALLOW),
+    ("default", "CAP_SYS_ADMIN", "unshare", (NEWNS,), ALLOW),
+    ("default", "CAP_SYS_ADMIN", "fsopen", (), ALLOW),
+    ("default", "CAP_SYS_ADMIN", "clone3", (), ENOSYS),
+    ("default", "CAP_SYS_ADMIN", "pivot_root", (), EPERM),
+    ("default", "CAP_SYS_ADMIN", "bpf", (), EPERM),
+    ("default", "CAP_SYS_CHROOT", "chroot", (), ALLOW),
+    ("default", "CAP_SYS_PTRACE", "ptrace", (), ALLOW),
+    ("default", "CAP_SYS_PTRACE", "kcmp", (), ALLOW),
+    ("default", "CAP_SYS_NICE", "mbind", (), ALLOW),
+    ("default", "CAP_SYS_TIME", "clock_settime", (), ALLOW),
+    ("default", "CAP_SYSLOG", "syslog", (), ALLOW),
+    ("default", "CAP_SYS_CHROOT", "mount", (), EPERM),
+    ("default", "CAP_SYS_MODULE", "init_module", (), EPERM),
+    ("default", "CAP_DAC_READ_SEARCH", "open_by_handle_at", (), EPERM),
+    ("strict", "CAP_SYS_ADMIN", "mount", (), EPERM),
+    ("bwrap-in-container", "CAP_SYS_ADMIN", "umount2", (0, 1), ALLOW),
+]
+
+
+@pytest.mark.parametrize(("name", "cap", "syscall", "arguments", "answer"), CAPABILITIES)
+def test_capabilities(
+    name: str, cap: str, syscall: str, arguments: tuple[int, ...], answer: str | int
+) -> None:
+    call = Call(Abi.AMD64, numbers(Abi.AMD64)[syscall], full(arguments))
+    assert answers(name, call, "amd64", (cap,)) == {answer}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(("abi", "number"), [(Abi.I386, 20), (Abi.X32, 39), (Abi.I386, 102)])
+def test_other_abis_are_stopped(name: str, abi: Abi, number: int) -> None:
+    filter_, program = artifacts(name, "amd64")
+    call = Call(abi, number)
+    assert decide(filter_, call).action.kind.name == "KILL_THREAD"
+    assert run_program(program, as_seen(call)).kind.name == "KILL_PROCESS"
+
+
+def test_a_32_bit_program_of_arm_is_stopped() -> None:
+    filter_, program = artifacts("default", "arm64")
+    assert decide(filter_, Call(Abi.ARM, 20)).action.kills
+    assert run_program(program, as_seen(Call(Abi.ARM, 20))).kills
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_what_a_profile_does_not_know_does_not_exist(arch: Architecture) -> None:
+    for number in (500, 511, 600, 0x3FFFFFFF, 0xFFFFFFFF):
+        filter_, program = artifacts("default", arch)
+        call = Call(NATIVE[arch], number)
+        assert decide(filter_, call).action.data == ENOSYS
+        assert run_program(program, as_seen(call)).data == ENOSYS
+    assert decide_profile(profile("default"), "no_such_call").action.data == ENOSYS
+
+
+def test_a_reason_comes_with_every_answer() -> None:
+    said = decide_profile(profile("default"), "socket", full((AF_VSOCK,)))
+    assert said.group == "socket-families"
+    assert said.reason.startswith("AF_VSOCK reaches the hypervisor")
+    assert decide_profile(profile("default"), "socket", full((64 + AF_INET,))).reason == (
+        "None of the group's cases holds for these arguments."
+    )
