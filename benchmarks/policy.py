@@ -1,10 +1,10 @@
 """How long a policy takes: loading, resolving on a host, planning its mounts.
 
-    python benchmarks/policy.py [--json FILE]
+    python -m benchmarks.policy [--json FILE]
 
 One process, processor time, after imports; rounds of all sizes take turns, the median and the best are shown.
-A policy of N paths writes, reads and denies a third each, below N/100 directories that exist. `per path` is the
-median of all three steps together, divided by N: it stays the same when the work is linear.
+A policy of N paths writes, reads and denies a third each, below N/100 directories that exist. `per path` is
+the median of all three steps together, divided by N: it stays the same when the work is linear.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import harness
+from benchmarks import harness
+
 from sandwright.policy import HostFacts, Policy
 from sandwright.policy.facts import Entry
 from sandwright.render.mounts import mount_plan
