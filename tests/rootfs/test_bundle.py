@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -252,6 +253,32 @@ def test_root_that_can_not_be_prepared_leaves_nothing_behind(tmp_path: Path) -> 
     with pytest.raises(BuildError):
         write(tmp_path, config={"Cmd": ["/bin/hello"], "WorkingDir": "/proc/self/fd/3"})
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(HostError, match="store: the disk is full"):
+            write(tmp_path)
+    assert list((tmp_path / "store").iterdir()) == []
+    assert not (tmp_path / "bundle").exists()
+    assert write(tmp_path).changed
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(HostError, match="bundle: the disk is full"):
+            write(tmp_path, command=["/bin/hello", "again"])
+    assert [path.name for path in (tmp_path / "bundle").iterdir()] == ["config.json"]
+    assert on_disk(write(tmp_path))["process"]["args"] == ["/bin/hello"]
+
+
+def test_record_that_is_damaged_is_made_again(tmp_path: Path) -> None:
+    made = write(tmp_path)
+    made.rootfs.path.with_name(f"{made.rootfs.path.name}.json").write_text("{")
+    assert write(tmp_path).rootfs.fresh
+    assert not write(tmp_path).rootfs.fresh
 
 
 def test_store_among_other_things_is_refused(tmp_path: Path) -> None:

@@ -697,6 +697,14 @@ def test_minimal_bundle_again_does_nothing(tmp_path: Path) -> None:
     assert both.command == ("two",)
 
 
+def test_whole_bundle_in_its_place_has_no_reasons(tmp_path: Path) -> None:
+    source = image(tmp_path)
+    bundle(source, tmp_path / "bundle", store=tmp_path / "store", minimal=["one"])
+    report = bundle(source, tmp_path / "bundle", store=tmp_path / "store")
+    assert report.changed
+    assert [path.name for path in report.bundle.iterdir()] == ["config.json"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -6,9 +6,11 @@ these tests skip. Each proof has its counter-proof: what was left out is missed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import layouts
 import pytest
 
 from sandwright import process
-from sandwright.errors import BuildError
+from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.assemble import BundleReport, bundle
 from sandwright.rootfs.convert import Settings
 from sandwright.rootfs.inroot import Root
@@ -269,6 +271,33 @@ def test_traced_run_that_fails_proves_nothing(image: Path, store: Path, tmp_path
             minimal=["bash"],
             trace=[["bash", "-c", "echo reason >&2; exit 3"]],
         )
+
+
+@pytest.mark.needs("strace", "bwrap")
+def test_traced_run_ends_with_its_time_and_leaves_no_process(
+    image: Path, store: Path, tmp_path: Path
+) -> None:
+    full = bundle(image, tmp_path / "full", store=store)
+    seconds = f"9{uuid.uuid4().int % 10**9}"
+    with pytest.raises(CommandFailed, match="did not end within 3 s"):
+        trace(
+            full.rootfs,
+            Run(("bash", "-c", f"sleep {seconds} & sleep {seconds}"), {"PATH": "/usr/bin"}),
+            timeout=3,
+        )
+    deadline = time.monotonic() + 10
+    while _running(seconds) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _running(seconds) == []
+
+
+def _running(word: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in path.read_bytes():
+                found.append(str(path))
+    return found
 
 
 @pytest.mark.needs("strace", "bwrap")

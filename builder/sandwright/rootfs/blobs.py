@@ -23,7 +23,7 @@ from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.member import NOTHING, Extension
 from sandwright.rootfs.notes import Notes
 
-_PASS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _COPY = 1 << 20
 

@@ -21,6 +21,9 @@ from sandwright.rootfs.source import Image
 from sandwright.rootfs.store import Entry, encode, entry, explained, write_atomically
 from sandwright.rootfs.unpack import unpack
 
+WHY = "why.json"
+"""The file of a minimal bundle that says why each file is kept."""
+
 _ROOTLESS_USER = "a rootless bundle maps one id: the process is the caller, and root inside"
 
 
@@ -77,7 +80,10 @@ def write_bundle(
     check(image, settings)
     home = bundle / "rootfs" if settings.writable else store
     rootfs = unpacked(image, home, rootless=caller is not None, progress=progress)
-    return finish(image, bundle, rootfs, settings=settings, caller=caller)
+    made = finish(image, bundle, rootfs, settings=settings, caller=caller)
+    with explained(bundle):  # it may have been a minimal one
+        (bundle / WHY).unlink(missing_ok=True)
+    return made
 
 
 def check(image: Image, settings: Settings) -> None:

@@ -14,7 +14,17 @@ from sandwright.errors import BuildError, UsageError
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs import convert
 from sandwright.rootfs.baseline import load_baseline
-from sandwright.rootfs.bundle import Bundle, Rootfs, caller_of, check, finish, from_record, record, unpacked
+from sandwright.rootfs.bundle import (
+    WHY,
+    Bundle,
+    Rootfs,
+    caller_of,
+    check,
+    finish,
+    from_record,
+    record,
+    unpacked,
+)
 from sandwright.rootfs.closure import Closure
 from sandwright.rootfs.convert import PLAIN, Settings
 from sandwright.rootfs.identity import Identity, read_accounts, resolve_user
@@ -93,7 +103,7 @@ def write_minimal_bundle(
     rootfs = _minimal(image, full, selection, store, rootless=caller is not None)
     written = finish(image, bundle, rootfs, settings=settings, caller=caller)
     with explained(bundle):
-        changed = write_atomically(bundle / "why.json", encode(selection.as_dict()))
+        changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
     written = replace(written, notes=(*written.notes, *notes), changed=written.changed or changed)
     return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path))
 

@@ -65,7 +65,10 @@ def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> 
 def _complete(rootfs: Path, record: Path) -> Entry | None:
     if not (rootfs.is_dir() and record.is_file()):
         return None
-    return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+    try:
+        return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+    except ValueError:  # not what we wrote
+        return None
 
 
 @contextlib.contextmanager
