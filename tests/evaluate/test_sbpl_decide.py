@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.errors import UsageError
+from sandwright.evaluate.sbpl import index
 from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.profile import compile_profile
@@ -796,3 +797,16 @@ def test_tables_agree_with_the_definition(rules: Rules, questions: list[tuple[st
             found = evaluator.decide(operation, resource)
             number = None if found.rule is None else found.rule.ordinal
             assert (found.decision, number) == by_definition(rules, operation, path, extension)
+
+
+def test_forgetting_what_was_walked_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [f'(allow file-read* (subpath "/a/{n}") (regex #"^/b/{n}/.*x$"))' for n in range(20)]
+    profile = compile_profile("(version 1)\n" + "\n".join(rules))
+    monkeypatch.setattr(index, "MAX_STEPS", 7)
+    evaluator = Evaluator(profile)
+    for _ in range(3):
+        for n in range(30):
+            below = evaluator.decide("file-read-data", {"path": f"/a/{n}/c/d"})
+            matched = evaluator.decide("file-read-data", {"path": f"/b/{n}/c/x"})
+            beside = evaluator.decide("file-read-data", {"path": f"/b/{n}/c/y"})
+            assert [below.allowed, matched.allowed, beside.allowed] == [n < 20, n < 20, False]

@@ -1,8 +1,8 @@
 """Finds what wants a given text: by literal, by directory, by prefix and by regex, in one walk over the text.
 
 Paths are walked name by name. A place in the walk knows which directories have been passed and in which state
-the automaton of all regexes is; what a name leads to is worked out once and remembered, so that paths which
-have directories in common cost little more than a look-up for each name.
+the automaton of all regexes is. What a name leads to is worked out once and remembered, and so are the places
+of whole directories: a path in a directory that was asked about before costs two look-ups.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Index:
         self._by_number: list[list[Candidate]] = []
         self._places: dict[tuple[int, int, tuple[Candidate, ...]], _Place] = {}
         self._start: _Place | None = None
+        self._directories: dict[str, _Place] = {}
         self._steps = 0
 
     def add(self, test: Test, candidate: Candidate) -> None:
@@ -91,15 +92,26 @@ class Index:
         literal = self._literals.get(text)
         if literal is not None:
             best = _lowest(literal, request, best)
-        place = self._begin() if self._start is None else self._start
-        for name in text.split("/"):
-            place = place[name]
+        cut = text.rfind("/")
+        above = self._directories.get(text[:cut]) if cut >= 0 else self._start
+        place = (self._walk(text, cut) if above is None else above)[text[cut + 1 :]]
         best = _lowest(self._found(place) if place.found is None else place.found, request, best)
         for length, entries in self._prefixes.items():
             prefixed = entries.get(text[:length])
             if prefixed is not None:
                 best = _lowest(prefixed, request, best)
         return best
+
+    def _walk(self, text: str, cut: int) -> _Place:
+        """The place that is reached before the last `/` of a text, which is at `cut`; -1: where texts begin."""
+        place = self._begin() if self._start is None else self._start
+        if cut >= 0:
+            for name in text[:cut].split("/"):
+                place = place[name]
+            if len(self._directories) >= MAX_STEPS:
+                self._directories.clear()
+            self._directories[text[:cut]] = place
+        return place
 
     def _directory(self, path: str) -> _Tree:
         tree = self._root
@@ -129,6 +141,7 @@ class Index:
         self._steps += 1
         if self._steps > MAX_STEPS:
             self._places.clear()
+            self._directories.clear()
             self._steps = 0
             self._start = None
         reached = self._places.get(key)
