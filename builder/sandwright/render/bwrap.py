@@ -1,0 +1,105 @@
+"""Renders the arguments with which bubblewrap makes the sandbox, its filter, and the launcher.
+
+The arguments are in a file that bwrap reads through `--args`, each ended by NUL, in phases: namespaces and
+process, mounts in the order of the plan, what is read-only only once all mounts are made, environment. The
+launcher starts bwrap with an empty environment, since `--clearenv` leaves the launcher's in /proc/1/environ
+(containers/bubblewrap#725). User namespaces inside are refused by the filter, in every profile:
+`--disable-userns` does the same but needs bwrap 0.8 and a /proc/sys that can be written, which containers
+don't have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.baseline import load_baseline
+from sandwright.render.filters import architecture, seccomp_profile
+from sandwright.render.launcher import BPF, LOCK, bwrap_launcher
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.seccomp import compile_bpf
+
+
+def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`args`, `seccomp.bpf`, `launch`. Raise RenderError for a seccomp profile that can't be rendered.
+
+    With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
+    socket to the proxy is brought in by whoever runs the session.
+    """
+    plan = mount_plan(policy, root="host")
+    arguments = tuple(bwrap_arguments(policy, plan))
+    content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
+    args = Artifact("args", content, "bubblewrap's arguments, for --args")
+    capabilities = _capabilities(policy)
+    filter_ = compile_bpf(
+        seccomp_profile(policy, host_sockets=True), arch=architecture(policy), caps=capabilities
+    )
+    bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
+    launch = bwrap_launcher(policy, plan, args, bpf, count=len(arguments))
+    return args, bpf, launch
+
+
+def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
+    """The arguments, without the program's name and the command."""
+    yield from _namespaces(policy)
+    yield from _process(policy, plan)
+    for mount in plan.mounts:
+        yield from _mount(mount)
+    for cover in plan.covers:
+        yield from ("--ro-bind", cover.path, cover.path)
+    for mount in plan.mounts:
+        if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
+            yield from ("--remount-ro", mount.target)
+    yield from ("--chdir", _start(policy, plan))
+    for name, value in policy.environment.set.items():
+        yield from ("--setenv", name, value)
+
+
+def _namespaces(policy: ResolvedPolicy) -> Iterator[str]:
+    """All that there are; a control group's where the kernel has it (4.6), as it holds no rule of ours."""
+    yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    if policy.network.mode != "host":
+        yield "--unshare-net"
+
+
+def _process(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
+    """`--new-session`: no terminal to type into (CVE-2017-5226); the filter refuses TIOCSTI besides."""
+    yield from ("--die-with-parent", "--new-session", "--hostname", load_baseline().hostname)
+    yield from ("--seccomp", str(BPF))
+    if plan.covers:
+        yield from ("--sync-fd", str(LOCK))
+    yield from ("--cap-drop", "ALL")
+    if policy.process.privileged:
+        yield from ("--uid", "0", "--gid", "0")
+        for capability in _capabilities(policy):
+            yield from ("--cap-add", capability)
+
+
+def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
+    """What root of the sandbox can do there: never CAP_SYS_ADMIN, which takes mounts away."""
+    return load_baseline().capabilities["init" if policy.process.privileged else "none"]
+
+
+def _mount(mount: Mount) -> tuple[str, ...]:
+    match mount.kind:
+        case "bind":
+            return ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+        case "symlink":
+            return ("--symlink", mount.source, mount.target)
+        case "mask" if mount.entry != "directory":
+            return ("--ro-bind", "/dev/null", mount.target)
+        case "tmpfs" | "mask":
+            return ("--tmpfs", mount.target)
+        case "dev" | "proc":
+            return (f"--{mount.kind}", mount.target)
+        case _:
+            assert_never(mount.kind)
+
+
+def _start(policy: ResolvedPolicy, plan: MountPlan) -> str:
+    """The directory that the command starts in: the host's current one where it is there, else `/`."""
+    cwd = policy.canonical(policy.facts.variables["CWD"])
+    there = any(mount.target.startswith(f"{cwd}/") for mount in plan.mounts)
+    return cwd if there or policy.is_path_readable(cwd) else "/"

@@ -1,0 +1,138 @@
+"""Renders launchers: shell scripts that start a rendered sandbox without Python.
+
+A launcher checks that what it was rendered for is still so (artifacts by checksum, no restricted path that
+appeared since, no link where a directory was), hands the environment that the policy passes on through a pipe
+or a private file and never as an argument, makes the covers of the mount plan, keeps the time limit, cleans
+up, and exits as the command did. 124 says that the time was up, 125 that nothing was run. It never goes on
+without the sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sandwright.errors import RenderError
+from sandwright.policy.paths import ancestors
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import LOADERS
+from sandwright.render.artifact import Artifact
+from sandwright.render.mounts import MountPlan, unguarded
+from sandwright.render.templates import Quoted, add_filter, render_template
+
+BPF = 5
+LOCK = 9
+"""Descriptors under which bwrap finds its filter, and keeps the lock of the covers open."""
+
+MAX_ARGUMENTS = 8900
+"""bwrap refuses more than 9000 arguments, those of files included (bubblewrap.c, MAX_ARGS); some are the
+launcher's."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+
+
+def quote_patterns(names: object) -> Quoted:
+    """Names of variables, or beginnings and `*`, as patterns of `case`. Raise RenderError for all else."""
+    if not isinstance(names, list) or not names:
+        raise RenderError(f"{names!r} is no list of names")
+    for name in names:
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise RenderError(f"{name!r} is no name of a variable and no pattern of names")
+    return Quoted(" | ".join(names))
+
+
+add_filter("patterns", quote_patterns)
+
+
+def bwrap_launcher(
+    policy: ResolvedPolicy, plan: MountPlan, args: Artifact, bpf: Artifact, *, count: int
+) -> Artifact:
+    """The launcher for bubblewrap. `count` is the number of arguments in `args`."""
+    values = {
+        **_common(policy, plan, (args, bpf)),
+        "pids": policy.resources.pids,
+        "files": policy.resources.files,
+        "too_many": count if count > MAX_ARGUMENTS else 0,
+        "limit": MAX_ARGUMENTS,
+        "bpf": BPF,
+        "marks": True,
+    }
+    return _launcher("bwrap", values, "runs a command in the sandbox")
+
+
+def runtime_launcher(
+    policy: ResolvedPolicy, plan: MountPlan, config: Artifact, *, gvisor: bool, points: Iterable[str]
+) -> Artifact:
+    """The launcher for an OCI runtime. `points` are the mount points that the image has to have."""
+    limits = policy.resources
+    values = {
+        **_common(policy, plan, (config,)),
+        "gvisor": gvisor,
+        "flags": Quoted(" ".join(_runsc_flags(policy)) if gvisor else ""),
+        "limited": any(each is not None for each in (limits.memory, limits.cpus, limits.pids)),
+        "rootless": policy.facts.uid != 0,
+        "points": list(points),
+        "marks": False,
+    }
+    return _launcher("runtime", values, "runs a command in a container of an OCI runtime")
+
+
+def _runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
+    """`--file-access-mounts`, its default in every release, shares what is mounted; 2022's has no such flag."""
+    yield "--oci-seccomp"
+    yield f"--network={'host' if policy.network.mode == 'host' else 'none'}"
+    if policy.facts.uid != 0:
+        yield "--rootless"
+    if policy.network.unix_sockets:
+        yield "--host-uds=open"
+
+
+def _launcher(name: str, values: dict[str, Any], purpose: str) -> Artifact:
+    text = render_template("oci", f"launchers/{name}.sh.j2", **values)
+    return Artifact("launch", text.encode("utf-8", "surrogateescape"), purpose, executable=True)
+
+
+def _common(policy: ResolvedPolicy, plan: MountPlan, artifacts: Iterable[Artifact]) -> dict[str, Any]:
+    environment = policy.environment
+    return {
+        "artifacts": [(each.name, each.digest.removeprefix("sha256:")) for each in artifacts],
+        "time": policy.resources.time,
+        "passed": list(environment.passed),
+        "never": [*sorted(environment.set), *sorted(environment.secret), *LOADERS],
+        "covers": [(each.path, each.entry, each.content.decode()) for each in plan.covers],
+        "absent": list(_absent(policy, plan)),
+        "unlinked": list(_unlinked(plan)),
+        "project": policy.canonical(policy.facts.project),
+        "lock": LOCK,
+        "uid": policy.facts.uid if policy.mapping == "required" else None,
+    }
+
+
+def _absent(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
+    """The restricted paths that didn't exist and would be open if they did: mounts were planned without them."""
+    covered = {cover.path for cover in plan.covers}
+    files = policy.filesystem
+    rules = (rule.path for rule in files.rules if rule.kind in ("deny", "readonly"))
+    for path in dict.fromkeys([*rules, *unguarded(policy)]):
+        if policy.facts.kind(path) is None and path not in covered and _visible(policy, path):
+            yield path
+
+
+def _visible(policy: ResolvedPolicy, path: str) -> bool:
+    """Whether what appears at a path would be seen in the sandbox, as what decides above it is the host's."""
+    above = policy.filesystem.tree.deciding(path.rpartition("/")[0] or "/")
+    return bool(above) and above[0].readable and not above[0].private
+
+
+def _unlinked(plan: MountPlan) -> Iterator[str]:
+    """What lies in writable directories and is mounted, with what is between: nobody may have put links there."""
+    writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
+    found: dict[str, None] = {}
+    for mount in plan.mounts:
+        if mount.kind in ("bind", "mask") and mount.target != "/":
+            above = ancestors(mount.target)
+            inside = [index for index, path in enumerate(above) if path in writable]
+            found.update(dict.fromkeys(reversed(above[: inside[-1]] if inside else ())))
+            found.update({mount.target: None} if inside or mount.target in writable else {})
+    yield from found

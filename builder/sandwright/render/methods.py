@@ -1,0 +1,90 @@
+"""The table of methods that can be rendered, and rendering by name: first what can't be said, then the files.
+
+Each method is one pure module; a row names its function, which is imported when it is first used. Registered
+methods bring a renderer and a declaration of their own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sandwright.errors import RenderError
+from sandwright.policy.declaration import Support
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import Finding, check_expressible
+from sandwright.render.artifact import Artifact
+
+Renderer = Callable[[ResolvedPolicy], tuple[Artifact, ...]]
+"""Makes a method's artifacts of a policy. It is pure: what is known of the host are the policy's facts."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A method's artifacts, and what the method makes of the policy other than what it says."""
+
+    method: str
+    artifacts: tuple[Artifact, ...]
+    findings: tuple[Finding, ...]
+
+    def artifact(self, name: str) -> Artifact:
+        """The artifact of a name. Raise KeyError when there is none."""
+        for each in self.artifacts:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+
+def _row(module: str, function: str) -> Renderer:
+    def renderer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        found = importlib.import_module(f"sandwright.render.{module}")
+        artifacts: tuple[Artifact, ...] = getattr(found, function)(policy)
+        return artifacts
+
+    return renderer
+
+
+METHODS: Mapping[str, Renderer] = MappingProxyType({
+    "bwrap": _row("bwrap", "render_bwrap"),
+    "docker": _row("engines", "render_docker"),
+    "podman": _row("engines", "render_podman"),
+    "gvisor": _row("runtime_spec", "render_gvisor"),
+    "oci": _row("runtime_spec", "render_oci"),
+    "seatbelt": _row("seatbelt", "render_seatbelt"),
+    "kubernetes": _row("kubernetes", "render_kubernetes"),
+    "noop": _row("noop", "render_noop"),
+})  # fmt: skip
+"""The renderers by method. `user` and `alcless` have none: they come with their accounts."""
+
+
+def render(
+    policy: ResolvedPolicy,
+    method: str,
+    *,
+    renderer: Renderer | None = None,
+    declaration: Mapping[str, Support] | None = None,
+) -> Rendered:
+    """A method's artifacts for a policy. `renderer` and `declaration` are those of a registered method.
+
+    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept, or for a
+    method that has no renderer; UsageError for a method nobody declares.
+    """
+    findings = check_expressible(policy, method, declaration)
+    chosen = renderer if renderer is not None else METHODS.get(method)
+    if chosen is None:
+        raise RenderError(f"{method} can't be rendered yet; there is {', '.join(METHODS)}")
+    artifacts = chosen(policy)
+    _check_names(method, artifacts)
+    return Rendered(method, artifacts, findings)
+
+
+def _check_names(method: str, artifacts: tuple[Artifact, ...]) -> None:
+    """Refuse what would be written outside the method's directory, or over another artifact."""
+    seen: set[str] = set()
+    for artifact in artifacts:
+        name = artifact.name
+        if name in seen or not all(name.split("/")) or {".", ".."} & set(name.split("/")):
+            raise RenderError(f"{method} gives an artifact a name that it can't have: {name!r}")
+        seen.add(name)

@@ -1,0 +1,193 @@
+"""Renders the configuration of an OCI runtime (runtime-spec 1.0.2): for runc and crun, and for gVisor's runsc.
+
+The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
+path of the image's root, the name of the control group) the launcher puts in, each in one line that is alone
+in being written so. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
+annotations, which could steer a runtime, and no SELinux label, with which runsc does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, assert_never
+
+from sandwright.policy.paths import depth
+from sandwright.policy.resolved import ResolvedPolicy, Resources
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.baseline import Baseline, load_baseline
+from sandwright.render.filters import seccomp_profile
+from sandwright.render.launcher import runtime_launcher
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.seccomp import render_gvisor as gvisor_filter
+from sandwright.render.seccomp import render_oci as oci_filter
+
+OCI_VERSION = "1.0.2"
+"""The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
+
+PERIOD = 100_000
+"""Microseconds in which a share of processors is counted: the kernel's default."""
+
+CGROUP = "/sandwright/run"
+"""The control group; the launcher puts the run's own name in. Without a path runsc sets no limits."""
+
+_SYSTEM = frozenset(
+    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr", "var")
+)
+"""Directories at the root that belong to the image: what is mounted below them needs a place there."""
+
+
+def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`config.json` for runc and crun, and `launch`."""
+    return _render(policy, gvisor=False)
+
+
+def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`config.json` for runsc, and `launch`, which starts it with `--oci-seccomp`.
+
+    With `network.mode: proxy` the sandbox has only its own loopback, as with `none`: the way to the proxy is
+    brought in by whoever runs the session.
+    """
+    return _render(policy, gvisor=True)
+
+
+def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
+    plan = mount_plan(policy, root="image")
+    document = runtime_config(policy, plan, gvisor=gvisor)
+    config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
+    points = [mount["destination"] for mount in document["mounts"] if _needs_point(mount, document["mounts"])]
+    return config, runtime_launcher(policy, plan, config, gvisor=gvisor, points=points)
+
+
+def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:
+    """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it."""
+    baseline = load_baseline()
+    return {
+        "ociVersion": OCI_VERSION,
+        "hostname": baseline.hostname,
+        "process": _process(policy, baseline),
+        "root": {"path": "rootfs", "readonly": True},
+        "mounts": list(_mounts(policy, plan, baseline)),
+        "linux": _linux(policy, baseline, gvisor=gvisor),
+    }
+
+
+def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
+    """Root of the user namespace where the caller is not root: one id is all that can be mapped without help."""
+    privileged = policy.process.privileged
+    held = sorted(baseline.capabilities["init" if privileged else "none"])
+    environment = {"PATH": baseline.path, **policy.environment.set}
+    return {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "args": ["/bin/sh"],
+        "env": [f"{name}={value}" for name, value in sorted(environment.items())],
+        "cwd": _start(policy),
+        "capabilities": {"bounding": held, "effective": held, "permitted": held},
+        "rlimits": list(_rlimits(policy.resources, baseline)),
+        "noNewPrivileges": not privileged,
+    }
+
+
+def _rlimits(resources: Resources, baseline: Baseline) -> Iterator[dict[str, Any]]:
+    for limit in baseline.rlimits:
+        yield {"type": limit.type, "soft": limit.soft, "hard": limit.hard}
+    if resources.files is not None:
+        yield {"type": "RLIMIT_NOFILE", "soft": resources.files, "hard": resources.files}
+
+
+def _start(policy: ResolvedPolicy) -> str:
+    """The directory that the command starts in, where a listed path brings it in."""
+    cwd = policy.canonical(policy.facts.variables["CWD"])
+    listed = (rule for rule in policy.filesystem.rules if rule.readable and rule.origin == "listed")
+    above = any(_inside(cwd, rule.path) for rule in listed if rule.path != "/")
+    return cwd if above and policy.is_path_readable(cwd) else "/"
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")
+
+
+def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iterator[dict[str, Any]]:
+    """Parents first, one a destination: the baseline's, an empty directory over what must hold mount points."""
+    rootless, host = policy.facts.uid != 0, policy.network.mode == "host"
+    chosen: dict[str, dict[str, Any]] = {}
+    for mount in baseline.mounts:
+        shared = mount.destination == "/sys" and (rootless or host)
+        each = baseline.rootless_sys if shared else mount
+        options = [option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))]
+        chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
+    for path in _holders(plan):
+        chosen.setdefault(path, _mount(path, "tmpfs", "tmpfs", ["nosuid", "nodev", "noexec", "mode=755"]))
+    for planned in plan.mounts:
+        chosen[planned.target] = _planned(planned)
+    for cover in plan.covers:
+        chosen[cover.path] = _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
+    yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
+
+
+_BIND = ("rbind", "rprivate", "nosuid", "nodev")
+
+
+def _planned(mount: Mount) -> dict[str, Any]:
+    access = "rw" if mount.writable else "ro"
+    match mount.kind:
+        case "bind":
+            return _mount(mount.target, "bind", mount.source, [*_BIND, access])
+        case "mask" if mount.entry != "directory":
+            return _mount(mount.target, "bind", "/dev/null", [*_BIND, "ro"])
+        case "tmpfs" | "mask":
+            options = ["nosuid", "nodev", access, f"mode={'1777' if mount.writable else '555'}"]
+            return _mount(mount.target, "tmpfs", "tmpfs", options)
+        case "dev" | "proc" | "symlink":
+            raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
+        case _:
+            assert_never(mount.kind)
+
+
+def _mount(destination: str, kind: str, source: str, options: Iterable[str]) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}
+
+
+def _holders(plan: MountPlan) -> Iterator[str]:
+    """Directories at the root that become empty ones, in which the runtime makes mount points for the host's."""
+    for mount in plan.mounts:
+        first = mount.target.split("/")[1]
+        if first not in _SYSTEM and depth(mount.target) > 1:
+            yield f"/{first}"
+
+
+def _needs_point(mount: dict[str, Any], mounts: list[dict[str, Any]]) -> bool:
+    """Whether the image itself must have the destination: nothing is mounted above it."""
+    path = mount["destination"]
+    return not any(path.startswith(f"{other['destination']}/") for other in mounts)
+
+
+def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
+    facts, host = policy.facts, policy.network.mode == "host"
+    rootless = facts.uid != 0
+    kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
+    profile = seccomp_profile(policy, host_sockets=host)
+    held = baseline.capabilities["init" if policy.process.privileged else "none"]
+    linux: dict[str, Any] = {
+        "cgroupsPath": CGROUP,
+        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if rootless else ())],
+        "namespaces": [{"type": kind} for kind in [*kinds, *(["user"] if rootless else [])]],
+        "readonlyPaths": list(baseline.readonly),
+        "resources": _resources(policy.resources, rootless=rootless),
+        "seccomp": (gvisor_filter if gvisor else oci_filter)(profile, caps=held),
+    }
+    if rootless:
+        linux["uidMappings"] = [{"containerID": 0, "hostID": facts.uid, "size": 1}]
+        linux["gidMappings"] = [{"containerID": 0, "hostID": facts.gid, "size": 1}]
+    return linux
+
+
+def _resources(resources: Resources, *, rootless: bool) -> dict[str, Any]:
+    limits: dict[str, Any] = {} if rootless else {"devices": [{"allow": False, "access": "rwm"}]}
+    if resources.memory is not None:
+        limits["memory"] = {"limit": resources.memory, "swap": resources.memory}
+    if resources.cpus is not None:
+        limits["cpu"] = {"period": PERIOD, "quota": round(resources.cpus * PERIOD)}
+    if resources.pids is not None:
+        limits["pids"] = {"limit": resources.pids}
+    return limits
