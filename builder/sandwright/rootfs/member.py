@@ -39,6 +39,7 @@ _HIGHEST_TIME = 1 << 62
 _HIGHEST_MAJOR, _HIGHEST_MINOR = (1 << 12) - 1, (1 << 20) - 1  # what Linux packs into a dev_t
 _LONGEST_TARGET = 4095  # PATH_MAX without its NUL
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
+_REMEMBERED = 4096
 _PLAIN_KEYS = frozenset(
     b"path linkpath size uid gid mtime atime ctime uname gname comment charset hdrcharset "
     b"LIBARCHIVE.creationtime".split()
@@ -86,42 +87,62 @@ class Extension:
 NOTHING = Extension()
 
 
-def plain(block: bytes, parents: Mapping[bytes, bytes]) -> Entry | None:
-    """The file of a header with nothing unusual in it, or None: the way that almost every member takes.
+class Plain:
+    """The way that almost every member takes: plain files, in folders and of owners that were seen before.
 
-    `parents` maps the folder part of names, slash included, to what stands for it in a normalised path. The
-    numbers are well formed when what is left of their fields without octal digits is the NUL that ends each
-    of the five: were one elsewhere, `int` would find it among its digits.
+    It compares the bytes of a header with those of headers that `decode` has understood, and decodes only
+    the rest.
     """
-    if block[156] != 0x30 or block[100:148].translate(None, b"01234567") != b"\0\0\0\0\0":
-        return None
-    magic = block[257:265]
-    if magic != USTAR and (magic != GNU or block[345]):
-        return None
-    raw = _text(block, 0, 100)
-    if block[345]:
-        if block[508:] == b"tar\0":  # star's prefix is shorter
+
+    def __init__(self) -> None:
+        self._folders: dict[bytes, bytes] = {}  # of names, slash included: what stands for it in a path
+        self._owners: dict[bytes, tuple[int, int, int]] = {}  # mode, uid and gid as written, and as meant
+
+    def read(self, block: bytes) -> Entry | None:
+        """The member of `block`, or None when there is more to it than can be seen here."""
+        owner = self._owners.get(block[100:124])
+        size, time = block[124:135], block[136:147]
+        if owner is None or block[156] != 0x30 or not size.isdigit() or not time.isdigit():
             return None
-        raw = _text(block, 345, 500) + b"/" + raw
-    cut = raw.rfind(b"/") + 1
-    parent, base = parents.get(raw[:cut]), raw[cut:]
-    if parent is None or base in (b"", b".", b".."):
-        return None
-    try:
-        if int(block[148:154], 8) != header.unsigned_sum(block):
+        magic = block[257:265]
+        # a number ends in NUL or in a space
+        if block[135] & 0xDF or block[147] & 0xDF or (magic != USTAR and (magic != GNU or block[345])):
             return None
-        return Entry(
-            parent + base,
-            Kind.FILE,
-            int(block[100:107], 8) & 0o7777,
-            int(block[108:115], 8),
-            int(block[116:123], 8),
-            int(block[124:135], 8),
-            int(block[136:147], 8) * 1_000_000_000,
-            xattrs=NO_XATTRS,
-        )
-    except ValueError:
-        return None
+        end = block.find(0, 0, 100)
+        raw = block[:end] if end >= 0 else block[:100]
+        if block[345]:
+            if block[508]:  # star's prefix is shorter
+                return None
+            raw = _text(block, 345, 500) + b"/" + raw
+        cut = raw.rfind(b"/") + 1
+        folder, base = self._folders.get(raw[:cut]), raw[cut:]
+        if folder is None or base in (b"", b".", b".."):
+            return None
+        try:
+            if int(block[148:154], 8) != header.unsigned_sum(block):
+                return None
+            numbers = int(size, 8), int(time, 8) * 1_000_000_000
+        except ValueError:
+            return None
+        return Entry(folder + base, Kind.FILE, *owner, *numbers, b"", (0, 0), NO_XATTRS)
+
+    def learn(self, block: bytes, entry: Entry) -> None:
+        """Keep what can be had from a header that was decoded, and that nothing extended."""
+        raw = name(block, NOTHING)
+        if raw.startswith(b"/"):  # each is worth a note
+            return
+        for known in (self._folders, self._owners):
+            if len(known) >= _REMEMBERED:
+                known.clear()
+        self._owners[block[100:124]] = entry.mode, entry.uid, entry.gid
+        folder = raw[: raw.rfind(b"/") + 1]
+        self._folders[folder] = _folder(normalise(folder or b"."))
+        if entry.kind is Kind.DIRECTORY and raw.endswith(b"/"):
+            self._folders[raw] = _folder(entry.path)
+
+
+def _folder(path: bytes) -> bytes:
+    return path + b"/" if path else b""
 
 
 def decode(block: bytes, extension: Extension, limits: Limits, notes: Notes) -> Entry:

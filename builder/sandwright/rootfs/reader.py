@@ -13,17 +13,16 @@ from typing import NoReturn, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs import header, member
-from sandwright.rootfs.entry import Entry, normalise, show
+from sandwright.rootfs.entry import Entry, show
 from sandwright.rootfs.header import BLOCK, ZEROS
 from sandwright.rootfs.limits import DEFAULT, Limits
-from sandwright.rootfs.member import NOTHING, Extension
+from sandwright.rootfs.member import NOTHING, Extension, Plain
 from sandwright.rootfs.notes import Notes
 
 CHUNK = 1 << 18
 """Bytes that are asked of a stream at a time: few enough to stay in the processor cache."""
 
 _LONGEST_PLAIN = 256  # name and prefix of a header without extensions
-_REMEMBERED = 4096
 
 
 class Readable(Protocol):
@@ -68,10 +67,10 @@ class Reader:
         self._pad = 0
         self._path = b""
         self._extension = NOTHING
-        self._parents: dict[bytes, bytes] = {}
+        self._plain = Plain()
 
     def __iter__(self) -> Iterator[Entry]:
-        limits, plain, parents = self._limits, member.plain, self._parents
+        limits, plain = self._limits, self._plain.read
         while True:
             if self._left or self._pad:
                 self._skip()
@@ -81,7 +80,7 @@ class Reader:
                 self._at = at + BLOCK
             else:
                 block = self._take(BLOCK)
-            entry = plain(block, parents) if block and self._extension is NOTHING else None
+            entry = plain(block) if block and self._extension is NOTHING else None
             if entry is None:
                 if not block or block == ZEROS:
                     self._end(block)
@@ -135,8 +134,8 @@ class Reader:
             entry = member.decode(block, self._extension, self._limits, self.notes)
         except ValueError as wrong:
             self.refuse(member.label(block, self._extension), str(wrong))
-        if self._extension is NOTHING:
-            self._remember(member.name(block, NOTHING))
+        if self._extension is NOTHING and self._limits.path >= _LONGEST_PLAIN:
+            self._plain.learn(block, entry)
         self._extension = NOTHING
         return entry
 
@@ -153,16 +152,6 @@ class Reader:
         if self._extension is NOTHING:
             self._extension = Extension()
         self._extension.add(block[156:157], data, self.notes)
-
-    def _remember(self, raw: bytes) -> None:
-        """Keep what the folder part of a name that was let through means, for `member.plain`."""
-        if raw.startswith(b"/") or self._limits.path < _LONGEST_PLAIN:
-            return
-        if len(self._parents) >= _REMEMBERED:
-            self._parents.clear()
-        folder = raw if raw.endswith(b"/") else raw[: raw.rfind(b"/") + 1]
-        clean = normalise(folder) if folder else b""
-        self._parents[folder] = clean + b"/" if clean else b""
 
     def _end(self, block: bytes) -> None:
         if self._extension is not NOTHING:

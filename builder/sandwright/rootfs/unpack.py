@@ -4,10 +4,11 @@ Layers are applied in order, the lowest first, each in two steps: what it takes 
 what it brings (`merge.py`). That writes a file again that an upper layer replaces, which images hardly do,
 and needs to remember nothing of what was written: memory does not grow with the image. Going through the
 layers from the top would write every file once, but an upper layer's path may lead through a lower layer's
-link, so it would have to read all layers twice, the first one included.
+link, so that it would have to read all layers twice, the first one included.
 
 Each layer is a pipeline of three threads: one reads, hashes and decompresses, one hashes what came out, and
-the caller's takes the archive apart and writes. Nothing is visible before every digest is proved.
+the caller's takes the archive apart and writes. A fourth looks ahead for what the next layers take away.
+Nothing is visible before every digest is proved.
 """
 
 from __future__ import annotations
@@ -16,19 +17,17 @@ import contextlib
 import dataclasses
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from sandwright.errors import ArchiveRefused, HostError, SandwrightError
 from sandwright.progress import SILENT, Progress, Step
 from sandwright.rootfs import merge
 from sandwright.rootfs.ahead import Ahead
-from sandwright.rootfs.codec import decompressed
-from sandwright.rootfs.descriptor import LAYER_TYPES, check_digest
 from sandwright.rootfs.digest import Verified
 from sandwright.rootfs.entry import WHITEOUT, Refusal, show
+from sandwright.rootfs.layers import Foresight, Layer
 from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.notes import Notes
 from sandwright.rootfs.place import Owners, Placer
@@ -36,22 +35,9 @@ from sandwright.rootfs.reader import Readable, Reader
 from sandwright.rootfs.staging import staged
 from sandwright.rootfs.tree import Tree
 
+__all__ = ["Layer", "Limits", "Notes", "Owners", "Report", "unpack"]
+
 _ENDINGS = {"gzip": "gzip", "zstd": "zstd", "plain": "tar", "xz": "xz"}
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer as its descriptor and the image's configuration promise it.
-
-    `digest` and `size` are those of the blob, `diff_id` that of the archive without compression. `open`
-    gives the blob from its start; it is called once or more.
-    """
-
-    digest: str
-    size: int
-    media_type: str
-    diff_id: str
-    open: Callable[[], BinaryIO]
 
 
 @dataclass(frozen=True)
@@ -95,69 +81,79 @@ def unpack(
     `limits` hold for all layers together. `owners` "root" gives files to whom the image says, which takes
     root's rights; "rootless" gives all to the caller; absent, it follows from who the caller is. The
     directory above `destination` is made with mode 0700 if it is missing, and should have that mode: an
-    image may hold setuid programs and devices (CVE-2021-41103).
+    image may hold setuid programs and devices (CVE-2021-41103). It is locked (flock) for a moment.
 
     Raise IntegrityError for bytes that are not the promised ones, ArchiveRefused for a layer that holds
     what we don't unpack, HostError for what this machine can't do, such as a full disk. All name the layer
-    and the entry; nothing is left behind.
+    and the entry; nothing is left behind. What a killed process left behind is removed by the next call for
+    the same directory.
     """
     owners = owners or ("root" if os.geteuid() == 0 else "rootless")
     for layer in layers:
-        _check(layer)
-    with _explained(str(destination)), staged(destination) as stage:
+        layer.check()
+    with _explained(str(destination)), staged(destination) as stage, Foresight(layers, limits) as foresight:
         tree = Tree(stage.fd, limits=limits)
         try:
             unpacking = _Unpacking(tree, owners, limits)
             for index, layer in enumerate(layers):
+                if index:
+                    unpacking.take_away(layer, foresight.next())
                 with progress.step(f"unpack {layer.digest[:19]}", layer.size) as step:
-                    unpacking.apply(layer, step, lowest=index == 0)
+                    unpacking.bring(layer, step, lowest=not index)
             tree.close()
         finally:
             tree.abandon()
         stage.publish()
-    return Report(
-        owners,
-        len(layers),
-        unpacking.entries,
-        unpacking.bytes,
-        unpacking.contained,
-        unpacking.missing,
-    )
+    return unpacking.report(len(layers))
 
 
 class _Unpacking:
     """The layers of one image on their way into one tree."""
 
     def __init__(self, tree: Tree, owners: Owners, limits: Limits) -> None:
-        self.entries = 0
-        self.bytes = 0
-        self.contained = Notes()
-        self.missing = Notes()
         self._tree = tree
-        self._limits = limits
-        self._placer = Placer(tree, owners=owners, missing=self.missing)
+        self._owners: Owners = owners
+        self._left = limits
+        self._entries = 0
+        self._bytes = 0
+        self._contained = Notes()
+        self._missing = Notes()
+        self._placer = Placer(tree, owners=owners, missing=self._missing)
 
-    def apply(self, layer: Layer, step: Step, *, lowest: bool) -> None:
-        """Take away what the layer takes away, then put down what it brings."""
-        name = f"layer {layer.digest}"
-        if not lowest:
-            removals = self._removals(layer, name)
-            self._take_away(removals, name)
-        with self._opened(layer, name, step) as archive, contextlib.ExitStack() as threads:
-            inflated = threads.enter_context(Ahead(archive))
-            proved = Verified(inflated, layer.diff_id, name=f"{name}, decompressed")
-            reader = self._reader(threads.enter_context(Ahead(proved)), name, self.contained)
-            self._put(reader, name, lowest=lowest)
-        self.entries += reader.entries
-        self.bytes += reader.bytes
-
-    def _take_away(self, removals: merge.Removals, name: str) -> None:
+    def take_away(self, layer: Layer, removals: merge.Removals) -> None:
+        """Remove from the tree what the layer takes away."""
         try:
-            merge.take_away(removals, self._tree, self.contained)
+            merge.take_away(removals, self._tree, self._contained)
         except Refusal as refusal:
-            raise ArchiveRefused(f"{name}: of what it takes away: {refusal}") from None
+            raise ArchiveRefused(f"{layer.name}: of what it takes away: {refusal}") from None
         except OSError as error:
-            raise _translated(error, name) from error
+            raise _translated(error, layer.name) from error
+
+    def bring(self, layer: Layer, step: Step, *, lowest: bool) -> None:
+        """Put into the tree what the layer brings."""
+        with layer.archive(self._left, step.advance) as archive:
+            if not layer.media_type.endswith(_ENDINGS[archive.codec]):
+                self._contained.add(f"{layer.media_type} is really {archive.codec}", b"")
+            with self._proved(archive, layer) as stream:
+                reader = Reader(stream, limits=self._left, name=layer.name, notes=self._contained)
+                self._put(reader, layer.name, lowest=lowest)
+        self._entries += reader.entries
+        self._bytes += reader.bytes
+        self._left = dataclasses.replace(
+            self._left, bytes=self._left.bytes - reader.bytes, entries=self._left.entries - reader.entries
+        )
+
+    def report(self, layers: int) -> Report:
+        """What was done."""
+        return Report(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
+
+    @contextlib.contextmanager
+    def _proved(self, archive: Readable, layer: Layer) -> Iterator[Readable]:
+        """The archive, decompressed in one thread and hashed in another."""
+        with Ahead(archive) as inflated:
+            proved = Verified(inflated, layer.diff_id, name=f"{layer.name}, decompressed")
+            with Ahead(proved) as hashed:
+                yield hashed
 
     def _put(self, reader: Reader, name: str, *, lowest: bool) -> None:
         put, chunks = self._placer.put, reader.chunks
@@ -166,56 +162,13 @@ class _Unpacking:
             try:
                 if WHITEOUT in path and merge.whiteout(path) is not None:
                     if lowest:
-                        self.contained.add(merge.NOTHING_THERE, path)
+                        self._contained.add(merge.NOTHING_THERE, path)
                     continue
                 put(entry, chunks())
             except Refusal as refusal:
                 reader.refuse(path, str(refusal))
             except OSError as error:
                 raise _translated(error, f"{name}: {show(path)}") from error
-
-    def _removals(self, layer: Layer, name: str) -> merge.Removals:
-        with self._opened(layer, name) as archive:
-            if not merge.mentions_whiteouts(archive):
-                return merge.Removals()
-        with self._opened(layer, name) as archive:
-            return merge.collect(self._reader(archive, name, Notes()))
-
-    def _reader(self, stream: Readable, name: str, notes: Notes) -> Reader:
-        left = dataclasses.replace(
-            self._limits, bytes=self._limits.bytes - self.bytes, entries=self._limits.entries - self.entries
-        )
-        return Reader(stream, limits=left, name=name, notes=notes)
-
-    @contextlib.contextmanager
-    def _opened(self, layer: Layer, name: str, step: Step | None = None) -> Iterator[Readable]:
-        """The layer's archive, its blob proved by the time that it is read to its end."""
-        with layer.open() as blob:
-            proved = Verified(_Told(blob, step) if step else blob, layer.digest, size=layer.size, name=name)
-            archive = decompressed(proved, name=name, limits=self._limits)
-            if not layer.media_type.endswith(_ENDINGS[archive.codec]):
-                self.contained.add(f"{layer.media_type} is really {archive.codec}", b"")
-            yield archive
-
-
-class _Told:
-    """A stream whose reader is watched."""
-
-    def __init__(self, stream: Readable, step: Step) -> None:
-        self._stream = stream
-        self._step = step
-
-    def read(self, size: int, /) -> bytes:
-        data = self._stream.read(size)
-        self._step.advance(len(data))
-        return data
-
-
-def _check(layer: Layer) -> None:
-    check_digest(layer.digest, "layer")
-    check_digest(layer.diff_id, f"layer {layer.digest}: diff_id")
-    if layer.media_type not in LAYER_TYPES:
-        raise ArchiveRefused(f"layer {layer.digest}: is {layer.media_type!r}, which is no layer that we know")
 
 
 @contextlib.contextmanager
