@@ -96,7 +96,10 @@ def libthing(architecture: str, *, version: str = "1.0", payload: bytes = b"") -
         Member("./usr/share/ca-certificates/test/one.crt", "CERTIFICATE\n"),
     ]
     sums = {"md5sums": "00000000000000000000000000000000  usr/bin/thing\n"}
-    return deb(members, name="libthing1", version=version, architecture=architecture, files=sums)
+    suffix = ".zst" if payload else ".xz"  # xz takes a second for each megabyte of noise
+    return deb(
+        members, name="libthing1", version=version, architecture=architecture, suffix=suffix, files=sums
+    )
 
 
 class World:

@@ -83,5 +83,5 @@ def open_workshop(staging: Staging, progress: Progress, *, jobs: int | None = No
         try:
             yield Workshop(staging, progress, cancelled, platforms, readers, compressors)
         except BaseException:
-            cancelled.set()  # and let what is queued find that out: `wait` doesn't wake for a cancelled future
+            cancelled.set()  # queued tasks see it and give up; `wait` would not wake for cancelled futures
             raise

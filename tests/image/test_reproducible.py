@@ -1,0 +1,252 @@
+"""The same lock gives the same bytes, whoever builds, where and how; whatever ends a build, the next runs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import FetchError, HostError, LockError
+from sandwright.image.build import Supply, build_images
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import load_catalogue
+from sandwright.image.existing import read_layout
+from sandwright.image.mirrors import find_mirrors
+from smallworld import World, small_world
+
+TESTS = Path(__file__).resolve().parent.parent
+CHILD = """\
+import os, sys
+from pathlib import Path
+from smallworld import World
+
+world = World(Path(sys.argv[1]))
+world.output = Path(sys.argv[2])
+options = dict(word.split("=") for word in sys.argv[3:])
+world.catalogue
+from sandwright.image import download
+from sandwright.image.plan import builder_checksum
+builder_checksum()
+os.umask(int(options.get("umask", "022"), 8))
+if "uid" in options:
+    os.setgroups([])
+    os.setresgid(*[int(options["uid"])] * 3)
+    os.setresuid(*[int(options["uid"])] * 3)
+jobs = int(options["jobs"]) if "jobs" in options else None
+print("begins", flush=True)
+built = world.build(jobs=jobs)
+print(*(f"{name}={each.digest}" for name, each in built.items()))
+if "memory" in options:
+    # not ru_maxrss: that of the process we were started from counts there, too
+    print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    path = os.pathsep.join([str(TESTS.parent / "builder"), str(TESTS)])
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def command(world: World, output: Path, *options: str) -> list[str]:
+    return [sys.executable, "-c", CHILD, str(world.root), str(output), *options]
+
+
+def build_in_child(
+    world: World, output: Path, *options: str, cwd: Path | None = None, **variables: str
+) -> list[str]:
+    done = process.run(*command(world, output, *options), env=environment(**variables), cwd=cwd, timeout=120)
+    return done.text.splitlines()[1:]
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return small_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def expected(world: World) -> dict[str, bytes]:
+    world.build()
+    return everything(world.output)
+
+
+PERTURBED: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
+    "as it is": ([], {}),
+    "time zone": ([], {"TZ": "Pacific/Chatham"}),
+    "locale": ([], {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"}),
+    "hash seed": ([], {"PYTHONHASHSEED": "4711"}),
+    "open umask": (["umask=000"], {}),
+    "closed umask": (["umask=077"], {}),
+    "one at a time": (["jobs=1"], {}),
+    "eight at a time": (["jobs=8"], {}),
+    "home and user": ([], {"HOME": "/nonexistent", "USER": "somebody", "LOGNAME": "somebody"}),
+}
+
+
+@pytest.mark.parametrize(("options", "variables"), PERTURBED.values(), ids=list(PERTURBED))
+def test_the_same_bytes(
+    world: World, expected: dict[str, bytes], tmp_path: Path, options: list[str], variables: dict[str, str]
+) -> None:
+    build_in_child(world, tmp_path / "out", *options, cwd=tmp_path, **variables)
+    assert everything(tmp_path / "out") == expected
+
+
+def test_the_same_bytes_from_another_directory(expected: dict[str, bytes], tmp_path: Path) -> None:
+    other = small_world(tmp_path / "a much longer name than before" / "ü")
+    build_in_child(other, other.output)
+    assert everything(other.output) == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_the_same_bytes_by_another_user(expected: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sandwright-test-") as place:
+        Path(place).chmod(0o755)
+        theirs = small_world(Path(place) / "world")
+        for each in [theirs.root, *theirs.root.rglob("*")]:
+            os.chown(each, 65534, 65534)
+        build_in_child(theirs, theirs.output, "uid=65534")
+        assert everything(theirs.output) == expected
+        assert {path.stat().st_uid for path in theirs.output.rglob("*")} == {65534}
+
+
+def test_another_time_gives_other_bytes(world: World, expected: dict[str, bytes], tmp_path: Path) -> None:
+    """The control: what decides does decide."""
+    world.build(output=tmp_path / "out", epoch=1_500_000_000)
+    assert everything(tmp_path / "out") != expected
+
+
+def incompressible(size: int) -> bytes:
+    return random.Random(size).randbytes(size)
+
+
+def whole_or_absent(output: Path) -> list[str]:
+    """The images there, each of which must be whole."""
+    images = output / "images"
+    found = sorted(path.name for path in images.iterdir()) if images.exists() else []
+    visible = [name for name in found if not name.startswith(".building-")]
+    for name in visible:
+        read_layout(images / name, verify=True)
+    return visible
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    world = small_world(tmp_path / "world", payload=incompressible(8 << 20))
+    begin = time.monotonic()
+    first = build_in_child(world, tmp_path / "whole")
+    length = time.monotonic() - begin
+    output = tmp_path / "out"
+    seen = []
+    chance = random.Random(7)
+    for _ in range(6):
+        with process.start(*command(world, output), env=environment()) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(chance.uniform(0, length * 0.8))
+            child.kill()
+            child.wait(20)
+        seen.append(whole_or_absent(output))
+    assert [] in seen
+    assert build_in_child(world, output) == first
+    assert whole_or_absent(output) == ["app", "base"]
+    assert everything(output) == everything(tmp_path / "whole")
+
+
+def test_killed_while_it_builds_again(tmp_path: Path) -> None:
+    """What is there is the old image or the new one, never something between."""
+    world = small_world(tmp_path / "world", payload=incompressible(8 << 20))
+    (old,) = build_in_child(world, world.output)
+    world.lock(world.catalogue["base"], world.packages(version="2.0", payload=incompressible(8 << 20)))
+    (new,) = build_in_child(world, tmp_path / "new")
+    allowed = {digest for each in (old, new) for digest in each.split()}
+    chance = random.Random(8)
+    for delay in sorted(chance.uniform(0, 1.2) for _ in range(6)):
+        with process.start(*command(world, world.output), env=environment()) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(delay)
+            child.kill()
+            child.wait(20)
+        for name in whole_or_absent(world.output):
+            assert f"{name}={read_layout(world.output / 'images' / name).whole.digest}" in allowed
+    assert build_in_child(world, world.output) == [new]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT], ids=["Ctrl-C"])
+def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
+    world = small_world(tmp_path / "world", payload=incompressible(64 << 20))
+    with process.start(*command(world, world.output), env=environment()) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(0.3)
+        child.send_signal(number)
+        begin = time.monotonic()
+        assert child.wait(30) != 0
+        assert time.monotonic() - begin < 10
+    assert list((world.output / "images").iterdir()) == []
+    build_in_child(world, world.output)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_names_the_place(tmp_path: Path) -> None:
+    world = small_world(tmp_path / "world", payload=incompressible(3 << 20))
+    small = tmp_path / "small"
+    small.mkdir()
+    process.run("mount", "-t", "tmpfs", "-o", "size=2m", "sandwright-small", small)
+    try:
+        with pytest.raises(
+            HostError, match=rf"^cannot write {small}/images/\.building-.*No space left on device"
+        ):
+            world.build(output=small)
+        assert list((small / "images").iterdir()) == []
+        process.run("mount", "-o", "remount,size=64m", small)
+        assert set(world.build(output=small)) == {"base", "app"}
+    finally:
+        process.run("umount", small)
+
+
+def test_memory_does_not_grow_with_packages(tmp_path: Path) -> None:
+    peaks = []
+    for megabytes in (8, 96):
+        world = small_world(tmp_path / str(megabytes), payload=incompressible(megabytes << 20))
+        peaks.append(int(build_in_child(world, world.output, "jobs=2", "memory=1")[1]) / 1024)
+    assert peaks[1] < peaks[0] + 32, f"peaks in MiB: {peaks}"
+
+
+@pytest.fixture(scope="session")
+def real_supply() -> Supply:
+    """The packages that our own images are locked to: from the cache, or from a mirror."""
+    return Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+
+
+@pytest.mark.slow
+def test_distroless_is_reproducible(
+    tmp_path: Path, real_supply: Supply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = load_catalogue(TESTS.parent / "images")
+    try:
+        build_images(catalogue, ["distroless"], output=tmp_path / "a", supply=real_supply, frozen=True)
+    except (FetchError, HostError, LockError) as error:
+        pytest.skip(f"the packages of distroless can't be had: {error}")
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    time.tzset()
+    before = os.umask(0o077)
+    try:
+        build_images(
+            catalogue, ["distroless"], output=tmp_path / "b", supply=real_supply, frozen=True, jobs=1
+        )
+    finally:
+        os.umask(before)
+        monkeypatch.undo()
+        time.tzset()
+    assert everything(tmp_path / "a") == everything(tmp_path / "b")
