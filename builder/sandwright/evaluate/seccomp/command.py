@@ -194,7 +194,8 @@ def _number(syscall: str, abi: Abi) -> int:
         best = guess(syscall)
         raise UsageError(f"{syscall} is not a system call" + (f"; did you mean {best}?" if best else ""))
     others = ", ".join(other.value for other in Abi if syscall in numbers(other))
-    raise UsageError(f"{abi.value} has no {syscall}; it is one of {others}")
+    where = f"is one of {others}" if others else "belongs to other architectures"
+    raise UsageError(f"{abi.value} has no {syscall}; it {where}")
 
 
 def _arguments(given: Sequence[str]) -> tuple[int, int, int, int, int, int]:
