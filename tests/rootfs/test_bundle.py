@@ -185,6 +185,7 @@ def test_mount_goes_where_the_image_has_a_place(tmp_path: Path) -> None:
         ("/bin/hello", ".", "that is a file in the image"),
         ("/srv", "file", "that is a directory in the image"),
         ("/srv", "missing", "there is no"),
+        ("/", ".", "not an absolute, normalised path below /"),
     ],
 )
 def test_mount_that_can_not_be(destination: str, source: str, message: str, tmp_path: Path) -> None:

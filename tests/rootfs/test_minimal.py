@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -14,7 +15,7 @@ import pytest
 import tars
 from elffiles import RUNPATH
 
-from sandwright.errors import BuildError, UsageError
+from sandwright.errors import ArchiveRefused, BuildError, UsageError
 from sandwright.rootfs.assemble import bundle
 from sandwright.rootfs.closure import Closure
 from sandwright.rootfs.inroot import Root
@@ -215,6 +216,29 @@ def test_library_that_something_else_can_not_find_is_told_and_no_error(tmp_path:
     )
     chosen = select(root, "/bin/p", keep=("/usr/lib/*.so",))
     assert chosen.missing == ("/usr/lib/plugin.so: the library 'libgone.so' is not found",)
+
+
+def test_hostile_names_end_in_an_error_of_ours(tmp_path: Path) -> None:
+    """NUL bytes, endless links and endless names in what an image says about itself."""
+    files: dict[str, bytes | str] = {**PLAIN, "bin/p": elffiles.program(), "d/loop": "loop", "d/good": b""}
+    root = build(tmp_path, files)
+    chosen = select(root, "/bin/p", keep=("/d",))
+    assert {"/d/loop", "/d/good"} <= kept(chosen)
+    assert "/d/loop: it is a link that leads in a circle" in chosen.missing
+    for line in (b"/bin/p\n/a\0b\n", b"/bin/p\n/" + b"x" * 5000 + b"/y\n"):
+        build(root, {"var/lib/dpkg/status": b"Package: p\n"} if not (root / "var").exists() else {})
+        (root / "var/lib/dpkg/info").mkdir(exist_ok=True)
+        (root / "var/lib/dpkg/info/p.list").write_bytes(line)
+        with pytest.raises(ArchiveRefused, match=r"holds a NUL byte|too long a name"):
+            select(root, "/bin/p")
+
+
+def test_things_that_many_files_miss_are_told_once(tmp_path: Path) -> None:
+    scripts: dict[str, bytes | str] = {f"usr/share/x/{number}": b"#!/none/awk\n" for number in range(5)}
+    root = build(tmp_path, {**PLAIN, "bin/p": elffiles.program(), **scripts})
+    (line,) = select(root, "/bin/p", keep=("/usr/share/x",)).missing
+    assert line.startswith("/usr/share/x/")
+    assert line.endswith(" and 4 more: its interpreter '/none/awk' is not there")
 
 
 def test_library_of_a_plugin_that_its_program_brings_is_not_missing(tmp_path: Path) -> None:
@@ -629,6 +653,19 @@ def test_copy_keeps_what_inodes_say(tmp_path: Path) -> None:
         assert os.getxattr(target / "d/a", "trusted.test") == b"value"
 
 
+def test_copy_where_the_kernel_can_not_copy_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    content = os.urandom(3_000_000)
+    source = build(tmp_path / "source", {"big": content, "empty": b""})
+    monkeypatch.setattr(os, "copy_file_range", missing)
+    with Root(source) as root:
+        copy_paths(root, [b"/big", b"/empty"], tmp_path / "target")
+    assert (tmp_path / "target/big").read_bytes() == content
+    assert (tmp_path / "target/empty").read_bytes() == b""
+
+
 # The whole, without a runtime.
 
 
@@ -713,7 +750,8 @@ def test_whole_bundle_in_its_place_has_no_reasons(tmp_path: Path) -> None:
         ({"minimal": ["bin/one"]}, UsageError, "give an absolute path, or a name"),
         ({"minimal": ["one"], "keep": ["etc"]}, UsageError, "'etc' to keep: not an absolute path"),
         ({"minimal": ["one"], "keep": ["/none"]}, BuildError, "nothing at '/none' to keep"),
-        ({"minimal": ["one"], "command": ["/bin/two"]}, BuildError, "the image has no program '/bin/two'"),
+        ({"minimal": ["one"], "command": ["/bin/two"]}, BuildError, "/bin/two, which is not kept: name it"),
+        ({"minimal": ["one"], "command": ["/bin/six"]}, BuildError, "the image has no program '/bin/six'"),
     ],
 )
 def test_minimal_bundle_that_can_not_be(

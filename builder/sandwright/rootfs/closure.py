@@ -167,10 +167,10 @@ class Closure:
         self._books.ask("programs and files that scripts use", path)
 
     def _by_name(self, name: bytes, path: bytes) -> None:
-        """Keep a program that env would find for the script `path`."""
-        for folder in self._search if b"/" not in name else (b"",):
-            candidate = folder + b"/" + name if folder else name
-            if _executable(self._root.locate(candidate)):
+        """Keep the program that env would find for the script `path`."""
+        candidates = [name] if b"/" in name else [folder + b"/" + name for folder in self._search]
+        for candidate in candidates:
+            if candidate.startswith(b"/") and _executable(self._root.locate(candidate)):
                 self._keep_program(candidate, Reason("script", path, "by env"))
                 return
         self._books.miss(path, name, f"the program {show(name)}, which env would start, is not there")

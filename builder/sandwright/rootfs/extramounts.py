@@ -35,12 +35,14 @@ def is_bind(mount: Mount) -> bool:
 
 def _settle(root: Root, mount: Mount, fresh: list[bytes], *, rootless: bool) -> Mount:
     wanted = os.fsencode(mount.destination)
-    if not wanted.startswith(b"/") or b".." in wanted.split(b"/"):
-        raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path")
+    if not wanted.startswith(b"/") or b".." in wanted.split(b"/") or not wanted.strip(b"/"):
+        raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path below /")
     place = root.locate(wanted)
     directory = True
     if is_bind(mount):
         source = Path(mount.source)
+        if not source.is_absolute():
+            raise UsageError(f"mount on {mount.destination}: {mount.source} is not an absolute path")
         if not source.exists():
             raise UsageError(f"mount on {mount.destination}: there is no {mount.source} on this machine")
         directory = source.is_dir()

@@ -240,6 +240,8 @@ class Root:
 
     @contextlib.contextmanager
     def _walk(self, path: bytes, *, follow: bool) -> Iterator[tuple[_Walk, bytes, os.stat_result | None]]:
+        if b"\0" in path:
+            raise ArchiveRefused(f"{show(path)} in {self.name}: holds a NUL byte")
         walk = _Walk([self.fd], [], list(reversed(_parts(path))))
         try:
             yield walk, *_steps(walk, follow=follow)

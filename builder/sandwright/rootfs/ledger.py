@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from sandwright.errors import ArchiveRefused
 from sandwright.rootfs import patterns
 from sandwright.rootfs.inroot import Place, Root
 from sandwright.rootfs.selection import Question, Reason, Selection
@@ -39,7 +40,11 @@ class Ledger:
         self._add(named.path, reason)
         if not named.is_link:
             return named
-        target = self._root.locate(named.path)
+        try:
+            target = self._root.locate(named.path)
+        except ArchiveRefused:
+            self.miss(named.path, named.path, "it is a link that leads in a circle")
+            return None
         for step in target.links[1:]:
             self._add(step, Reason("link", named.path))
         if target.status is None:
@@ -54,11 +59,12 @@ class Ledger:
 
     def miss(self, asker: bytes, name: bytes, what: str) -> None:
         """`asker`, which is kept, names something that can't be had."""
-        self._missing.setdefault((asker, name), f"{_text(asker)}: {what}")
+        self._missing.setdefault((asker, name), what)
 
     def missed_by(self, askers: set[bytes]) -> list[str]:
         """What those of `askers` name and can't have."""
-        return [text for (asker, _), text in self._missing.items() if asker in askers]
+        found = [(asker, what) for (asker, _), what in self._missing.items() if asker in askers]
+        return [f"{_text(asker)}: {what}" for asker, what in found]
 
     def ask(self, about: str, raised_by: bytes, among: bytes = b"") -> None:
         """Something is open as long as not all that matches the pattern `among` is kept; without, always."""
@@ -67,12 +73,11 @@ class Ledger:
     def selection(self, programs: Iterable[bytes]) -> Selection:
         """The state of things."""
         kept = {path: tuple(self._kept[path]) for path in sorted(self._kept)}
-        names = {path.rpartition(b"/")[2] for path in kept}
         return Selection(
             programs=tuple(programs),
             kept=kept,
             left_out={path: why for path, why in sorted(self._left_out.items()) if path not in kept},
-            missing=tuple(text for (_, name), text in self._missing.items() if name not in names),
+            missing=tuple(self._lines({path.rpartition(b"/")[2] for path in kept})),
             questions=tuple(self._questions()),
         )
 
@@ -84,6 +89,16 @@ class Ledger:
             self._kept[path] = {}
             self.new.append(path)
         self._kept[path][reason] = None
+
+    def _lines(self, names: set[bytes]) -> Iterator[str]:
+        """What is missing, one line a thing: a library that is kept after all, as one of `names`, is not."""
+        askers: dict[str, list[bytes]] = {}
+        for (asker, name), what in self._missing.items():
+            if name not in names:
+                askers.setdefault(what, []).append(asker)
+        for what, each in askers.items():
+            more = f" and {len(each) - 1} more" if len(each) > 1 else ""
+            yield f"{_text(each[0])}{more}: {what}"
 
     def _questions(self) -> Iterator[Question]:
         for (about, among), raised_by in self._asked.items():

@@ -127,7 +127,8 @@ def select(image: Image, root: Root, rootfs: Rootfs, wanted: Wanted, settings: S
         closure.declared(_absolute(pattern), "asked for by name")
     _keep_ground(closure, section, rootfs, identity)
     for argv in wanted.trace:
-        run = Run(argv, environment, convert.process_cwd(section, settings), (identity.uid, identity.gid))
+        user = (identity.uid, identity.gid) if identity.uid else None
+        run = Run(argv, environment, convert.process_cwd(section, settings), user)
         closure.traced(trace(rootfs.path, run), " ".join(argv))
     return closure.selection()
 
@@ -169,25 +170,27 @@ def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, r
 def _with_command(
     image: Image, root: Root, selection: Selection, settings: Settings
 ) -> tuple[Settings, list[str]]:
-    """Settings whose program is kept: the image's own where it is, else the first that was asked for."""
+    """Settings whose program is kept: the image's own where it is, else the first that was asked for.
+
+    Raise BuildError for a command of the caller that is not kept.
+    """
     section = convert.image_section(image.config)
     first = os.fsdecode(selection.programs[0])
-    if settings.command is not None:
-        return settings, []
     try:
         args = convert.process_args(section, settings)
     except BuildError:
         return replace(settings, command=(first,)), [f"the image names no program: the bundle starts {first}"]
-    environment = _environment(section, settings, Identity(0, 0))
     place = find_program(
         root,
         args[0],
-        path=environment["PATH"],
+        path=_environment(section, settings, Identity(0, 0))["PATH"],
         cwd=convert.process_cwd(section, settings),
         baseline=load_baseline(),
     )
     if place is not None and place.path in selection.kept:
         return settings, []
+    if settings.command is not None:
+        raise BuildError(f"the command starts {args[0]}, which is not kept: name it among the programs")
     note = f"the image starts {args[0]}, which is not kept: the bundle starts {first}"
     return replace(settings, command=(first,)), [note]
 

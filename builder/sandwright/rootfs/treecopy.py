@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,11 @@ from sandwright.rootfs.inroot import Root
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY = 1 << 24
+_NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.EXDEV, errno.EOPNOTSUPP)
+"""What copy_file_range(2) says on kernels and file systems that don't have it."""
+
+_HOSTS_OWN = "security.selinux"
+_FOR_ROOT = ("security.", "trusted.")
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,22 @@ class _Copying:
 def _content(old: int, new: int, size: int) -> None:
     """The bytes, inside the kernel: file systems that can share blocks do."""
     done = 0
+    copy: Callable[[int, int, int], int] = os.copy_file_range
     while done < size:
-        count = os.copy_file_range(old, new, min(_COPY, size - done))
+        try:
+            count = copy(old, new, min(_COPY, size - done))
+        except OSError as error:
+            if error.errno not in _NOT_HERE or done:
+                raise
+            copy = _send
+            continue
         if count == 0:
             raise OSError(errno.EIO, "it became shorter while it was copied")
         done += count
+
+
+def _send(old: int, new: int, count: int) -> int:
+    return os.sendfile(new, old, None, count)
 
 
 def _dress(old: int, new: int) -> None:
@@ -133,7 +149,7 @@ def _dress(old: int, new: int) -> None:
     status = os.fstat(old)
     _own(new, None, status)
     for name in os.listxattr(old):
-        if name != "security.selinux":  # says where the host keeps it, not what it is
+        if name != _HOSTS_OWN and (os.geteuid() == 0 or not name.startswith(_FOR_ROOT)):
             os.setxattr(new, name, os.getxattr(old, name))
     os.fchmod(new, stat.S_IMODE(status.st_mode))
     os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
