@@ -1,0 +1,150 @@
+"""Layers and their compression: the same bytes every time, in bounded memory, readable by everyone."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import itertools
+import platform
+import random
+import re
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandwright import process
+from sandwright.errors import IntegrityError
+from sandwright.image import compress
+from sandwright.image.compress import CHUNK, IDENTITY, Compressor
+from sandwright.image.layer import Cancelled, LayerWriter, writing_layer
+from sandwright.image.layout import staging
+from sandwright.rootfs.entry import Entry, Kind
+
+
+def compressed(pieces: list[bytes], *, workers: int = 2) -> bytes:
+    parts: list[bytes] = []
+    with ThreadPoolExecutor(workers) as pool:
+        compressor = Compressor(parts.append, pool)
+        for piece in pieces:
+            compressor.write(piece)
+        compressor.close()
+    return b"".join(parts)
+
+
+def mixed(size: int) -> bytes:
+    """Half noise, half not."""
+    source = random.Random(size)
+    return b"".join(source.randbytes(512) + bytes(512) for _ in range(size // 1024 + 1))[:size]
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 7])
+def test_what_goes_in_comes_out(size: int) -> None:
+    assert gzip.decompress(compressed([mixed(size)])) == mixed(size)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, CHUNK // 2), max_size=8))
+def test_how_it_is_cut_makes_no_difference(sizes: list[int]) -> None:
+    data = mixed(sum(sizes))
+    ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
+    pieces = [data[start:end] for start, end in itertools.pairwise(ends)]
+    assert compressed(pieces) == compressed([data])
+
+
+def test_how_many_work_on_it_makes_no_difference() -> None:
+    assert len({compressed([mixed(6 * CHUNK)], workers=workers) for workers in (1, 2, 5)}) == 1
+
+
+def test_the_header_says_nothing_of_time_or_machine() -> None:
+    """RFC 1952, 2.3: no time, no name; the last two bytes are "extra flags" and "unknown system"."""
+    for member in (compressed([b""]), compressed([b"x"]), compressed([mixed(CHUNK)])):
+        assert member[:4] == b"\x1f\x8b\x08\x00"
+        assert member[4:8] == bytes(4)
+        assert member[9] == 0xFF
+
+
+def test_the_bytes_written_down() -> None:
+    """Another version of the library may give others; then IDENTITY has changed, too, and both are updated.
+
+    The same digest was found on arm64, with that architecture's wheel under qemu.
+    """
+    assert IDENTITY == "gzip; deflate=0.9.0; level=1; chunk=1048576"
+    assert hashlib.sha256(compressed([mixed(2 * CHUNK)])).hexdigest() == (
+        "c6c52f2701b3923a41c3d11143d9aaafe30830ae21ed05883a72b1adf08e1590"
+    )
+
+
+PROBE = """\
+import hashlib, random
+import deflate
+source = random.Random(5)
+data = b"".join(source.randbytes(512) + bytes(200) + b"the same words again " * 15 for _ in range(300))
+print(hashlib.sha256(bytes(deflate.gzip_compress(data, {level}))).hexdigest())
+"""
+
+
+@pytest.mark.needs("qemu-x86_64-static")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the processors are those of x86_64")
+@pytest.mark.parametrize("processor", ["qemu64", "Nehalem", "Haswell", "max"])
+def test_another_processor_gives_the_same_bytes(processor: str) -> None:
+    """Libraries choose their code by what the processor can; isal's output follows that, this one's doesn't."""
+    code = PROBE.format(level=compress.LEVEL)
+    here = process.run(sys.executable, "-c", code).text
+    emulator = ["qemu-x86_64-static", "-cpu", processor]
+    there = process.run(*emulator, sys.executable, "-c", code, timeout=120).text
+    assert re.fullmatch("[0-9a-f]{64}", here)
+    assert there == here
+
+
+def test_a_failing_compressor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: bytes) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(compress, "_member", fail)
+    with pytest.raises(MemoryError):
+        compressed([mixed(CHUNK)])
+
+
+def write(writer: LayerWriter) -> None:
+    writer.add(Entry(b"usr", Kind.DIRECTORY, 0o755, mtime_ns=10**9))
+    writer.add(Entry(b"usr/a", Kind.FILE, 0o644, size=3, mtime_ns=10**9), [b"a", b"bc"])
+
+
+def test_a_layer_and_its_digests(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool, staging(tmp_path) as area:
+        with writing_layer(area, pool, Event()) as writer:
+            write(writer)
+        packed = (area.path / writer.layer.blob.name).read_bytes()
+    layer = writer.layer
+    plain = gzip.decompress(packed)
+    assert layer.blob.digest == f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    assert layer.diff_id == f"sha256:{hashlib.sha256(plain).hexdigest()}"
+    assert (layer.blob.size, layer.size, layer.entries) == (len(packed), len(plain), 2)
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        assert archive.getnames() == ["usr", "usr/a"]
+
+
+def test_content_of_another_length_than_announced(tmp_path: Path) -> None:
+    entry = Entry(b"a", Kind.FILE, 0o644, size=3)
+    with ThreadPoolExecutor(1) as pool, staging(tmp_path) as area:  # noqa: SIM117
+        with (
+            pytest.raises(IntegrityError, match="'a': 4 bytes"),
+            writing_layer(area, pool, Event()) as writer,
+        ):
+            writer.add(entry, [b"four"])
+
+
+def test_a_layer_that_nobody_wants_any_more(tmp_path: Path) -> None:
+    cancelled = Event()
+    cancelled.set()
+    with ThreadPoolExecutor(1) as pool, staging(tmp_path) as area:  # noqa: SIM117
+        with pytest.raises(Cancelled), writing_layer(area, pool, cancelled) as writer:
+            write(writer)
+    assert list(tmp_path.iterdir()) == []
