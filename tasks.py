@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "builder"))  # a bare checkout works too, without 
 
 from sandwright.cli import namespace as product  # noqa: E402
 
-TESTS_TIMEOUT = 25 * 60
+TESTS_TIMEOUT = 60 * 60
 BENCHMARKS_TIMEOUT = 30 * 60
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Set as AbstractSet
 
 import pytest
+from hypothesis import settings
 
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
 
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 """Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
+
+GRACE = 5.0
+"""Seconds."""
 
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
 
@@ -38,12 +47,22 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run that leaves a process, container, mount, network or file behind has failed."""
     if _is_worker(session.config):
         return
-    left = leftovers(os.environ[RUN_MARK]) - session.config.stash[_BEFORE]
+    left = _left(session.config.stash[_BEFORE])
     if left:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.write_line("\nThe tests left behind:\n  " + "\n  ".join(sorted(left)), red=True)
         session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _left(before: AbstractSet[object]) -> set[str]:
+    """What is there that was not before. What has been told to end gets a moment to do so."""
+    until = time.monotonic() + GRACE
+    while True:
+        left = leftovers(os.environ[RUN_MARK]) - before
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.2)
 
 
 def _is_worker(config: pytest.Config) -> bool:
