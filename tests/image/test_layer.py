@@ -94,7 +94,7 @@ print(hashlib.sha256(bytes(deflate.gzip_compress(data, {level}))).hexdigest())
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the processors are those of x86_64")
 @pytest.mark.parametrize("processor", ["qemu64", "Nehalem", "Haswell", "max"])
 def test_another_processor_gives_the_same_bytes(processor: str) -> None:
-    """Libraries choose their code by what the processor can; isal's output follows that, this one's doesn't."""
+    """Libraries choose their code by what the processor can do; isal's output follows that, not ours."""
     code = PROBE.format(level=compress.LEVEL)
     here = process.run(sys.executable, "-c", code).text
     emulator = ["qemu-x86_64-static", "-cpu", processor]

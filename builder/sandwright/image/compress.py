@@ -4,17 +4,17 @@ What was measured (109 MB of Debian's files in chunks of 1 MiB, one thread of a 
 compressed/plain; other processors are qemu's Nehalem, Haswell, Skylake-Server, max and qemu64):
 
     library            level   MiB/s   ratio   the same bytes on other processors
-    zlib 1.2.13            6      14   0.383   yes; but distributions put zlib-ng in its place
-    isal 1.9.1             1     205   0.437   no, at no level: its code follows what the processor can do
+    zlib 1.2.13            6      14   0.383   yes; but zlib-ng stands in its place in some systems
+    isal 1.9.1             1     205   0.437   no: other bytes on qemu64, level 3 on four of them
     libdeflate             1      78   0.413   yes, and on arm64
     libdeflate             3      58   0.390   yes, and on arm64
     libdeflate             6      35   0.380   yes, and on arm64
     zstandard 0.25.0       3     109   0.334   yes; but Docker 20.10 and umoci 0.4.7 refuse such layers
 
-So libdeflate it is, through the package `deflate`, which carries its own copy; at level 1, since level 3 made a
-whole build of distroless a seventh dearer and its layers six per cent smaller. libdeflate compresses whole
-buffers only: each `CHUNK` bytes become one member of a gzip file (RFC 1952, 2.2), which every reader of layers
-takes, and which lets the members be compressed in parallel. Their headers hold no time and no name.
+So libdeflate it is, through the package `deflate`, which carries its own copy; at level 1, since level 3 made
+a whole build of distroless a seventh dearer and its layers six per cent smaller. libdeflate compresses whole
+buffers only: each `CHUNK` bytes become one member of a gzip file (RFC 1952, 2.2), which every reader of
+layers takes, and which lets the members be compressed in parallel. Their headers hold no time and no name.
 
 `IDENTITY` names everything that decides on the bytes; it is recorded in each manifest.
 """
