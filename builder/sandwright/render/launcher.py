@@ -74,6 +74,7 @@ def runtime_launcher(
         "rootless": policy.facts.uid != 0,
         "points": list(points),
         "marks": False,
+        "image": policy.image,
     }
     return _launcher("runtime", values, "runs a command in a container of an OCI runtime")
 

@@ -75,7 +75,8 @@ def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
     """Root of the user namespace where the caller is not root: one id is all that can be mapped without help."""
     privileged = policy.process.privileged
     held = sorted(baseline.capabilities["init" if privileged else "none"])
-    environment = {"PATH": baseline.path, **policy.environment.set}
+    default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
+    environment = {**default, **policy.environment.set}
     return {
         "terminal": False,
         "user": {"uid": 0, "gid": 0},
@@ -114,10 +115,14 @@ def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iter
     for mount in baseline.mounts:
         shared = mount.destination == "/sys" and (rootless or host)
         each = baseline.rootless_sys if shared else mount
-        options = [option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))]
+        options = [
+            option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
+        ]
         chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
     for path in _holders(plan):
-        chosen.setdefault(path, _mount(path, "tmpfs", "tmpfs", ["nosuid", "nodev", "noexec", "mode=755"]))
+        chosen.setdefault(
+            path, _mount(path, "tmpfs", "tmpfs", ["nosuid", "nodev", "noexec", "ro", "mode=755"])
+        )
     for planned in plan.mounts:
         chosen[planned.target] = _planned(planned)
     for cover in plan.covers:

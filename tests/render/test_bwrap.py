@@ -1,0 +1,123 @@
+"""Bubblewrap's arguments: golden, and no value of a policy says more than it means."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goldens import CASES, case_policy, check_golden
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.bwrap import render_bwrap
+from sandwright.render.methods import render
+
+FLAGS = {
+    "--unshare-user": 0, "--unshare-pid": 0, "--unshare-ipc": 0, "--unshare-uts": 0, "--unshare-net": 0,
+    "--unshare-cgroup-try": 0, "--die-with-parent": 0, "--new-session": 0, "--hostname": 1, "--seccomp": 1,
+    "--sync-fd": 1, "--cap-drop": 1, "--cap-add": 1, "--uid": 1, "--gid": 1, "--ro-bind": 2, "--bind": 2,
+    "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1, "--chdir": 1, "--setenv": 2,
+}  # fmt: skip
+"""Options that we use, with the number of values each takes (bwrap(1))."""
+
+Option = tuple[str, ...]
+
+
+def parsed(content: bytes) -> list[Option]:
+    """What bwrap reads from the file."""
+    assert content.endswith(b"\0")
+    words = [word.decode("utf-8", "surrogateescape") for word in content[:-1].split(b"\0")]
+    options: list[Option] = []
+    while words:
+        count = FLAGS[words[0]] + 1
+        assert len(words) >= count
+        options.append(tuple(words[:count]))
+        del words[:count]
+    return options
+
+
+def _args(policy: ResolvedPolicy) -> list[Option]:
+    return parsed(next(each.content for each in render_bwrap(policy) if each.name == "args"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden(case: str) -> None:
+    check_golden(case, "bwrap", render(case_policy(case), "bwrap").artifacts)
+
+
+def test_the_arguments_of_a_case() -> None:
+    project = "/home/ada/project"
+    assert _args(case_policy("strict")) == [
+        ("--unshare-user",), ("--unshare-pid",), ("--unshare-ipc",), ("--unshare-uts",),
+        ("--unshare-cgroup-try",), ("--unshare-net",), ("--die-with-parent",), ("--new-session",),
+        ("--hostname", "sandbox"), ("--seccomp", "5"), ("--cap-drop", "ALL"),
+        ("--tmpfs", "/"),
+        *STRICT_ROOT,
+        ("--bind", f"{project}/work", f"{project}/work"),
+        ("--ro-bind", "/sys/devices/system/cpu", "/sys/devices/system/cpu"),
+        ("--remount-ro", "/"),
+        ("--chdir", project),
+    ]  # fmt: skip
+
+
+STRICT_ROOT: list[Option] = [
+    ("--symlink", "usr/bin", "/bin"), ("--dev", "/dev"), ("--symlink", "usr/lib", "/lib"),
+    ("--symlink", "usr/lib64", "/lib64"), ("--proc", "/proc"), ("--symlink", "usr/sbin", "/sbin"),
+    ("--tmpfs", "/tmp"), ("--ro-bind", "/usr", "/usr"), ("--ro-bind", "/etc/alternatives", "/etc/alternatives"),
+    ("--ro-bind", "/etc/group", "/etc/group"), ("--ro-bind", "/etc/hosts", "/etc/hosts"),
+    ("--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"), ("--ro-bind", "/etc/ld.so.conf", "/etc/ld.so.conf"),
+    ("--ro-bind", "/etc/ld.so.conf.d", "/etc/ld.so.conf.d"),
+    ("--symlink", "/usr/share/zoneinfo/UTC", "/etc/localtime"),
+    ("--ro-bind", "/etc/nsswitch.conf", "/etc/nsswitch.conf"), ("--ro-bind", "/etc/passwd", "/etc/passwd"),
+    ("--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"), ("--ro-bind", "/sys/fs/cgroup", "/sys/fs/cgroup"),
+]  # fmt: skip
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF, exclude_characters="\0/*?"),
+    min_size=1,
+    max_size=12,
+)
+WORDS = NAMES.filter(lambda name: name not in (".", ".."))
+VALUES = st.text(
+    st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF, exclude_characters="\0$"), max_size=12
+)
+OPTIONS = st.sampled_from(["--share-net", "--bind", "--", "-v", "--dev-bind / /", "--args", "\n--bind\n/\n/"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(WORDS | OPTIONS.filter(lambda word: "/" not in word), max_size=4, unique=True), VALUES | OPTIONS
+)
+def test_no_value_adds_an_argument(names: list[str], value: str) -> None:
+    project = "/home/u/p"
+    paths = [f"{project}/{name}" for name in names]
+    policy = _policy(paths, value)
+    options = _args(policy)
+    binds = {option for option in options if option[0] in ("--bind", "--ro-bind", "--dev-bind")}
+    assert binds == {("--ro-bind", "/", "/"), ("--bind", project, project)} | {
+        ("--ro-bind", path, path) for path in paths
+    }
+    assert [option for option in options if option[0] == "--setenv"] == [("--setenv", "VALUE", value)]
+    assert ("--unshare-net",) in options
+
+
+def _policy(paths: list[str], value: str) -> ResolvedPolicy:
+    escaped = [path.replace("$", "$$") for path in paths]
+    data = {
+        "extends": [],
+        "method": "bwrap",
+        "filesystem": {"read": ["/"], "write": ["$PROJECT"], "readonly": escaped},
+        "environment": {"set": {"VALUE": value}},
+    }
+    directories = ("/", "/home", "/home/u", "/home/u/p", *paths)
+    facts = HostFacts(
+        os="linux",
+        home="/home/u",
+        project="/home/u/p",
+        entries=dict.fromkeys(directories, Entry("directory")),
+    )
+    return Policy.from_text(json.dumps(data)).resolve(facts)

@@ -1,0 +1,299 @@
+"""The rendered launcher for bubblewrap, started for real: what it allows, what it denies, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.errors import RenderError
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.render.launcher import quote_patterns
+from sandwright.render.methods import render
+
+POLICY = """\
+schema: 1
+method: bwrap
+filesystem:
+  write: [$PROJECT]
+  readonly: [$PROJECT/LICENSE]
+  deny: [$PROJECT/secrets]
+environment:
+  pass: [TERM, "LC_*", PATH, HOME]
+  set: {CI: "it's 1"}
+"""
+SHELLS = ["dash", "bash", "busybox"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a repository, a licence and secrets, in a home with a key."""
+    project = tmp_path / "home" / "p"
+    for name in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key", "LICENSE", "../.ssh/id"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("content")
+    return project
+
+
+Launch = Callable[..., process.Result]
+
+
+@pytest.fixture
+def launch(project: Path, tmp_path: Path) -> Launch:
+    """Runs a shell's script in the sandbox of a policy."""
+
+    def run(script: str, *, policy: str = "", shell: str = "sh", **environment: str) -> process.Result:
+        argv = _command(project, tmp_path, policy, shell)
+        base = {"PATH": os.environ["PATH"], "HOME": str(project.parent)}
+        return process.run(*argv, "sh", "-c", script, timeout=30, check=False, env={**base, **environment})
+
+    return run
+
+
+def _command(project: Path, tmp_path: Path, policy: str = "", shell: str = "sh") -> list[str]:
+    loaded = Policy.from_text(POLICY + policy)
+    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
+    return [*(["busybox", "sh"] if shell == "busybox" else [shell]), f"{folder}/launch"]
+
+
+def _tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_files(launch: Launch, project: Path, shell: str) -> None:
+    before = _tree(project)
+    result = launch(
+        "cat LICENSE; echo new >file; cat file; (echo x >LICENSE); cat secrets/key; cat ../.ssh/id; "
+        "mv .git moved; echo x >.git/hooks/x; echo x >.git/commondir; echo .; exit 7",
+        shell=shell,
+        LC_ALL="C",
+    )
+    assert result.status == 7
+    assert result.stdout == b"contentnew\n.\n"
+    for said in (
+        "cannot create LICENSE: Read-only file system",
+        "cat: secrets/key: No such file",
+        "cat: ../.ssh/id: No such file",
+        "mv: cannot move '.git' to 'moved': Device or resource busy",
+        "cannot create .git/hooks/x: Read-only file system",
+        "cannot create .git/commondir: Read-only file system",
+    ):
+        assert said in result.stderr
+    assert _tree(project) == before | {"file"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_environment(launch: Launch, shell: str) -> None:
+    """What passes, passes to the letter; a secret is nowhere, not in that of process 1 either."""
+    odd = "one\nLC_FAKE=two\n'\"$(id) \\"
+    result = launch(
+        "env -0; echo; tr '\\0' '\\n' </proc/1/environ; cat /proc/*/environ | grep -c PLANTED",
+        shell=shell,
+        LC_ODD=odd,
+        TOKEN="PLANTED",
+        LD_PRELOAD="",
+        SW_X="PLANTED",
+    )
+    variables, _, process_one = result.stdout.partition(b"\0\n")
+    given = dict(entry.split(b"=", 1) for entry in variables.split(b"\0"))
+    assert given.keys() == {b"LC_ODD", b"PATH", b"HOME", b"CI", b"PWD"}
+    assert given[b"LC_ODD"] == odd.encode()
+    assert given[b"CI"] == b"it's 1"
+    assert process_one == b"0\n"
+
+
+def test_no_network_but_its_own_loopback(launch: Launch) -> None:
+    lines = "tail -n +3 /proc/net/dev | cut -d: -f1"
+    assert launch(lines).text == "lo"
+    host = {line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+    shared = launch(lines, policy="network: {mode: host}\n").stdout.decode().split()
+    assert set(shared) == host
+
+
+def test_it_is_inside(launch: Launch) -> None:
+    for kind in ("user", "pid", "ipc", "uts", "net", "mnt"):
+        inside = launch(f"readlink /proc/self/ns/{kind}").text
+        assert inside.startswith(kind)
+        assert inside != str(Path(f"/proc/self/ns/{kind}").readlink())
+    assert launch("hostname").text == "sandbox"
+    assert launch("grep NoNewPrivs /proc/self/status; grep Seccomp: /proc/self/status").text.split() == [
+        "NoNewPrivs:", "1", "Seccomp:", "2",
+    ]  # fmt: skip
+
+
+def test_unix_sockets_are_refused_and_pairs_are_not(launch: Launch) -> None:
+    make = "import socket; socket.socketpair(); print(1); socket.socket(socket.AF_INET); print(2); "
+    result = launch(f"python3 -c '{make}socket.socket(socket.AF_UNIX)'")
+    assert result.text.split() == ["1", "2"]
+    assert "Operation not permitted" in result.stderr
+
+
+def test_no_user_namespace_inside(launch: Launch) -> None:
+    result = launch("unshare --user true")
+    assert not result
+    assert "Operation not permitted" in result.stderr
+
+
+def test_limits(launch: Launch, project: Path) -> None:
+    result = launch("ulimit -H -n; ulimit -n; ulimit -n 512", policy="resources: {files: 100}\n")
+    assert result.text.split() == ["100", "100"]
+    assert not result
+    assert launch("ulimit -c").text == "0"
+
+
+def test_time_is_up(launch: Launch, project: Path) -> None:
+    before, started = _tree(project), time.monotonic()
+    result = launch("echo begun; sleep 25", policy="resources: {time: 1s}\n")
+    assert (result.status, result.text) == (124, "begun")
+    assert "the time is up" in result.stderr
+    assert time.monotonic() - started < 15
+    assert _tree(project) == before
+    assert launch("exit 3", policy="resources: {time: 20s}\n").status == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
+def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
+    """Whatever ends the launcher ends the sandbox, and the covers go."""
+    before = _tree(project)
+    argv = _command(project, tmp_path, "resources: {time: 60s}\n")
+    marker = f"{os.getpid()}{tmp_path.name}".encode()
+    with process.start(*argv, "sh", "-c", f"echo up; sleep 55; : {marker.decode()}") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        assert (project / ".git" / "commondir").read_text() == ".\n"
+        assert _processes_with(marker)
+        if whole_group:
+            os.killpg(running.pid, number)
+        else:
+            running.send_signal(number)
+        running.wait(timeout=10)
+        assert running.returncode != 0
+        _wait_until(lambda: not _processes_with(marker))
+        _wait_until(lambda: _tree(project) == before)
+
+
+def _processes_with(marker: bytes) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if marker in (entry / "cmdline").read_bytes():
+                    found.append(entry.name)
+            except OSError:
+                continue
+    return found
+
+
+def _wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Launch) -> None:
+    before = _tree(project)
+    argv = _command(project, tmp_path)
+    with process.start(
+        *argv, "sh", "-c", "echo up; read line; cat .git/commondir", stdin=subprocess.PIPE
+    ) as one:
+        assert one.stdout is not None
+        assert one.stdin is not None
+        assert one.stdout.readline() == b"up\n"
+        assert launch("cat .git/commondir").text == "."
+        assert (project / ".git" / "commondir").read_text() == ".\n"
+        one.stdin.write(b"\n")
+        one.stdin.close()
+        assert one.stdout.read() == b".\n"
+        assert one.wait(timeout=10) == 0
+    _wait_until(lambda: _tree(project) == before)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda out, _: (out / "args").write_bytes(b"--ro-bind\0/\0/\0"),
+            "args was changed after it was rendered",
+        ),
+        (lambda out, _: (out / "seccomp.bpf").unlink(), "seccomp.bpf can't be read"),
+        (lambda _, project: (project / ".envrc").touch(), "/p/.envrc appeared after this was rendered"),
+        (
+            lambda _, project: (
+                (project / "LICENSE").unlink(),
+                (project / "LICENSE").symlink_to("/etc/passwd"),
+            ),
+            "/p/LICENSE is a link, and was none",
+        ),
+        (lambda _, project: (project / ".git" / "commondir").symlink_to("x"), "/p/.git/commondir is a link"),
+    ],
+    ids=["args", "filter", "appeared", "link", "cover"],
+)
+def test_nothing_runs_when_something_changed(
+    project: Path, tmp_path: Path, change: Callable[[Path, Path], object], said: str
+) -> None:
+    argv = _command(project, tmp_path)
+    change(tmp_path / "out", project)
+    result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
+    assert result.status == 125
+    assert said in result.stderr
+    assert not (project / "ran").exists()
+
+
+def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:
+    argv = _command(project, tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "sha256sum", "awk", "env", "touch"):
+        (programs / name).symlink_to(process.which(name))
+    result = process.run(
+        *argv, "touch", f"{project}/ran", env={"PATH": str(programs)}, timeout=30, check=False
+    )
+    assert (result.status, result.stderr) == (125, "sandbox: bwrap (bubblewrap) is not installed\n")
+    assert not (project / "ran").exists()
+
+
+def test_a_command_is_needed(project: Path, tmp_path: Path) -> None:
+    result = process.run(*_command(project, tmp_path), timeout=30, check=False)
+    assert (result.status, result.stderr) == (125, "sandbox: give a command to run\n")
+
+
+def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> None:
+    argv = _command(project, tmp_path)
+    assert process.run(*argv, "cat", stdin=b"through", timeout=30).stdout == b"through"
+
+
+@pytest.mark.needs("setpriv")
+def test_processes_are_counted_for_users(tmp_path: Path) -> None:
+    """As a user that is not root, for whom the kernel counts."""
+
+
+def test_noop_says_so(tmp_path: Path) -> None:
+    text = 'schema: 1\nmethod: noop\nreason: a container around it\nenvironment: {set: {CI: "it\'s 1"}}\n'
+    loaded = Policy.from_text(text)
+    facts = collect(loaded, project=tmp_path, environ={"HOME": "/home/nobody"})
+    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "noop").artifacts)
+    result = process.run(f"{folder}/launch", "sh", "-c", 'echo "$CI"; exit 9', timeout=30, check=False)
+    assert (result.status, result.text) == (9, "it's 1")
+    assert result.stderr == "sandbox: enforcement=none: a container around it\n"
+
+
+@pytest.mark.parametrize("name", ["a b", "A)", "*", "A*B", "", "1A", "A|B", "$(id)", 7])
+def test_patterns_are_names(name: object) -> None:
+    assert quote_patterns(["LC_*", "A1"]) == "LC_* | A1"
+    with pytest.raises(RenderError, match="no name of a variable"):
+        quote_patterns([name])

@@ -1,0 +1,149 @@
+"""The table of methods: what can't be said is refused first, and what is declared as supported is live."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+
+from sandwright.errors import RenderError, UsageError
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.names import FEATURES
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import uses
+from sandwright.render.artifact import Artifact
+from sandwright.render.methods import METHODS, render
+
+DIRECTORY, FILE, SOCKET = Entry("directory"), Entry("file"), Entry("socket")
+HOME, PROJECT = "/home/u", "/home/u/p"
+FACTS = HostFacts(
+    os="linux",
+    home=HOME,
+    project=PROJECT,
+    cwd=PROJECT,
+    environment={"SOCK": "/run/user/1000/agent"},
+    entries={
+        **dict.fromkeys(("/", "/home", HOME, PROJECT, f"{PROJECT}/a", f"{PROJECT}/.git", "/srv"), DIRECTORY),
+        **dict.fromkeys(("/srv/data", f"{HOME}/.aws", "/tmp", "/run", "/run/user"), DIRECTORY),
+        **dict.fromkeys((f"{PROJECT}/b", f"{PROJECT}/.envrc", f"{PROJECT}/c"), FILE),
+        "/run/user/1000": DIRECTORY,
+        "/run/user/1000/agent": SOCKET,
+    },
+    git_directories=(f"{PROJECT}/.git",),
+    sockets=("/run/user/1000/agent",),
+)
+BASE = "filesystem: {read: [/srv], write: [$PROJECT]}\n"
+
+FLIPS: dict[str, tuple[str, str]] = {
+    "filesystem.read": (BASE, "filesystem: {read: [/srv, /tmp], write: [$PROJECT], tmp: shared}"),
+    "filesystem.write": (BASE, "filesystem: {read: [/srv], write: [$PROJECT, /srv/data]}"),
+    "filesystem.readonly": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], readonly: [$PROJECT/c]}"),
+    "filesystem.deny": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], deny: [$PROJECT/b]}"),
+    "filesystem.protect": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], protect: [c]}"),
+    "filesystem.tmp-shared": (BASE, "filesystem: {read: [/srv], write: [$PROJECT], tmp: shared}"),
+    "network.host": (BASE, f"{BASE}network: {{mode: host}}"),
+    "network.unix-sockets": (BASE, f'{BASE}network: {{unix_sockets: ["${{SOCK}}"]}}'),
+    "process.privileged": (BASE, f"{BASE}process: {{privileged: true}}"),
+    "process.seccomp": (BASE, f"{BASE}process: {{seccomp: strict}}"),
+    "environment.pass": (BASE, f"{BASE}environment: {{pass: [EDITOR]}}"),
+    "environment.set": (BASE, f"{BASE}environment: {{set: {{A: b}}}}"),
+    "credentials.cloud": (BASE, f"{BASE}credentials: {{cloud: readonly}}"),
+    "user.mapping": (BASE, f"{BASE}user: {{mapping: required}}"),
+    "resources.memory": (BASE, f"{BASE}resources: {{memory: 2GiB}}"),
+    "resources.cpus": (BASE, f"{BASE}resources: {{cpus: 2}}"),
+    "resources.pids": (BASE, f"{BASE}resources: {{pids: 100}}"),
+    "resources.files": (BASE, f"{BASE}resources: {{files: 100}}"),
+    "resources.time": (BASE, f"{BASE}resources: {{time: 30m}}"),
+    "image": (BASE, f"{BASE}image: other"),
+    "macos": (BASE, f"{BASE}macos: [keychain]"),
+}
+"""By feature: two policies that differ in one field, the second of which uses it."""
+
+
+def _resolve(text: str) -> ResolvedPolicy:
+    return Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}").resolve(FACTS)
+
+
+def _there(method: str) -> bool:
+    modules = {"docker": "engines", "podman": "engines", "gvisor": "runtime_spec", "oci": "runtime_spec"}
+    return importlib.util.find_spec(f"sandwright.render.{modules.get(method, method)}") is not None
+
+
+def _flips() -> Iterator[tuple[str, str]]:
+    for method in METHODS:
+        for feature in FLIPS:
+            if DECLARATIONS[method][feature].level == "exact" and method != "noop" and _there(method):
+                yield method, feature
+
+
+def test_every_renderer_is_there() -> None:
+    assert [method for method in METHODS if not _there(method)] == []
+
+
+@pytest.mark.parametrize("feature", FLIPS)
+def test_flips_use_their_feature(feature: str) -> None:
+    before, after = (_resolve(text) for text in FLIPS[feature])
+    assert feature in {use.feature for use in uses(after)}
+    assert uses(before) != uses(after) or before != after
+
+
+@pytest.mark.parametrize(("method", "feature"), list(_flips()))
+def test_supported_features_are_live(method: str, feature: str) -> None:
+    before, after = (_contents(_resolve(text), method) for text in FLIPS[feature])
+    assert before != after
+
+
+def _contents(policy: ResolvedPolicy, method: str) -> dict[str, bytes]:
+    return {each.name: each.content for each in METHODS[method](policy)}
+
+
+@pytest.mark.parametrize("method", [each for each in METHODS if _there(each)])
+def test_rendering_is_repeatable(method: str) -> None:
+    text = f"{BASE}environment: {{set: {{B: b, A: a}}}}\n"
+    assert _contents(_resolve(text), method) == _contents(_resolve(text), method)
+
+
+@pytest.mark.parametrize("method", [each for each in METHODS if _there(each)])
+def test_a_launcher_is_executable_and_plain_files_are_not(method: str) -> None:
+    for each in METHODS[method](_resolve(BASE)):
+        assert each.executable is (each.content[:2] == b"#!"), each.name
+        assert each.purpose
+
+
+def test_what_cannot_be_enforced_is_refused_first() -> None:
+    text = f"{BASE}resources: {{memory: 1GiB}}\n"
+    with pytest.raises(
+        RenderError, match=r"bwrap can't enforce resources\.memory \(memory, project sandbox\.yaml:4"
+    ):
+        render(_resolve(text), "bwrap")
+    accepted = "degrade: [{feature: resources.memory, method: bwrap, reason: the machine is small}]\n"
+    rendered = render(_resolve(text + accepted), "bwrap")
+    assert [str(each) for each in rendered.findings if each.kind == "degraded"] == [
+        "bwrap: resources.memory is degraded: a limit for all processes together needs a control group, which "
+        "this method doesn't make; accepted: the machine is small"
+    ]
+
+
+def test_methods_without_a_renderer_are_named() -> None:
+    with pytest.raises(UsageError, match="there is no method 'nonsense'"):
+        render(_resolve(BASE), "nonsense")
+    free = dict.fromkeys(FEATURES, Support("exact"))
+    with pytest.raises(RenderError, match="user can't be rendered yet; there is bwrap, docker"):
+        render(_resolve(BASE), "user", declaration=free)
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../b", "a//b", "."])
+def test_artifacts_stay_in_their_directory(name: str) -> None:
+    free = dict.fromkeys(FEATURES, Support("exact"))
+
+    def made(*names: str) -> tuple[Artifact, ...]:
+        artifacts = tuple(Artifact(each, b"", "a test's") for each in names)
+        return render(_resolve(BASE), "mine", renderer=lambda _: artifacts, declaration=free).artifacts
+
+    assert [each.name for each in made("a/b", "c")] == ["a/b", "c"]
+    for names in ((name,), ("a", "a")):
+        with pytest.raises(RenderError, match="a name that it can't have"):
+            made(*names)
