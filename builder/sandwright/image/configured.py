@@ -156,22 +156,37 @@ def _mmdebstrap(system: System, mode: str, place: Path, cancelled: Event) -> Ite
         assert program.stdout is not None
         output = _Output(program.stdout, time.monotonic() + TIMEOUT, cancelled)
         try:
-            yield output
-            output.drain()
-            output.wait_until(lambda: program.poll() is not None)
-        except BaseException as error:
+            with _status_first(output, program.poll):
+                yield output
+                output.drain()
+        except _Late as late:
+            raise CommandFailed(argv, None, _tail(log), timeout=TIMEOUT) from late
+        except _Failed as failure:
+            raise CommandFailed(argv, program.poll(), _tail(log)) from failure.__cause__
+        finally:
             _end(program.pid, program.poll)
-            if isinstance(error, _Late):
-                raise CommandFailed(argv, None, _tail(log), timeout=TIMEOUT) from error
-            if program.poll():
-                raise CommandFailed(argv, program.poll(), _tail(log)) from error
-            raise
-    if program.returncode:
-        raise CommandFailed(argv, program.returncode, _tail(log))
+
+
+@contextlib.contextmanager
+def _status_first(output: _Output, poll: Callable[[], int | None]) -> Iterator[None]:
+    """Raise _Failed when the program fails, also where its output was wrong before: its word says more."""
+    try:
+        yield
+    except Exception as error:
+        if output.ended:
+            output.wait_until(lambda: poll() is not None)
+        if poll():
+            raise _Failed from error
+        raise
+    output.wait_until(lambda: poll() is not None)
+    if poll():
+        raise _Failed
 
 
 def _end(pid: int, poll: Callable[[], int | None]) -> None:
     """Ask the program to end by itself: only it can remove what the users of its namespace own."""
+    if poll() is not None:
+        return
     end = time.monotonic() + 10
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGTERM)
@@ -183,10 +198,15 @@ class _Late(Exception):
     """Time is up."""
 
 
+class _Failed(Exception):
+    """The program ended with another status than 0."""
+
+
 class _Output:
     """What a program writes, read without waiting longer than is allowed or wanted."""
 
     def __init__(self, pipe: IO[bytes], end: float, cancelled: Event) -> None:
+        self.ended = False
         self._pipe = pipe
         self._end = end
         self._cancelled = cancelled
@@ -194,7 +214,9 @@ class _Output:
     def read(self, size: int, /) -> bytes:
         """At most `size` bytes; nothing at the end."""
         self.wait_until(lambda: bool(select.select([self._pipe], [], [], _POLL)[0]))
-        return os.read(self._pipe.fileno(), size)
+        data = os.read(self._pipe.fileno(), size)
+        self.ended = not data
+        return data
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
         """Ask again and again. Raise _Late when time is up, Cancelled when nobody waits for the result."""

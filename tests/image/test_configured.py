@@ -1,0 +1,415 @@
+"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Timer
+
+import pytest
+
+import debs
+from debs import Member, folder, link, source
+from sandwright.errors import (
+    ArchiveRefused,
+    BuildError,
+    CommandFailed,
+    FetchError,
+    HostError,
+    IntegrityError,
+    LockError,
+    ToolMissing,
+)
+from sandwright.host import Binfmt, HostFacts, collect_host
+from sandwright.image import configured
+from sandwright.image.build import Supply, build_images
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.configured import System, write_system
+from sandwright.image.definition import load_catalogue
+from sandwright.image.layer import Cancelled, writing_layer
+from sandwright.image.layout import staging
+from sandwright.image.mirrors import find_mirrors
+from sandwright.image.repository import write_repository
+from sandwright.image.residue import is_residue
+from sandwright.image.tree import Contents
+from sandwright.rootfs.entry import Entry, Kind
+from smallworld import contents, document
+
+EPOCH = debs.TIME + 1000
+STATUS = "Package: thing\nStatus: install ok installed\nVersion: 1.0-1\n\n"
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def facts() -> HostFacts:
+    """This machine, with root's rights: what is started in its place needs none."""
+    return dataclasses.replace(collect_host(), uid=0, machine="x86_64")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> System:
+    thing = source(tmp_path, debs.deb([Member("./usr/bin/thing")]))
+    return System(
+        "bookworm", "amd64", [thing], EPOCH, exclude=["/usr/share/doc/*"], include=["/usr/share/doc/*/c"]
+    )
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Put a program of our own in the place of mmdebstrap; it finds what it may need in its directory."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+    def install(script: str) -> Path:
+        program = place / "mmdebstrap"
+        program.write_text(f"#!/bin/sh\nhere={place}\n{script}\n")
+        program.chmod(0o755)
+        return place
+
+    return install
+
+
+def run(
+    tmp_path: Path, system: System, facts: HostFacts, *, cancelled: Event | None = None
+) -> tuple[Contents, bytes]:
+    """Write the system into a layer; give what was found, and the layer."""
+    out = tmp_path / "out"
+    stop = cancelled or Event()
+    with ThreadPoolExecutor(2) as pool, staging(out) as area:
+        with writing_layer(area, pool, stop) as writer:
+            found = write_system(
+                system,
+                writer,
+                facts=facts,
+                scratch=area.path,
+                cancelled=stop,
+                keep=lambda path: path == b"etc/passwd",
+            )
+        return found, (area.path / writer.layer.blob.name).read_bytes()
+
+
+Giving = Callable[..., None]
+
+
+@pytest.fixture
+def giving(stand_in: Callable[[str], Path]) -> Giving:
+    """Have it give these members, and do `more`."""
+
+    def give(members: Sequence[Member], more: str = "", status: str = STATUS) -> None:
+        place = stand_in(f'cat "$here/tar"; {more}')
+        (place / "tar").write_bytes(debs.tar([*members, Member("./var/lib/dpkg/status", status)]))
+
+    return give
+
+
+def test_what_it_is_asked_for(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    place = stand_in('printf "%s\\n" "$@" > "$here/argv"; env | sort > "$here/env"; cat "$here/tar"')
+    (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))
+    os.environ["DEBIAN_FRONTEND"] = "leaks"
+    try:
+        run(tmp_path, system, facts)
+    finally:
+        del os.environ["DEBIAN_FRONTEND"]
+    argv = (place / "argv").read_text().splitlines()
+    assert argv[:4] == ["--mode=root", "--variant=essential", "--architectures=amd64", "--include=thing"]
+    assert "--dpkgopt=path-exclude=/usr/share/doc/*" in argv
+    assert argv.index("--dpkgopt=path-exclude=/usr/share/doc/*") < argv.index(
+        "--dpkgopt=path-include=/usr/share/doc/*/c"
+    )
+    assert argv[-3:-1] == ["bookworm", "-"]
+    assert argv[-1].startswith(f"deb [trusted=yes] copy:{tmp_path}/out/.building-")
+    variables = dict(line.split("=", 1) for line in (place / "env").read_text().splitlines())
+    assert {key: variables[key] for key in ("LC_ALL", "TZ", "HOME", "SOURCE_DATE_EPOCH")} == {
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "HOME": "/nonexistent",
+        "SOURCE_DATE_EPOCH": str(EPOCH),
+    }
+    assert "DEBIAN_FRONTEND" not in variables
+
+
+def test_what_it_gives_is_written_without_the_residue(
+    tmp_path: Path, giving: Giving, system: System, facts: HostFacts
+) -> None:
+    members = [
+        folder("./"),
+        folder("./dev"),
+        Member("./dev/null", kind=tarfile.CHRTYPE, device=(1, 3)),
+        folder("./etc"),
+        Member("./etc/apt/sources.list", "deb copy:/home/me"),
+        Member("./etc/machine-id", "0123"),
+        Member("./etc/passwd", "root:x:0:0::/:/bin/sh\n"),
+        Member("./etc/passwd-", "old"),
+        Member("./usr/young", mtime=EPOCH + 9),
+        Member("./usr/su", "x", mode=0o4755),
+        Member("./usr/su2", kind=tarfile.LNKTYPE, link="./usr/su"),
+        Member("./usr/labelled", pax={"SCHILY.xattr.security.selinux": "a", "SCHILY.xattr.user.mine": "b"}),
+        link("./usr/link", "su"),
+        folder("./var/log"),
+        Member("./var/log/dpkg.log", "today"),
+    ]
+    giving(members)
+    found, packed = run(tmp_path, system, facts)
+    assert found.kept[b"etc/passwd"] == b"root:x:0:0::/:/bin/sh\n"
+    tree = {member.path: member for member in debs.read_tar(gzip.decompress(packed))}
+    assert set(tree) == {"dev", "etc", "etc/machine-id", "etc/passwd", "usr/young", "usr/su", "usr/su2"} | {
+        "usr/labelled",
+        "usr/link",
+        "var/log",
+        "var/lib/dpkg/status",
+    }
+    assert tree["etc/machine-id"].data == b""
+    assert tree["usr/young"].mtime == EPOCH
+    assert tree["usr/su"].mode == 0o4755
+    assert tree["usr/su2"].link == "usr/su"
+    assert tree["usr/labelled"].pax == {"SCHILY.xattr.user.mine": "b"}
+    assert {path.decode() for path in found.nodes} == set(tree)
+
+
+RESIDUE = {
+    "etc/apt/apt.conf.d/70debconf": False,
+    "etc/apt/apt.conf.d/99mmdebstrap": True,
+    "etc/apt/preferences.d": True,
+    "etc/apt": False,
+    "etc/group-": True,
+    "etc/ssl/private-": False,
+    "var/cache": False,
+    "var/cache/apt/archives/partial": True,
+    "var/cache/debconf/config.dat": False,
+    "var/cache/debconf/config.dat-old": True,
+    "var/lib/dpkg/info/thing.list": False,
+    "var/lib/dpkg/lock": True,
+    "var/lib/dpkg/status-old": True,
+    "tmp": False,
+    "tmp/x/y": True,
+    "usr/lib/python3/__pycache__/a.pyc": False,
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), RESIDUE.items())
+def test_residue(path: str, expected: bool) -> None:
+    assert is_residue(Entry(path.encode(), Kind.FILE), ["thing"]) is expected
+
+
+def test_with_apt_its_own_configuration_stays() -> None:
+    assert not is_residue(Entry(b"etc/apt/preferences.d", Kind.DIRECTORY), ["apt"])
+    assert is_residue(Entry(b"etc/apt/sources.list.d/x", Kind.FILE), ["apt"])
+
+
+def test_its_failure_is_told_with_what_it_said(
+    tmp_path: Path, giving: Giving, system: System, facts: HostFacts
+) -> None:
+    giving([], more="echo 'E: cannot do it' >&2; exit 25")
+    with pytest.raises(CommandFailed, match=r"(?s)mmdebstrap --mode=root .*exit status 25\nE: cannot do it"):
+        run(tmp_path, system, facts)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_its_failure_goes_before_what_it_left_out(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    stand_in("echo 'E: no space' >&2; exec >&-; sleep 0.5; exit 3")
+    with pytest.raises(CommandFailed, match=r"exit status 3\nE: no space"):
+        run(tmp_path, system, facts)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configured, "TIMEOUT", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_it_may_not_take_for_ever(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    stand_in("echo waiting >&2; sleep 60")
+    begin = time.monotonic()
+    with pytest.raises(CommandFailed, match=r"did not end within 0\.5 s\nwaiting"):
+        run(tmp_path, system, facts)
+    assert time.monotonic() - begin < 20
+
+
+def test_it_is_ended_when_nobody_wants_it_any_more(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    place = stand_in("""trap 'touch "$here/ended"; exit 1' TERM; sleep 60 & wait""")
+    cancelled = Event()
+    Timer(0.7, cancelled.set).start()
+    with pytest.raises((Cancelled, CommandFailed)):
+        run(tmp_path, system, facts, cancelled=cancelled)
+    assert (place / "ended").exists()
+
+
+HOSTILE = {
+    "climbs": (Member("../../etc/passwd", "x"), ArchiveRefused),
+    "root is a link": (Member("./", kind=tarfile.SYMTYPE, link="/"), ArchiveRefused),
+    "whiteout": (Member("./etc/.wh.passwd"), BuildError),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
+def test_what_it_gives_is_not_trusted(
+    tmp_path: Path, giving: Giving, system: System, facts: HostFacts, hostile: tuple[Member, type[Exception]]
+) -> None:
+    """CVE-2026-24843: a tar stream that comes back from where foreign code ran."""
+    member, error = hostile
+    giving([member])
+    with pytest.raises(error):
+        run(tmp_path, system, facts)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_archive_that_ends_early(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    place = stand_in('head -c 1000 "$here/tar"')
+    (place / "tar").write_bytes(debs.tar([Member("./a", "x" * 4000)]))
+    with pytest.raises(IntegrityError, match="mmdebstrap's archive: ends"):
+        run(tmp_path, system, facts)
+
+
+STATES = {
+    "missing": ("", r"thing 1\.0-1 is missing"),
+    "half": (
+        STATUS.replace("ok installed", "ok half-configured"),
+        r"thing 1\.0-1 is install ok half-configured, 1\.0-1",
+    ),
+    "another version": (STATUS.replace("1.0-1", "1.0-2"), r"thing 1\.0-1 is install ok installed, 1\.0-2"),
+    "one too many": (STATUS + STATUS.replace("thing", "guest"), "guest is not in the lock"),
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=list(STATES))
+def test_exactly_the_locked_packages_must_be_installed(
+    tmp_path: Path, giving: Giving, system: System, facts: HostFacts, state: tuple[str, str]
+) -> None:
+    status, message = state
+    giving([], status=status)
+    with pytest.raises(
+        BuildError, match=f"mmdebstrap installed something else than the lock names: {message}"
+    ):
+        run(tmp_path, system, facts)
+
+
+def test_without_mmdebstrap(
+    tmp_path: Path, system: System, facts: HostFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandwright.process.find", lambda _: None)
+    with pytest.raises(ToolMissing, match="mmdebstrap is not installed; apt install mmdebstrap"):
+        run(tmp_path, system, facts)
+
+
+QEMU = Binfmt("qemu-aarch64", enabled=True, interpreter="/usr/bin/qemu-aarch64-static", fix_binary=True)
+
+
+@pytest.mark.parametrize(
+    "binfmt", [(), (dataclasses.replace(QEMU, fix_binary=False),)], ids=["none", "without flag"]
+)
+def test_a_foreign_architecture_needs_an_emulator(
+    tmp_path: Path, system: System, facts: HostFacts, binfmt: tuple[Binfmt, ...]
+) -> None:
+    foreign = dataclasses.replace(system, architecture="arm64")
+    with pytest.raises(HostError, match="programs for arm64 don't run on this amd64 machine: no emulator"):
+        run(tmp_path, foreign, dataclasses.replace(facts, binfmt=binfmt))
+
+
+def test_without_rights(tmp_path: Path, system: System, facts: HostFacts) -> None:
+    bare = dataclasses.replace(facts, uid=1000, max_user_namespaces=0)
+    with pytest.raises(
+        HostError, match="mmdebstrap needs root here, because unprivileged user namespaces are"
+    ):
+        run(tmp_path, system, bare)
+
+
+def test_without_root_a_user_namespace_is_used(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+) -> None:
+    place = stand_in('echo "$1" > "$here/mode"; pwd > "$here/cwd"; cat "$here/tar"')
+    (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))
+    user = dataclasses.replace(
+        facts,
+        uid=1000,
+        max_user_namespaces=1000,
+        unprivileged_user_namespaces=True,
+        apparmor_restricts_user_namespaces=False,
+    )
+    run(tmp_path, system, user)
+    assert (place / "mode").read_text() == "--mode=unshare\n"
+    assert not (place / "cwd").read_text().startswith(str(tmp_path / "out"))
+
+
+def test_the_repository(tmp_path: Path, system: System) -> None:
+    (thing,) = system.sources
+    thing.path.chmod(0o600)
+    write_repository(tmp_path / "repository", [thing], suite="bookworm", architecture="amd64")
+    files = {
+        str(path.relative_to(tmp_path / "repository")) for path in (tmp_path / "repository").rglob("*.deb")
+    }
+    assert files == {"pool/thing_amd64.deb"}
+    offered = tmp_path / "repository/pool/thing_amd64.deb"
+    assert stat.S_IMODE(offered.stat().st_mode) & 0o444 == 0o444
+    raw = thing.path.read_bytes()
+    listed = (tmp_path / "repository/dists/bookworm/main/binary-amd64/Packages").read_text()
+    assert listed == (
+        "Package: thing\nVersion: 1.0-1\nArchitecture: amd64\nMaintainer: Nobody <nobody@example.invalid>\n"
+        f"Filename: pool/thing_amd64.deb\nSize: {len(raw)}\nSHA256: {hashlib.sha256(raw).hexdigest()}\n"
+    )
+
+
+def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system: System) -> None:
+    (thing,) = system.sources
+    os.truncate(thing.path, 200)
+    with pytest.raises(IntegrityError, match=r"^package thing 1\.0-1 \(amd64\): 200 bytes"):
+        write_repository(tmp_path / "repository", [thing], suite="bookworm", architecture="amd64")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.needs("mmdebstrap")
+def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own image, for this machine's platform, made twice under different circumstances."""
+    host = collect_host()
+    if not host.is_root and not host.user_namespaces:
+        pytest.skip("mmdebstrap needs root or user namespaces")
+    catalogue = load_catalogue(ROOT / "images")
+    supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+
+    def build(output: Path) -> tuple[str, Path]:
+        try:
+            (built,) = build_images(
+                catalogue, ["debian"], output=output, supply=supply, platforms=[host.platform], frozen=True
+            )
+        except (FetchError, LockError) as error:
+            pytest.skip(f"the packages of debian can't be had: {error}")
+        return built.images[host.platform].manifest.digest, built.layout
+
+    first, layout = build(tmp_path / "first")
+    monkeypatch.setenv("TZ", "Pacific/Chatham")
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o077)
+    try:
+        second, _ = build(tmp_path / "second")
+    finally:
+        os.umask(before)
+    assert first == second
+    tree = contents(layout, first)
+    assert tree["usr/bin/su"].mode == 0o4755
+    assert tree["etc/resolv.conf"].data == b""
+    assert not any(path.startswith("dev/") for path in tree)
+    here = (str(tmp_path).encode(), str(ROOT).encode(), os.uname().nodename.encode() + b"\n")
+    told = [path for path, member in tree.items() if any(word in member.data for word in here)]
+    assert told == []
+    assert document(layout, first)["layers"]
