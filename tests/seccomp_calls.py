@@ -15,16 +15,16 @@ UPPER = 0xFFFFFFFF << 32
 SMALL = tuple(range(64))
 
 
-def calls(filter_: Filter, arch: Architecture) -> Iterator[Call]:
+def calls(*filters: Filter, arch: Architecture) -> Iterator[Call]:
     """Every number of every ABI; where rules look at arguments, one of each class, with and without upper
     halves.
 
     Two values of an argument are of one class when no comparison of any rule for the call tells them apart.
     """
     for abi in RUNS[arch]:
-        table = filter_.tables.get(abi, {})
         for number in NUMBERS if abi is Abi.X32 else (*NUMBERS, MINUS_ONE):
-            for arguments in _arguments(table.get(number, ())):
+            rules = [rule for one in filters for rule in one.tables.get(abi, {}).get(number, ())]
+            for arguments in _arguments(rules):
                 yield Call(abi, number, arguments)
 
 

@@ -48,7 +48,7 @@ def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]
     ours = read_program(compile_bpf(profile(name), arch=arch, caps=caps))
     theirs = read_program(compile_filter(filter_, arch=arch))
     count = 0
-    for call in calls(filter_, arch):
+    for call in calls(filter_, arch=arch):
         count += 1
         decision = decide(filter_, call)
         assert not decision.others, call
@@ -71,7 +71,7 @@ def test_libseccomp_makes_the_same_of_the_json(name: str, arch: Architecture, ca
     filter_ = resolve(document, arch=arch, caps=caps)
     program = compile_with_libseccomp(document, arch=arch, caps=caps)
     newer = set()
-    for call in calls(filter_, arch):
+    for call in calls(filter_, arch=arch):
         if known_to_libseccomp(call.name, call.abi):
             assert run_program(program, as_seen(call)) == decide(filter_, call).action, call
         else:
@@ -92,7 +92,7 @@ def test_a_filter_of_ours_is_not_the_same_as_another() -> None:
     filter_ = resolve(document, arch="amd64")
     differing = {
         call.name
-        for call in calls(filter_, "amd64")
+        for call in calls(filter_, arch="amd64")
         if run_program(other, as_seen(call)) != decide(filter_, call).action
     }
     assert {"setuid", "shmget", "io_setup", "personality", "socket"} <= differing

@@ -45,7 +45,7 @@ def test_the_kernel_answers_as_the_profile_says(name: str) -> None:
     program = read_program(compile_bpf(profile(name), arch=arch))
     asked = [
         call
-        for call in calls(filter_, arch)
+        for call in calls(filter_, arch=arch)
         if call.abi in (NATIVE[arch], Abi.X32) and call.name not in UNFILTERED
     ]
     seen = [as_seen(call) for call in asked]

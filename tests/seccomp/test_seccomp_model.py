@@ -117,7 +117,14 @@ def test_every_group_is_granted_somewhere_or_refused_for_a_reason() -> None:
             "kernel-replacement",
             "swap-and-accounts",
         ),
-        *("hardware", "file-handles", "file-system-events", "page-splicing", "asynchronous-io-with-signals"),
+        *(
+            "hardware",
+            "memory-keys",
+            "file-handles",
+            "file-system-events",
+            "page-splicing",
+            "asynchronous-io-with-signals",
+        ),
         *("secret-memory", "terminals", "cache-questions", "newer-queries", "newer-calls", "obsolete"),
     }
 

@@ -191,7 +191,7 @@ def test_what_the_model_can_say_comes_out_the_same_everywhere(own: SeccompProfil
     filter_ = resolve(document, arch="amd64")
     assert not filter_.clashes
     program = read_program(compile_bpf(own, arch="amd64"))
-    for call in itertools.islice(calls(filter_, "amd64"), 0, None, 3):
+    for call in itertools.islice(calls(filter_, arch="amd64"), 0, None, 3):
         decision = decide(filter_, call)
         assert not decision.others
         if call.abi is Abi.AMD64:

@@ -1,0 +1,130 @@
+"""Our default lets through nothing that the engines' own profiles refuse. Theirs are read from the engines
+here."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import process
+from sandwright.evaluate.seccomp import Call, decide
+from sandwright.evaluate.seccomp.lint_rules import int_arguments
+from sandwright.render.seccomp import json_text, load_profile_json, profile, render_oci, resolve
+from sandwright.render.seccomp.abi import NATIVE, Architecture
+from sandwright.render.seccomp.resolve import Filter
+from seccomp_calls import calls
+from seccomp_engines import image, name
+
+PODMAN = Path("/usr/share/containers/seccomp.json")
+CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
+
+
+def looser(theirs: Filter, caps: tuple[str, ...], arch: Architecture) -> set[str]:
+    """The calls that our default lets through and theirs does not, for some arguments."""
+    ours = resolve(load_profile_json(json_text(render_oci(profile("default"), caps=caps)), "ours"), arch=arch)
+    return {
+        call.name
+        for call in calls(ours, theirs, arch=arch)
+        if decide(ours, call).action.lets_run and not decide(theirs, as_the_kernel_sees(call)).action.lets_run
+    }
+
+
+def as_the_kernel_sees(call: Call) -> Call:
+    """Ours compares the lower halves of int arguments, theirs more: what counts is what the kernel then
+    does."""
+    if call.name not in int_arguments():
+        return call
+    first, second, third, fourth, fifth, sixth = (value & 0xFFFFFFFF for value in call.arguments)
+    return Call(call.abi, call.number, (first, second, third, fourth, fifth, sixth))
+
+
+def tighter(theirs: Filter, arch: Architecture) -> set[str]:
+    """The calls that theirs lets through and ours does not, for some arguments."""
+    ours = resolve(load_profile_json(json_text(render_oci(profile("default"))), "ours"), arch=arch)
+    return {
+        call.name
+        for call in calls(ours, theirs, arch=arch)
+        if call.abi is NATIVE[arch]
+        and decide(theirs, call).action.lets_run
+        and not decide(ours, call).action.lets_run
+    }
+
+
+@pytest.mark.needs("podman")
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+@pytest.mark.parametrize(
+    "caps", [(), *((cap,) for cap in CAPS), CAPS], ids=lambda caps: "-".join(caps) or "none"
+)
+def test_podman(caps: tuple[str, ...], arch: Architecture) -> None:
+    theirs = resolve(load_profile_json(PODMAN.read_bytes(), str(PODMAN)), arch=arch, caps=caps)
+    assert looser(theirs, caps, arch) == set()
+    if not caps:
+        assert {"ptrace", "mount", "unshare", "keyctl", "clone", "ioctl", "socket"} <= tighter(theirs, arch)
+
+
+@pytest.fixture(scope="module")
+def docker_image() -> Iterator[str]:
+    if not process.run("docker", "version", timeout=30, check=False):
+        required = {"all", "docker"} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
+        (pytest.fail if required else pytest.skip)("the Docker daemon does not answer")
+    with image("docker") as label:
+        yield label
+
+
+def docker_seccomp(label: str, *options: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What dockerd hands to runc for a container: its own profile, resolved, and the capabilities."""
+    container = name()
+    run = (
+        "docker",
+        "run",
+        "--detach",
+        "--name",
+        container,
+        "--network",
+        "none",
+        "--volume",
+        "/usr:/usr:ro",
+        *options,
+    )
+    try:
+        identity = process.run(*run, label, "/usr/bin/sleep", "60", timeout=60).text
+        config = json.loads(_bundle_config(identity).read_text(encoding="utf-8"))
+    finally:
+        process.run("docker", "rm", "--force", container, timeout=60, check=False)
+    return config["linux"]["seccomp"], tuple(config["process"].get("capabilities", {}).get("bounding") or ())
+
+
+def _bundle_config(identity: str) -> Path:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for base in ("/run/docker/containerd", "/run/containerd"):
+            found = next(Path(base).glob(f"**/{identity}/config.json"), None)
+            if found is not None:
+                return found
+        time.sleep(0.1)
+    pytest.skip("this Docker does not keep its bundles below /run where we may read them")
+
+
+@pytest.mark.needs("docker")
+@pytest.mark.skipif(os.geteuid() != 0, reason="reads dockerd's bundles, for which one must be root")
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--cap-drop", "ALL"),
+        *(("--cap-drop", "ALL", "--cap-add", cap.removeprefix("CAP_")) for cap in CAPS),
+    ],
+    ids=lambda options: "-".join(options).replace("--", "") or "default",
+)
+def test_docker(docker_image: str, options: tuple[str, ...]) -> None:
+    seccomp, caps = docker_seccomp(docker_image, *options)
+    theirs = resolve(load_profile_json(json.dumps(seccomp), "docker"), arch="amd64")
+    assert looser(theirs, caps, "amd64") == set()
+    if not options:
+        assert {"ptrace", "ioctl", "socket", "mknod", "modify_ldt", "adjtimex"} <= tighter(theirs, "amd64")
