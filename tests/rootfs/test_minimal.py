@@ -530,6 +530,7 @@ def test_libraries_that_a_file_says_it_loads_late(tmp_path: Path) -> None:
     chosen = select(root, "/bin/p")
     assert "/lib/liblz4.so.1" in kept(chosen)
     assert "/lib/libqr.so.4" not in kept(chosen)
+    assert chosen.loaded_late == (b"/lib/liblz4.so.1",)
     assert any("qr, suggested: libqr.so.4 or libqr.so.3" in each.about for each in chosen.questions)
 
 
@@ -719,6 +720,18 @@ def test_minimal_bundle(tmp_path: Path) -> None:
         "detail": "libc.so.6, the default directories",
     }
     assert set(why["kept"]) >= {f"/{name}" for name in files}
+
+
+def test_reasons_can_be_asked_for_later(tmp_path: Path) -> None:
+    report = bundle(image(tmp_path), tmp_path / "bundle", store=tmp_path / "store", minimal=["one"])
+    document = json.loads((report.bundle / "why.json").read_text())
+    again = Selection.from_dict(document)
+    assert again.why(b"/lib/libc.so.6") == [
+        "/lib/libc.so.6: needed by /bin/one (libc.so.6, the default directories)",
+        "/bin/one: asked",
+    ]
+    assert again.whynot(b"/bin/two").startswith("/bin/two: no program, link")
+    assert again.as_dict() == document
 
 
 def test_minimal_bundle_again_does_nothing(tmp_path: Path) -> None:

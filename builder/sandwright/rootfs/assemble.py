@@ -22,8 +22,9 @@ class BundleReport:
 
     `changes` were made to the root file system for mount points; `stripped` are labels that did not
     become annotations; `notes` are lines for a person. `changed` is false when all was there already. For
-    a minimal bundle, `sizes` are those of the full root and the minimal one, `missing` what kept files
-    name and the image doesn't have, and `questions` what can't be known from files.
+    a minimal bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that
+    are loaded at run time, `missing` what kept files name and the image doesn't have, and `questions` what
+    can't be known from files.
     """
 
     bundle: Path
@@ -37,6 +38,7 @@ class BundleReport:
     notes: tuple[str, ...]
     sizes: tuple[Size, Size] | None = None
     kept: int = 0
+    loaded_late: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
 
@@ -114,6 +116,7 @@ def _minimal_report(image: Image, chosen: MinimalBundle) -> BundleReport:
         _report(image, chosen.bundle),
         sizes=(chosen.full, chosen.minimal),
         kept=len(selection.kept),
+        loaded_late=tuple(path.decode(errors="backslashreplace") for path in selection.loaded_late),
         missing=selection.missing,
         questions=selection.questions,
     )

@@ -89,7 +89,7 @@ class Closure:
             if place.status is None or _TRANSIENT.match(place.path):
                 continue
             late = place.path not in self._books and place.is_file and self._elf(place.path) is not None
-            self._books.keep(path, Reason("trace", None, f"{detail}; loaded at run time" if late else detail))
+            self._books.keep(path, Reason("dlopen" if late else "trace", None, detail))
             self._follow()
         for folder in run.listed:
             if not _TRANSIENT.match(folder):

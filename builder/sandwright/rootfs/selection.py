@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,8 @@ Because = Literal[
     "asked", "link", "interpreter", "needed", "script", "package", "rule", "declared", "trace", "dlopen"
 ]
 """Asked for; a link on the way; ELF interpreter; DT_NEEDED; a script's interpreter; data of a program's
-package; a rule of oci/minimal.json; declared by caller or image; seen in a traced run; in a dlopen note."""
+package; a rule of oci/minimal.json; declared by caller or image; seen in a traced run; a library loaded at
+run time, by a note in a file or a traced run."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,25 @@ class Selection:
             return f"{_text(path)}: {self.left_out[path]}"
         return f"{_text(path)}: no program, link, library, package or rule that is kept leads to it"
 
+    @property
+    def loaded_late(self) -> tuple[bytes, ...]:
+        """Kept libraries that no file needs by its header, but that are loaded at run time."""
+        late = (path for path, reasons in self.kept.items() if any(r.kind == "dlopen" for r in reasons))
+        return tuple(late)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Selection:
+        """The inverse of `as_dict`, for whoever asks a bundle's why.json later."""
+        kept = {path.encode(): tuple(map(_reason, rows)) for path, rows in document["kept"].items()}
+        questions = document["questions"]
+        return cls(
+            tuple(path.encode() for path in document["programs"]),
+            kept,
+            {path.encode(): why for path, why in document["left_out"].items()},
+            tuple(document["missing"]),
+            tuple(Question(q["about"], tuple(p.encode() for p in q["raised_by"])) for q in questions),
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON: names as text, bytes that are no UTF-8 escaped."""
         return {
@@ -87,12 +107,6 @@ class Selection:
         }
 
 
-def lines(selection: Selection) -> Iterator[str]:
-    """Everything that is kept with its first reason, one line each, sorted."""
-    for path in sorted(selection.kept):
-        yield f"{_text(path)}: {selection.kept[path][0]}"
-
-
 def _row(reason: Reason) -> dict[str, str]:
     row = {"kind": str(reason.kind)}
     if reason.parent is not None:
@@ -100,6 +114,11 @@ def _row(reason: Reason) -> dict[str, str]:
     if reason.detail:
         row["detail"] = reason.detail
     return row
+
+
+def _reason(row: Mapping[str, Any]) -> Reason:
+    parent = row.get("by")
+    return Reason(row["kind"], None if parent is None else parent.encode(), row.get("detail", ""))
 
 
 def _text(path: bytes) -> str:
