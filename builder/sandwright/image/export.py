@@ -8,13 +8,14 @@ name: engines differ on what they do with several.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
 from sandwright.image.existing import Existing, Held, read_layout
-from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical
+from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical, on_disk
 from sandwright.rootfs.descriptor import IMAGE_NAME
 from sandwright.rootfs.digest import Verified
 from sandwright.rootfs.entry import Entry, Kind
@@ -51,6 +52,21 @@ def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str
     for path, data in documents.items():
         archive.add(_file(path, len(data)), (data,))
     archive.close()
+
+
+def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -> None:
+    """Write the archive to the file `target`, which appears complete or not at all.
+
+    Raise HostError when it can't be written, and what `write_archive` raises.
+    """
+    with (
+        on_disk(target),
+        tempfile.TemporaryDirectory(prefix=".sandwright-", dir=target.parent) as directory,
+    ):
+        draft = Path(directory, "archive")
+        with draft.open("wb") as sink:
+            write_archive(layout, platform, sink, reference=reference)
+        draft.replace(target)
 
 
 def _file(path: bytes, size: int) -> Entry:

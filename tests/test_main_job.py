@@ -1,0 +1,68 @@
+"""The main job, as the README has it: every image built, unpacked, started; a second run does nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.host import collect_host
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs("mmdebstrap", "runc", "bwrap")]
+
+HERE = collect_host().platform
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+IMAGES = {"debian", "distroless", "workspace"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All images for this machine's platform, started under two runtimes, as the command left them."""
+    directory = tmp_path_factory.mktemp("main-job")
+    result = _build(directory)
+    assert result.text.endswith("details in build/report.json and build/junit.xml"), result.text
+    return directory / "build"
+
+
+def _build(directory: Path) -> process.Result:
+    words = ["build-images", "--platform", HERE, "--runtime", "runc", "--runtime", "bwrap", "--frozen"]
+    return process.run(*SANDWRIGHT, *words, cwd=directory, timeout=1500)
+
+
+def test_every_image_passed_under_every_runtime(built: Path) -> None:
+    report = json.loads((built / "report.json").read_text())
+    verdicts = {(row["image"], row["runtime"]): row["verdict"] for row in report["rows"]}
+    assert verdicts == {(image, runtime): "pass" for image in IMAGES for runtime in ("runc", "bwrap")}
+    assert report["green"] is True
+    assert all(len(row["findings"]) > 10 for row in report["rows"])
+
+
+def test_a_second_run_does_nothing_and_says_so(built: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (built / "images").rglob("*")}
+    again = _build(built.parent)
+    assert "nothing has changed: no image was built, none started again" in again.text
+    assert {path: path.stat().st_mtime_ns for path in (built / "images").rglob("*")} == before
+
+
+@pytest.mark.needs("skopeo", "umoci")
+@pytest.mark.parametrize("image", sorted(IMAGES))
+def test_others_accept_what_was_written(built: Path, image: str, tmp_path: Path) -> None:
+    layout = built / "images" / image
+    inspected = json.loads(process.run("skopeo", "inspect", f"oci:{layout}:latest").stdout)
+    assert (inspected["Os"], inspected["Architecture"]) == tuple(HERE.split("/"))
+    name = HERE.rpartition("/")[2]
+    process.run(
+        "umoci", "unpack", "--rootless", "--image", f"{layout}:{name}", tmp_path / "bundle", timeout=120
+    )
+    assert (tmp_path / "bundle" / "rootfs" / "usr" / "bin" / "python3").exists()
+
+
+def test_a_bundle_runs_what_it_is_asked_to(built: Path) -> None:
+    command = ["python3", "-c", "print('a  b')"]
+    process.run(*SANDWRIGHT, "bundle", "distroless", "--", *command, cwd=built.parent, timeout=120)
+    bundle = built / "bundles" / f"distroless-{HERE.rpartition('/')[2]}"
+    result = process.run("runc", "run", "--bundle", bundle, "sandwright-test-main-job", timeout=60)
+    assert result.stdout == b"a  b\n"
