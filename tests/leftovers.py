@@ -46,7 +46,7 @@ def _mounts() -> Iterator[str]:
 
 def _state() -> Iterator[str]:
     for root in map(Path, STATE):
-        if root.is_dir():
+        if root.is_dir() and os.access(root, os.R_OK | os.X_OK):
             yield from (f"runtime state {p}" for p in root.iterdir() if p.name.startswith(PREFIX))
 
 
