@@ -2,11 +2,11 @@
 
     python benchmarks/sbpl.py [--json FILE]
 
-One process, processor time, the rounds of all measurements interleaved; the median and the best round are shown.
-The profile has 300 rules: subpaths, literals, regexes, exceptions with `require-not`, services by name and by
-regex. *Warm* asks about directories that were asked about before, *cold* only about new ones. *One by one* is the
-definition, without tables: each rule's filters tried in turn. The yardstick is a loop of dictionary look-ups, by
-which rounds of different runs may be compared.
+One process, processor time, the rounds of all measurements interleaved; the median and the best round are
+shown. The profile has 300 rules: subpaths, literals, regexes, exceptions with `require-not`, services by name
+and by regex. *Warm* asks about directories that were asked about before, *cold* only about new ones. *One by
+one* is the definition, without tables: each rule's filters tried in turn. The yardstick is a loop of
+dictionary look-ups, by which rounds of different runs may be compared.
 """
 
 from __future__ import annotations

@@ -249,6 +249,8 @@ BAD_LINES = {
     "no profile": ('{"op": "signal"}', "q.jsonl:2:1: a question needs 'profile', a string"),
     "no op": ('{"profile": "(version 1)"}', "q.jsonl:2:1: a question needs 'op', a string"),
     "resource": (line(resource=["path"]), "q.jsonl:2:1: 'resource' of a question is an object"),
+    "symlinks": (line(symlinks={"/a": 1}), "q.jsonl:2:1: the values of 'symlinks' are strings"),
+    "params": (line(params={"A": True}), "q.jsonl:2:1: the values of 'params' are strings"),
     "unknown": (line(oops=1), "q.jsonl:2:1: a question has no key 'oops'"),
     "deep": ("[" * 100_000, "q.jsonl:2:1: not JSON that can be read: it nests too deep"),
 }

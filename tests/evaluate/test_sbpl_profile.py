@@ -217,6 +217,19 @@ REFUSED = {
         "(version 1)\n(deny default (with message))",
         "p.sb:2:15: with message: needs one string",
     ),
+    "a filter as a string": (
+        '(version 1)\n(allow file-read* (literal (subpath "/a")))',
+        "p.sb:2:19: literal: argument 1 must be: string",
+    ),
+    "a filter called": (
+        '(version 1)\n((literal "/a") 1)',
+        'p.sb:2:1: the filter (literal "/a") is not a procedure',
+    ),
+    "a modifier called": ("(version 1)\n(report)", "p.sb:2:1: the modifier report is not a procedure"),
+    "an operation called": (
+        "(version 1)\n(file-read*)",
+        "p.sb:2:1: the operation file-read* is not a procedure",
+    ),
     "unknown modifier": ("(version 1)\n(deny default (with lots))", "p.sb:2:21: unbound variable: lots"),
     "import of nothing": ('(version 1)\n(import "none.sb")', "p.sb:2:1: unable to open none.sb"),
     "path-ancestors of a relative path": (

@@ -48,7 +48,9 @@ MATCHES = {
     "upper and lower case differ": ("^/a", "/A", False),
     "hidden files of any directory": (r"^(.*/)?\.env$", "/a/b/.env", True),
     "(?:…) never matches": ("^/a/(?:b|c)$", "/a/b", False),
+    "(?:…) never matches, whatever stands in it": ("^/a/(?:b|c)$", "/a/c", False),
     "(?i) never matches": ("(?i)abc", "abc", False),
+    "(?i) is no letter": ("(?i)abc", "iabc", False),
     "a leading star is a letter": ("*/docker.sock", "/x*/docker.sock", True),
 }
 

@@ -171,7 +171,7 @@ class _Batch:
         """The answer to one question."""
         base = {"id": question["id"], "decision": "compile-error", "rule": None, "line": None, "stage": None}
         try:
-            params = tuple(sorted((key, str(value)) for key, value in (question.get("params") or {}).items()))
+            params = tuple(sorted((question.get("params") or {}).items()))
             found = self._compiled(question["profile"], params)
             if isinstance(found, ProfileError):
                 return {**base, "line": found.position.line, "error": str(found)}
@@ -218,6 +218,9 @@ def _question(line: str, file: str, number: int) -> Json:
     for key in ("resource", "params", "symlinks"):
         if not isinstance(question.get(key) or {}, Mapping):
             raise wrong(f"{key!r} of a question is an object")
+    for key in ("params", "symlinks"):
+        if not all(isinstance(value, str) for value in (question.get(key) or {}).values()):
+            raise wrong(f"the values of {key!r} are strings")
     unknown = sorted(question.keys() - _BATCH_KEYS)
     if unknown:
         raise wrong(f"a question has no key {unknown[0]!r}")

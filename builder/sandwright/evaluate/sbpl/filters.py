@@ -33,6 +33,16 @@ class How(enum.Enum):
     NEVER = "never"
 
 
+class _Shown:
+    """A filter, as messages show it: the way a profile writes it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        assert isinstance(self, Test | All | Any | Not)
+        return f"the filter {write_filter(self)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A named number; `number` None when only the system headers know it."""
@@ -43,34 +53,37 @@ class Constant:
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        return f"the constant {self.name}"
 
-@dataclass(frozen=True, slots=True)
-class Test:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Test(_Shown):
     """One comparison. `name` is the filter's, `key` what it looks at, `span` the form that made it."""
 
     name: str
     key: str
     how: How
     value: str | int | Constant | AddressPattern | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+@dataclass(frozen=True, slots=True, repr=False)
+class All(_Shown):
     """`require-all`."""
 
     filters: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Any:
+@dataclass(frozen=True, slots=True, repr=False)
+class Any(_Shown):
     """`require-any`, which is also what several filters of one rule mean."""
 
     filters: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+@dataclass(frozen=True, slots=True, repr=False)
+class Not(_Shown):
     """`require-not`."""
 
     filter: Filter

@@ -103,7 +103,7 @@ class Index:
         return best
 
     def _walk(self, text: str, cut: int) -> _Place:
-        """The place that is reached before the last `/` of a text, which is at `cut`; -1: where texts begin."""
+        """The place that is reached before the `/` at `cut`, the last one; -1: where texts begin."""
         place = self._begin() if self._start is None else self._start
         if cut >= 0:
             for name in text[:cut].split("/"):

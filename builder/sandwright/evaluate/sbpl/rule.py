@@ -20,6 +20,9 @@ class Modifier:
     arguments: tuple[str | int, ...] = ()
     rules: tuple[Rule, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"the modifier {self.name}"
+
     def __str__(self) -> str:
         if self.rules:
             return f"(apply-message-filter {' '.join(rule.expanded for rule in self.rules)})"

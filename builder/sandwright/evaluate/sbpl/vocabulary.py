@@ -50,7 +50,7 @@ class FilterKind:
     open: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModifierKind:
     """A modifier of rules. `action` is the only kind of rule that takes it, if only one does."""
 
@@ -58,6 +58,9 @@ class ModifierKind:
     action: Action | None
     argument: Literal["none", "string", "integer", "any"]
     deprecated: bool
+
+    def __repr__(self) -> str:
+        return f"the modifier {self.name}"
 
 
 @dataclass(frozen=True)
