@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -277,9 +278,35 @@ def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> N
     assert process.run(*argv, "cat", stdin=b"through", timeout=30).stdout == b"through"
 
 
+@pytest.fixture
+def open_project() -> Iterator[Path]:
+    """A project of a user that is not root, where that user can go."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/dev/shm") as folder:  # noqa: S108
+        project = Path(folder) / "home" / "p"
+        for name in (".git/hooks", "secrets", "LICENSE"):
+            (project / name).mkdir(parents=True)
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            path.chmod(0o755)
+            os.chown(path, 65534, 65534)
+        yield project
+
+
 @pytest.mark.needs("setpriv")
-def test_processes_are_counted_for_users(tmp_path: Path) -> None:
-    """As a user that is not root, for whom the kernel counts."""
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_processes_are_counted_for_users(open_project: Path) -> None:
+    """The kernel counts them for everybody but root, for whom the launcher doesn't say that it did."""
+    argv = _command(open_project, open_project.parents[1], "resources: {pids: 20}\n")
+    many = ["sh", "-c", "for i in $(seq 40); do sleep 3 & done; echo all"]
+    env = {"PATH": os.environ["PATH"]}
+    refused = process.run(*argv, *many, env=env, timeout=30, check=False)
+    assert (refused.status, refused.text) == (125, "")
+    assert "does not count the processes of root" in refused.stderr
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+    counted = process.run(*user, *argv, *many, env=env, timeout=30, check=False)
+    assert "fork" in counted.stderr
+    assert counted.text == ""
+    few = process.run(*user, *argv, "sh", "-c", "sleep 0 & wait; echo all", env=env, timeout=30, check=False)
+    assert (few.status, few.text) == (0, "all")
 
 
 def test_noop_says_so(tmp_path: Path) -> None:

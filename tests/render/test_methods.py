@@ -115,9 +115,7 @@ def test_a_launcher_is_executable_and_plain_files_are_not(method: str) -> None:
 
 def test_what_cannot_be_enforced_is_refused_first() -> None:
     text = f"{BASE}resources: {{memory: 1GiB}}\n"
-    with pytest.raises(
-        RenderError, match=r"bwrap can't enforce resources\.memory \(memory, project sandbox\.yaml:4"
-    ):
+    with pytest.raises(RenderError, match=r"bwrap can't enforce resources\.memory \(memory, project sandbox"):
         render(_resolve(text), "bwrap")
     accepted = "degrade: [{feature: resources.memory, method: bwrap, reason: the machine is small}]\n"
     rendered = render(_resolve(text + accepted), "bwrap")

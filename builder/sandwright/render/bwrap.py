@@ -23,7 +23,7 @@ from sandwright.render.seccomp import compile_bpf
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`args`, `seccomp.bpf`, `launch`. Raise RenderError for a seccomp profile that can't be rendered.
+    """`args`, `seccomp.bpf`, `launch` and `watch`. Raise RenderError for a seccomp profile that can't be rendered.
 
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
     socket to the proxy is brought in by whoever runs the session.
@@ -37,8 +37,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         seccomp_profile(policy, host_sockets=True), arch=architecture(policy), caps=capabilities
     )
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
-    launch = bwrap_launcher(policy, plan, args, bpf, count=len(arguments))
-    return args, bpf, launch
+    return args, bpf, *bwrap_launcher(policy, plan, args, bpf, count=len(arguments))
 
 
 def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:

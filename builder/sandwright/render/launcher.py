@@ -10,7 +10,7 @@ without the sandbox.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.errors import RenderError
@@ -19,7 +19,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, unguarded
-from sandwright.render.templates import Quoted, add_filter, render_template
+from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
 
 BPF = 5
 LOCK = 9
@@ -42,45 +42,65 @@ def quote_patterns(names: object) -> Quoted:
     return Quoted(" | ".join(names))
 
 
+def quote_words(words: object) -> Quoted:
+    """Words as patterns of `case` that match themselves only."""
+    if not isinstance(words, list) or not words:
+        raise RenderError(f"{words!r} is no list of words")
+    return Quoted(" | ".join(map(quote_shell, words)))
+
+
 add_filter("patterns", quote_patterns)
+add_filter("words", quote_words)
 
 
 def bwrap_launcher(
     policy: ResolvedPolicy, plan: MountPlan, args: Artifact, bpf: Artifact, *, count: int
-) -> Artifact:
-    """The launcher for bubblewrap. `count` is the number of arguments in `args`."""
+) -> tuple[Artifact, ...]:
+    """`launch` for bubblewrap, and `watch` where there is something to watch. `count`: how many `args` holds."""
     values = {
-        **_common(policy, plan, (args, bpf)),
+        **_common(policy, plan),
+        "runtime": False,
+        "watched": bool(plan.covers) or policy.resources.time is not None,
         "pids": policy.resources.pids,
         "files": policy.resources.files,
         "too_many": count if count > MAX_ARGUMENTS else 0,
         "limit": MAX_ARGUMENTS,
         "bpf": BPF,
-        "marks": True,
     }
-    return _launcher("bwrap", values, "runs a command in the sandbox")
+    return _launchers("bwrap", values, (args, bpf), "runs a command in the sandbox")
 
 
 def runtime_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, config: Artifact, *, gvisor: bool, points: Iterable[str]
-) -> Artifact:
-    """The launcher for an OCI runtime. `points` are the mount points that the image has to have."""
+    policy: ResolvedPolicy,
+    plan: MountPlan,
+    config: Artifact,
+    *,
+    gvisor: bool,
+    points: Sequence[str],
+    private: Sequence[str],
+) -> tuple[Artifact, ...]:
+    """`launch` for an OCI runtime, and `watch`.
+
+    `points` are the mount points that the image has to have. `private` are the names at the root that are not
+    the image's.
+    """
     limits = policy.resources
     values = {
-        **_common(policy, plan, (config,)),
+        **_common(policy, plan),
+        "runtime": True,
+        "watched": True,
         "gvisor": gvisor,
         "flags": Quoted(" ".join(_runsc_flags(policy)) if gvisor else ""),
         "limited": any(each is not None for each in (limits.memory, limits.cpus, limits.pids)),
         "rootless": policy.facts.uid != 0,
-        "points": list(points),
-        "marks": False,
+        "points": points,
+        "private": private,
         "image": policy.image,
     }
-    return _launcher("runtime", values, "runs a command in a container of an OCI runtime")
+    return _launchers("runtime", values, (config,), "runs a command in a container of an OCI runtime")
 
 
 def _runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
-    """`--file-access-mounts`, its default in every release, shares what is mounted; 2022's has no such flag."""
     yield "--oci-seccomp"
     yield f"--network={'host' if policy.network.mode == 'host' else 'none'}"
     if policy.facts.uid != 0:
@@ -89,15 +109,24 @@ def _runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
         yield "--host-uds=open"
 
 
-def _launcher(name: str, values: dict[str, Any], purpose: str) -> Artifact:
-    text = render_template("oci", f"launchers/{name}.sh.j2", **values)
-    return Artifact("launch", text.encode("utf-8", "surrogateescape"), purpose, executable=True)
+def _launchers(
+    name: str, values: Mapping[str, Any], others: tuple[Artifact, ...], purpose: str
+) -> tuple[Artifact, ...]:
+    watch: tuple[Artifact, ...] = ()
+    if values["watched"]:
+        watch = (_script("watch", "watch", values, "keeps the time limit, and cleans up after `launch`"),)
+    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, *watch)]
+    return _script("launch", name, {**values, "artifacts": sums}, purpose), *watch
 
 
-def _common(policy: ResolvedPolicy, plan: MountPlan, artifacts: Iterable[Artifact]) -> dict[str, Any]:
+def _script(name: str, template: str, values: Mapping[str, Any], purpose: str) -> Artifact:
+    text = render_template("oci", f"launchers/{template}.sh.j2", **values)
+    return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
+
+
+def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
     environment = policy.environment
     return {
-        "artifacts": [(each.name, each.digest.removeprefix("sha256:")) for each in artifacts],
         "time": policy.resources.time,
         "passed": list(environment.passed),
         "never": [*sorted(environment.set), *sorted(environment.secret), *LOADERS],
@@ -111,7 +140,7 @@ def _common(policy: ResolvedPolicy, plan: MountPlan, artifacts: Iterable[Artifac
 
 
 def _absent(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
-    """The restricted paths that didn't exist and would be open if they did: mounts were planned without them."""
+    """The restricted paths that didn't exist and would be open if they did: no mount is planned for them."""
     covered = {cover.path for cover in plan.covers}
     files = policy.filesystem
     rules = (rule.path for rule in files.rules if rule.kind in ("deny", "readonly"))
@@ -127,7 +156,7 @@ def _visible(policy: ResolvedPolicy, path: str) -> bool:
 
 
 def _unlinked(plan: MountPlan) -> Iterator[str]:
-    """What lies in writable directories and is mounted, with what is between: nobody may have put links there."""
+    """What is mounted in writable directories, with what is between: nobody may have put links there."""
     writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
     found: dict[str, None] = {}
     for mount in plan.mounts:

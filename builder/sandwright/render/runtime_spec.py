@@ -1,8 +1,8 @@
-"""Renders the configuration of an OCI runtime (runtime-spec 1.0.2): for runc and crun, and for gVisor's runsc.
+"""Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
 
 The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
-path of the image's root, the name of the control group) the launcher puts in, each in one line that is alone
-in being written so. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
+image's directories, the name of the control group) the launcher puts in, each at a line that is alone in being
+written so. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
 annotations, which could steer a runtime, and no SELinux label, with which runsc does not start.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
-from sandwright.policy.paths import depth
+from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
@@ -37,12 +37,12 @@ _SYSTEM = frozenset(
 
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`config.json` for runc and crun, and `launch`."""
+    """`config.json` for runc and crun, `launch`, `watch`."""
     return _render(policy, gvisor=False)
 
 
 def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`config.json` for runsc, and `launch`, which starts it with `--oci-seccomp`.
+    """`config.json` for runsc, `watch`, and `launch`, which starts it with `--oci-seccomp`.
 
     With `network.mode: proxy` the sandbox has only its own loopback, as with `none`: the way to the proxy is
     brought in by whoever runs the session.
@@ -54,8 +54,8 @@ def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     plan = mount_plan(policy, root="image")
     document = runtime_config(policy, plan, gvisor=gvisor)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
-    points = [mount["destination"] for mount in document["mounts"] if _needs_point(mount, document["mounts"])]
-    return config, runtime_launcher(policy, plan, config, gvisor=gvisor, points=points)
+    points, private = list(_points(plan)), _private(plan, load_baseline())
+    return config, *runtime_launcher(policy, plan, config, gvisor=gvisor, points=points, private=private)
 
 
 def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> 
 
 
 def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
-    """Root of the user namespace where the caller is not root: one id is all that can be mapped without help."""
+    """Root of a user namespace where the caller is not root: one id is what can be mapped without help."""
     privileged = policy.process.privileged
     held = sorted(baseline.capabilities["init" if privileged else "none"])
     default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
@@ -109,7 +109,7 @@ def _inside(path: str, directory: str) -> bool:
 
 
 def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iterator[dict[str, Any]]:
-    """Parents first, one a destination: the baseline's, an empty directory over what must hold mount points."""
+    """Parents first, one a destination: the baseline's, the plan's, the covers."""
     rootless, host = policy.facts.uid != 0, policy.network.mode == "host"
     chosen: dict[str, dict[str, Any]] = {}
     for mount in baseline.mounts:
@@ -119,10 +119,6 @@ def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iter
             option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
         ]
         chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
-    for path in _holders(plan):
-        chosen.setdefault(
-            path, _mount(path, "tmpfs", "tmpfs", ["nosuid", "nodev", "noexec", "ro", "mode=755"])
-        )
     for planned in plan.mounts:
         chosen[planned.target] = _planned(planned)
     for cover in plan.covers:
@@ -153,18 +149,20 @@ def _mount(destination: str, kind: str, source: str, options: Iterable[str]) -> 
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}
 
 
-def _holders(plan: MountPlan) -> Iterator[str]:
-    """Directories at the root that become empty ones, in which the runtime makes mount points for the host's."""
-    for mount in plan.mounts:
-        first = mount.target.split("/")[1]
-        if first not in _SYSTEM and depth(mount.target) > 1:
-            yield f"/{first}"
+def _points(plan: MountPlan) -> Iterator[str]:
+    """What the image must have, since it is mounted on in one of its own directories."""
+    targets = [mount.target for mount in plan.mounts] + [cover.path for cover in plan.covers]
+    inside = {mount.target for mount in plan.mounts}
+    for path in targets:
+        if path.split("/")[1] in _SYSTEM and not inside & set(ancestors(path)):
+            yield path
 
 
-def _needs_point(mount: dict[str, Any], mounts: list[dict[str, Any]]) -> bool:
-    """Whether the image itself must have the destination: nothing is mounted above it."""
-    path = mount["destination"]
-    return not any(path.startswith(f"{other['destination']}/") for other in mounts)
+def _private(plan: MountPlan, baseline: Baseline) -> list[str]:
+    """The directories at the root in which the runtime makes mount points: never the image's, which is shared."""
+    firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
+    firsts |= {mount.target.split("/")[1] for mount in plan.mounts}
+    return sorted(firsts - (_SYSTEM - {"proc", "sys", "dev"}))
 
 
 def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:

@@ -1,0 +1,313 @@
+"""Configurations of OCI runtimes: golden, nothing slips in, and the runtimes themselves run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goldens import CASES, case_policy, check_golden, write_artifacts
+from sandwright import process
+from sandwright.policy.collect import collect
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.render.methods import METHODS, render
+
+POLICY = """\
+schema: 1
+method: oci
+filesystem:
+  write: [$PROJECT]
+  readonly: [$PROJECT/LICENSE]
+  deny: [$PROJECT/secrets]
+environment:
+  pass: [TERM, "LC_*", HOME]
+  set: {CI: "it's 1"}
+"""
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_golden(method: str, case: str) -> None:
+    check_golden(case, method, render(case_policy(case), method).artifacts)
+
+
+def _config(text: str, method: str = "oci", **facts: Any) -> dict[str, Any]:
+    directories = ("/", "/home", "/home/u", "/home/u/p", "/srv", "/usr", "/usr/data")
+    base: dict[str, Any] = {
+        "os": "linux", "home": "/home/u", "project": "/home/u/p",
+        "entries": dict.fromkeys(directories, Entry("directory")),
+    }  # fmt: skip
+    policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
+    artifact = next(each for each in METHODS[method](policy) if each.name == "config.json")
+    document: dict[str, Any] = json.loads(artifact.content)
+    return document
+
+
+def test_what_every_sandbox_has() -> None:
+    config = _config("extends: []")
+    assert config["root"] == {"path": "rootfs", "readonly": True}
+    assert config["process"]["noNewPrivileges"] is True
+    assert config["process"]["capabilities"] == {"bounding": [], "effective": [], "permitted": []}
+    assert "annotations" not in config
+    assert "selinuxLabel" not in config["process"]
+    kinds = ["mount", "pid", "ipc", "uts", "network", "cgroup", "user"]
+    assert [each["type"] for each in config["linux"]["namespaces"]] == kinds
+    assert config["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 1}]
+    assert {"/proc/kcore", "/sys/firmware"} <= set(config["linux"]["maskedPaths"])
+    assert config["linux"]["seccomp"]["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_root_has_no_user_namespace_and_no_devices() -> None:
+    config = _config("extends: []", uid=0, gid=0)
+    assert {"type": "user"} not in config["linux"]["namespaces"]
+    assert config["linux"]["resources"] == {"devices": [{"allow": False, "access": "rwm"}]}
+
+
+def test_limits() -> None:
+    config = _config("extends: []\nresources: {memory: 1MiB, cpus: 1.5, pids: 9, files: 8}\n", uid=0)
+    assert config["linux"]["resources"] == {
+        "devices": [{"allow": False, "access": "rwm"}],
+        "memory": {"limit": 1048576, "swap": 1048576},
+        "cpu": {"period": 100000, "quota": 150000},
+        "pids": {"limit": 9},
+    }
+    assert config["process"]["rlimits"] == [
+        {"type": "RLIMIT_CORE", "soft": 0, "hard": 0},
+        {"type": "RLIMIT_NOFILE", "soft": 8, "hard": 8},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "shared"), [("none", False), ("proxy", False), ("host", True)], ids=["none", "proxy", "host"]
+)
+def test_network(mode: str, *, shared: bool) -> None:
+    config = _config(f"extends: []\nnetwork: {{mode: {mode}}}\n")
+    assert ({"type": "network"} not in config["linux"]["namespaces"]) is shared
+
+
+def test_gvisor_gets_a_filter_that_it_takes() -> None:
+    """runsc knows no errno and not all actions (hardening facts: refuses LOG, KILL_PROCESS and others)."""
+    filter_ = _config("extends: []", "gvisor")["linux"]["seccomp"]
+    assert {rule["action"] for rule in filter_["syscalls"]} <= {"SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"}
+    assert not any("errnoRet" in rule for rule in filter_["syscalls"])
+
+
+def test_what_is_mounted() -> None:
+    text = "extends: []\nfilesystem: {write: [$PROJECT], read: [/usr/data], deny: [/home/u/p/no]}\n"
+    entries = dict.fromkeys(("/home/u/p", "/home/u/p/no", "/usr/data"), Entry("directory"))
+    mounts = {each["destination"]: each for each in _config(text, entries=entries)["mounts"]}
+    bind = ["rbind", "rprivate", "nosuid", "nodev"]
+    assert (mounts["/home/u/p"]["source"], mounts["/home/u/p"]["options"]) == ("/home/u/p", [*bind, "rw"])
+    assert (mounts["/usr/data"]["source"], mounts["/usr/data"]["options"]) == ("/usr/data", [*bind, "ro"])
+    assert (mounts["/home/u/p/no"]["type"], mounts["/home/u/p/no"]["options"]) == (
+        "tmpfs", ["nosuid", "nodev", "ro", "mode=555"],
+    )  # fmt: skip
+    assert not {"/", "/usr", "/home"} & mounts.keys()
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF, exclude_characters="\0/*?"), max_size=9
+)
+TEXTS = NAMES | st.sampled_from(
+    ['"', '"}],"mounts":[{"', "\\", '\n    "args": [', "    ],", '\n    "env": [],']
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(NAMES.filter(lambda name: name not in ("", ".", "..")), max_size=3, unique=True), TEXTS)
+def test_no_value_adds_anything(names: list[str], value: str) -> None:
+    paths = [f"/home/u/p/{name}" for name in names]
+    data = {
+        "extends": [],
+        "filesystem": {"write": ["$PROJECT"], "readonly": [path.replace("$", "$$") for path in paths]},
+        "environment": {"set": {"VALUE": value.replace("$", "$$")}},
+    }
+    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", *paths), Entry("directory"))
+    config = _config(json.dumps(data), entries=entries)
+    plain = _config(json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"]}}))
+    own = {each["destination"] for each in plain["mounts"]}
+    assert {
+        each["destination"]: each["source"] for each in config["mounts"] if each["destination"] not in own
+    } == {path: path for path in paths}
+    assert f"VALUE={value}" in config["process"]["env"]
+    assert len(config["process"]["env"]) == len(plain["process"]["env"]) + 1
+    assert {**config, "mounts": 0, "process": 0} == {**plain, "mounts": 0, "process": 0}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_the_lines_that_the_launcher_replaces_are_alone(method: str, case: str) -> None:
+    artifacts = METHODS[method](case_policy(case))
+    lines = next(each for each in artifacts if each.name == "config.json").content.decode().split("\n")
+    for line in ('    "args": [', '    "cgroupsPath": "/sandwright/run",', '  "mounts": ['):
+        assert lines.count(line) == 1
+    assert lines.count('    "env": [') + lines.count('    "env": [],') == 1
+
+
+PROGRAMS = ("sh", "cat", "echo", "env", "grep", "id", "ls", "mv", "sleep", "touch", "tr")
+
+
+@pytest.fixture
+def rootfs(tmp_path: Path) -> Path:
+    """A root file system of busybox, with none of the mount points."""
+    root = tmp_path / "rootfs"
+    for name in ("bin", "etc", "usr"):
+        (root / name).mkdir(parents=True)
+    (root / "sbin").symlink_to("bin")
+    shutil.copy(process.which("busybox"), root / "bin" / "busybox")
+    for name in PROGRAMS:
+        (root / "bin" / name).symlink_to("busybox")
+    return root
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "home" / "p"
+    for name in (".git/hooks/x", ".git/HEAD", "secrets/key", "LICENSE"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("content")
+    return project
+
+
+RUNTIMES = [
+    pytest.param("oci", "runc", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", "runsc", marks=pytest.mark.needs("runsc", "busybox")),
+]
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="these runtimes are started as root here")
+Start = Callable[..., list[str]]
+
+
+@pytest.fixture
+def command(project: Path, tmp_path: Path, rootfs: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """The launcher's path, for a method and additions to the policy."""
+    monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(rootfs))
+    (tmp_path / "session").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
+
+    def rendered(method: str, policy: str = "", *, base: str = POLICY) -> list[str]:
+        loaded = Policy.from_text(base + policy)
+        facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+        folder = write_artifacts(tmp_path / method, render(loaded.resolve(facts), method).artifacts)
+        return [f"{folder}/launch"]
+
+    return rendered
+
+
+def _tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: Path, rootfs: Path) -> None:
+    before, root = _tree(project), _tree(rootfs)
+    script = (
+        "id -u; cat LICENSE; echo; echo new >file; cat file; (echo x >LICENSE); cat secrets/key; mv .git moved; "
+        "touch .git/hooks/y; touch /bin/x; grep -c : /proc/net/dev; exit 7"
+    )
+    result = process.run(*command(method), "sh", "-c", script, timeout=60, check=False)
+    assert (result.status, result.text.split()) == (7, ["0", "content", "new", "1"]), result.stderr
+    for said in (
+        "can't create LICENSE: Read-only file system",
+        "can't open 'secrets/key': No such file or directory",
+        "can't rename '.git': Device or resource busy",
+        "touch: .git/hooks/y: Read-only file system",
+        "touch: /bin/x: Read-only file system",
+    ):
+        assert said in result.stderr
+    assert _tree(project) == before | {"file"}
+    assert _tree(rootfs) == root
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_words_and_variables_arrive_to_the_letter(
+    method: str, _runtime: str, command: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [
+        "",
+        "a b",
+        "it's",
+        '"',
+        "\\n",
+        "new\nline",
+        '\n    "env": [',
+        "é",
+        "\t\x01\x7f",
+        "$(id)",
+        "--",
+        "a=b",
+    ]
+    monkeypatch.setenv("LC_ODD", "one\nLC_FAKE=two\n\"'\\")
+    monkeypatch.setenv("TOKEN", "PLANTED")
+    script = 'for word; do echo "<$word>"; done; tr "\\0" "|" </proc/$$/environ'
+    result = process.run(*command(method), "sh", "-c", script, "sh", *words, timeout=60, check=False)
+    said, _, variables = result.stdout.decode().rpartition(">\n")
+    assert said + ">\n" == "".join(f"<{word}>\n" for word in words), result.stderr
+    assert "LC_ODD=one\nLC_FAKE=two\n\"'\\|" in variables, result.stderr
+    assert "CI=it's 1|" in variables
+    assert "PLANTED" not in variables
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_time_is_up(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
+    before, started = _tree(project), time.monotonic()
+    argv = command(method, "resources: {time: 3s}\n")
+    result = process.run(*argv, "sh", "-c", "sleep 50", timeout=60, check=False)
+    assert result.status == 124, result.stderr
+    assert time.monotonic() - started < 40
+    assert _tree(project) == before
+    assert _tree(tmp_path / "session") == set()
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_path: Path) -> None:
+    before = _tree(project)
+    with process.start(*command(method), "sh", "-c", "echo up; sleep 50") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait(timeout=10)
+        deadline = time.monotonic() + 20
+        while _tree(tmp_path / "session") or _tree(project) != before:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+@ROOT
+@pytest.mark.needs("runc", "busybox")
+def test_nothing_is_made_in_the_image(command: Start, rootfs: Path) -> None:
+    """A mount point in a directory of the image's has to be there."""
+    before = _tree(rootfs)
+    argv = command("oci", base=POLICY.replace("[$PROJECT]", "[$PROJECT]\n  read: [/etc/passwd]"))
+    refused = process.run(*argv, "cat", "/etc/passwd", timeout=30, check=False)
+    assert refused.status == 125
+    assert "the image has no /etc/passwd to mount on" in refused.stderr
+    assert _tree(rootfs) == before
+    (rootfs / "etc" / "passwd").touch()
+    result = process.run(*argv, "cat", "/etc/passwd", timeout=30)
+    assert result.stdout == Path("/etc/passwd").read_bytes()
+
+
+@ROOT
+@pytest.mark.needs("runc", "busybox")
+def test_crun_is_not_needed_where_runc_is(command: Start, tmp_path: Path) -> None:
+    argv = command("oci")
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "sha256sum", "awk"):
+        (tmp_path / "bin" / name).symlink_to(process.which(name))
+    env = {**os.environ, "PATH": f"{tmp_path}/bin"}
+    result = process.run(*argv, "true", env=env, timeout=30, check=False)
+    assert (result.status, result.stderr) == (125, "sandbox: neither runc nor crun is installed\n")
