@@ -53,7 +53,7 @@ def sbpl_eval(
             "usage: sandwright sbpl-eval PROFILE.sb OPERATION [--resource KEY=VALUE ...] [-D KEY=VALUE ...]"
         )
     text, answer_json = evaluate_command(
-        _read(profile),
+        read_file(profile),
         operation,
         file=profile,
         resource=resource or (),
@@ -92,11 +92,11 @@ def seccomp_eval(
         raise UsageError(
             "usage: sandwright seccomp-eval PROFILE.json SYSCALL [ARG ...] [--arch ARCH] [--cap CAP_X ...]"
         )
-    answer = evaluate_command(_read(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
+    answer = evaluate_command(read_file(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
     console.line(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
 
 
-def _read(file: str) -> bytes:
+def read_file(file: str) -> bytes:
     """The bytes of a file that a person named. Raise UsageError when it can't be read, or is too large."""
     try:
         with Path(file).open("rb") as stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bundles, evaluators, images
+from sandwright.cli import bundles, evaluators, images, policies
 
 namespace = Collection(
     images.setup,
@@ -12,6 +12,10 @@ namespace = Collection(
     images.build_images,
     images.export_image,
     bundles.bundle,
+    policies.render,
+    policies.explain,
+    policies.lint,
+    policies.schema,
     evaluators.sbpl_eval,
     evaluators.seccomp_eval,
 )
