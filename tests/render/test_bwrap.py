@@ -66,9 +66,11 @@ def test_the_arguments_of_a_case() -> None:
 STRICT_ROOT: list[Option] = [
     ("--symlink", "usr/bin", "/bin"), ("--dev", "/dev"), ("--symlink", "usr/lib", "/lib"),
     ("--symlink", "usr/lib64", "/lib64"), ("--proc", "/proc"), ("--symlink", "usr/sbin", "/sbin"),
-    ("--tmpfs", "/tmp"), ("--ro-bind", "/usr", "/usr"), ("--ro-bind", "/etc/alternatives", "/etc/alternatives"),
+    ("--tmpfs", "/tmp"), ("--ro-bind", "/usr", "/usr"),
+    ("--ro-bind", "/etc/alternatives", "/etc/alternatives"),
     ("--ro-bind", "/etc/group", "/etc/group"), ("--ro-bind", "/etc/hosts", "/etc/hosts"),
-    ("--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"), ("--ro-bind", "/etc/ld.so.conf", "/etc/ld.so.conf"),
+    ("--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"),
+    ("--ro-bind", "/etc/ld.so.conf", "/etc/ld.so.conf"),
     ("--ro-bind", "/etc/ld.so.conf.d", "/etc/ld.so.conf.d"),
     ("--symlink", "/usr/share/zoneinfo/UTC", "/etc/localtime"),
     ("--ro-bind", "/etc/nsswitch.conf", "/etc/nsswitch.conf"), ("--ro-bind", "/etc/passwd", "/etc/passwd"),

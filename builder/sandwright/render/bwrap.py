@@ -23,8 +23,9 @@ from sandwright.render.seccomp import compile_bpf
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`args`, `seccomp.bpf`, `launch` and `watch`. Raise RenderError for a seccomp profile that can't be rendered.
+    """`args`, `seccomp.bpf`, `launch`, and `watch` where there is something to watch.
 
+    Raise RenderError for a seccomp profile that can't be rendered.
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
     socket to the proxy is brought in by whoever runs the session.
     """

@@ -56,7 +56,7 @@ add_filter("words", quote_words)
 def bwrap_launcher(
     policy: ResolvedPolicy, plan: MountPlan, args: Artifact, bpf: Artifact, *, count: int
 ) -> tuple[Artifact, ...]:
-    """`launch` for bubblewrap, and `watch` where there is something to watch. `count`: how many `args` holds."""
+    """`launch` for bubblewrap, and `watch` where there is something to watch. `args` holds `count`."""
     values = {
         **_common(policy, plan),
         "runtime": False,

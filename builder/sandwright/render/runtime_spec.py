@@ -1,8 +1,8 @@
 """Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
 
 The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
-image's directories, the name of the control group) the launcher puts in, each at a line that is alone in being
-written so. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
+image's directories, the name of the control group) the launcher puts in, each at a line that no other is
+written like. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
 annotations, which could steer a runtime, and no SELinux label, with which runsc does not start.
 """
 
@@ -159,7 +159,7 @@ def _points(plan: MountPlan) -> Iterator[str]:
 
 
 def _private(plan: MountPlan, baseline: Baseline) -> list[str]:
-    """The directories at the root in which the runtime makes mount points: never the image's, which is shared."""
+    """The directories at the root in which mount points are made: never the image's, which is shared."""
     firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
     firsts |= {mount.target.split("/")[1] for mount in plan.mounts}
     return sorted(firsts - (_SYSTEM - {"proc", "sys", "dev"}))
