@@ -20,6 +20,7 @@ from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.reader import CHUNK
 from sandwright.rootfs.unpack import Layer, unpack
 
 ROOT = os.geteuid() == 0
@@ -303,7 +304,7 @@ def test_a_whiteout_behind_a_link_that_leads_nowhere_takes_nothing(target: bytes
 @pytest.mark.parametrize("shift", range(4))
 def test_a_whiteout_is_found_wherever_pieces_end(shift: int, tmp_path: Path) -> None:
     """The name lies across the end of what is read at a time."""
-    size = (1 << 18) - 512 - 512 - (2 + shift)
+    size = CHUNK - 512 - 512 - (2 + shift)
     upper = archive(file(b"big", bytes(size)))[: 512 + size]
     raw = upper + bytes(-len(upper) % 512) + file(b"etc/.wh.a")
     unpack([layer(archive(*BASE)), layer(raw, "plain")], tmp_path / "rootfs")

@@ -22,7 +22,7 @@ from sandwright.rootfs.zstd import Frames
 Codec = Literal["gzip", "zstd", "xz", "plain"]
 
 LAYER: Collection[Codec] = ("gzip", "zstd", "plain")
-_INPUT = 1 << 16
+_INPUT = 1 << 17
 _FIRST = 1 << 10  # fed to a member that has just begun: many may be tiny, and what they leave is copied
 _ZSTD_WINDOW = 1 << 27  # what the zstd program accepts without being asked to
 _XZ_MEMORY = 1 << 28

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.ahead import Ahead
 from sandwright.rootfs.codec import Decompressed, decompressed
 from sandwright.rootfs.descriptor import LAYER_TYPES, check_digest
 from sandwright.rootfs.digest import Verified
@@ -47,16 +48,17 @@ class Layer:
 
     @contextlib.contextmanager
     def archive(self, limits: Limits, watch: Callable[[int], None]) -> Iterator[Decompressed]:
-        """The layer's archive, its blob proved by the time that it is read to its end.
+        """The layer's archive, read and proved ahead in a thread, to the end by the time that it ends.
 
         `watch` is called with the length of every piece of the blob.
         """
         with self.open() as blob:
             proved = Verified(_Watched(blob, watch), self.digest, size=self.size, name=self.name)
-            yield decompressed(proved, name=self.name, limits=limits)
+            with Ahead(proved) as ahead:
+                yield decompressed(ahead, name=self.name, limits=limits)
 
     def removals(self, limits: Limits, watch: Callable[[int], None]) -> Removals:
-        """What the layer takes away from those below. It is read once, or twice when it may have whiteouts."""
+        """What the layer takes away from those below. It is read twice if whiteouts are possible."""
         with self.archive(limits, watch) as archive:
             if not mentions_whiteouts(archive):
                 return Removals()

@@ -19,8 +19,8 @@ from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.member import NOTHING, Extension, Plain
 from sandwright.rootfs.notes import Notes
 
-CHUNK = 1 << 18
-"""Bytes that are asked of a stream at a time: few enough to stay in the processor cache."""
+CHUNK = 1 << 19
+"""Bytes that are asked of a stream at a time."""
 
 _LONGEST_PLAIN = 256  # name and prefix of a header without extensions
 
