@@ -16,6 +16,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
+from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.render.launcher import quote_patterns
 from sandwright.render.methods import render
@@ -324,3 +325,16 @@ def test_patterns_are_names(name: object) -> None:
     assert quote_patterns(["LC_*", "A1"]) == "LC_* | A1"
     with pytest.raises(RenderError, match="no name of a variable"):
         quote_patterns([name])
+
+
+def test_more_than_bubblewrap_takes(tmp_path: Path) -> None:
+    """It reads at most 9000 arguments; the launcher says so before it tries."""
+    paths = [f"/d{number}" for number in range(3000)]
+    entries = dict.fromkeys(("/", "/home/u/p", *paths), Entry("directory"))
+    facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
+    for count, said in ((2900, None), (3000, "bubblewrap takes 8900 arguments, and this policy needs 90")):
+        text = f"extends: []\nfilesystem: {{read: [{', '.join(paths[:count])}]}}\n"
+        artifacts = render(Policy.from_text(text).resolve(facts), "bwrap").artifacts
+        launcher = next(each for each in artifacts if each.name == "launch").content.decode()
+        assert ("bubblewrap takes" in launcher) is (said is not None)
+        assert said is None or said in launcher

@@ -149,7 +149,7 @@ def test_no_value_adds_anything(names: list[str], value: str) -> None:
 def test_the_lines_that_the_launcher_replaces_are_alone(method: str, case: str) -> None:
     artifacts = METHODS[method](case_policy(case))
     lines = next(each for each in artifacts if each.name == "config.json").content.decode().split("\n")
-    for line in ('    "args": [', '    "cgroupsPath": "/sandwright/run",', '  "mounts": ['):
+    for line in ('    "args": [', '    "cgroupsPath": "/sandwright-run",', '  "mounts": ['):
         assert lines.count(line) == 1
     assert lines.count('    "env": [') + lines.count('    "env": [],') == 1
 
@@ -312,3 +312,16 @@ def test_crun_is_not_needed_where_runc_is(command: Start, tmp_path: Path) -> Non
     env = {**os.environ, "PATH": f"{tmp_path}/bin"}
     result = process.run(*argv, "true", env=env, timeout=30, check=False)
     assert (result.status, result.stderr) == (125, "sandbox: neither runc nor crun is installed\n")
+
+
+@ROOT
+@pytest.mark.needs("runc", "busybox")
+def test_a_limit_of_processes_holds_and_its_group_goes(command: Start, tmp_path: Path) -> None:
+    many = ["sh", "-c", "i=0; while [ $i -lt 40 ]; do sleep 2 & i=$((i + 1)); done; echo all"]
+    limited = process.run(*command("oci", "resources: {pids: 20}\n"), *many, timeout=60, check=False)
+    assert (limited.status, limited.text) == (2, "")
+    assert "can't fork: Resource temporarily unavailable" in limited.stderr
+    free = process.run(*command("oci", "resources: {pids: 100}\n"), *many, timeout=60, check=False)
+    assert (free.status, free.text) == (0, "all")
+    groups = {path.name for path in Path("/sys/fs/cgroup").glob("**/sandwright-??????????")}
+    assert groups == set()

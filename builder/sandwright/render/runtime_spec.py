@@ -27,7 +27,7 @@ OCI_VERSION = "1.0.2"
 PERIOD = 100_000
 """Microseconds in which a share of processors is counted: the kernel's default."""
 
-CGROUP = "/sandwright/run"
+CGROUP = "/sandwright-run"
 """The control group; the launcher puts the run's own name in. Without a path runsc sets no limits."""
 
 _SYSTEM = frozenset(
