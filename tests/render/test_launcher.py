@@ -282,7 +282,7 @@ def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> N
 @pytest.fixture
 def open_project() -> Iterator[Path]:
     """A project of a user that is not root, where that user can go."""
-    with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/dev/shm") as folder:
+    with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
         project = Path(folder) / "home" / "p"
         for name in (".git/hooks", "secrets", "LICENSE"):
             (project / name).mkdir(parents=True)

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,12 @@ def test_what_every_sandbox_has() -> None:
     assert config["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 1}]
     assert {"/proc/kcore", "/sys/firmware"} <= set(config["linux"]["maskedPaths"])
     assert config["linux"]["seccomp"]["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_runsc_makes_the_user_namespace_itself() -> None:
+    config = _config("extends: []", "gvisor")
+    assert {"type": "user"} not in config["linux"]["namespaces"]
+    assert "uidMappings" not in config["linux"]
 
 
 def test_root_has_no_user_namespace_and_no_devices() -> None:
@@ -149,8 +157,10 @@ def test_no_value_adds_anything(names: list[str], value: str) -> None:
 def test_the_lines_that_the_launcher_replaces_are_alone(method: str, case: str) -> None:
     artifacts = METHODS[method](case_policy(case))
     lines = next(each for each in artifacts if each.name == "config.json").content.decode().split("\n")
-    for line in ('    "args": [', '    "cgroupsPath": "/sandwright-run",', '  "mounts": ['):
+    for line in ('    "args": [', '  "mounts": ['):
         assert lines.count(line) == 1
+    limited = case == "ci"
+    assert lines.count('    "cgroupsPath": "/sandwright-run",') == limited
     assert lines.count('    "env": [') + lines.count('    "env": [],') == 1
 
 
@@ -228,6 +238,35 @@ def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: 
         assert said in result.stderr
     assert _tree(project) == before | {"file"}
     assert _tree(rootfs) == root
+
+
+@ROOT
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
+    """Somebody else starts the runtime, is root inside, and owns what is made there."""
+    nobody = 65534
+    with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
+        home = Path(folder)
+        shutil.copytree(rootfs, home / "rootfs", symlinks=True)
+        for name in ("p/.git", "session"):
+            (home / name).mkdir(parents=True)
+        policy = Policy.from_text(f"schema: 1\nmethod: {method}\n")
+        facts = collect(policy, project=home / "p", environ={"HOME": folder})
+        resolved = policy.resolve(replace(facts, uid=nobody, gid=nobody))
+        write_artifacts(home / "out", render(resolved, method).artifacts)
+        for path in (home, *home.rglob("*")):
+            os.chown(path, nobody, nobody, follow_symlinks=False)
+        home.chmod(0o755)
+        env = {"PATH": os.environ["PATH"], "SANDWRIGHT_ROOTFS": f"{folder}/rootfs"}
+        env["XDG_RUNTIME_DIR"] = f"{folder}/session"
+        user = ["setpriv", "--reuid", str(nobody), "--regid", str(nobody), "--clear-groups", "--"]
+        argv = [*user, f"{folder}/out/launch", "sh", "-c", "id -u; touch file; exit 5"]
+        result = process.run(*argv, env=env, timeout=60, check=False)
+        assert (result.status, result.text) == (5, "0"), result.stderr
+        assert (home / "p" / "file").stat().st_uid == nobody
+        assert _tree(home / "p") == {".git", "file"}
+        assert _tree(home / "session") == set()
 
 
 @ROOT

@@ -28,12 +28,16 @@ PERIOD = 100_000
 """Microseconds in which a share of processors is counted: the kernel's default."""
 
 CGROUP = "/sandwright-run"
-"""The control group; the launcher puts the run's own name in. Without a path runsc sets no limits."""
+"""The control group; the launcher puts the run's own name in. Without a path runsc sets no limits; where
+there are none, and no root to make a group, there is no path."""
 
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr", "var")
 )
 """Directories at the root that belong to the image: what is mounted below them needs a place there."""
+
+_OWN = frozenset(("dev", "proc", "sys"))
+"""Those of them that the runtime mounts anew."""
 
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -154,7 +158,7 @@ def _points(plan: MountPlan) -> Iterator[str]:
     targets = [mount.target for mount in plan.mounts] + [cover.path for cover in plan.covers]
     inside = {mount.target for mount in plan.mounts}
     for path in targets:
-        if path.split("/")[1] in _SYSTEM and not inside & set(ancestors(path)):
+        if path.split("/")[1] in _SYSTEM - _OWN and not inside & set(ancestors(path)):
             yield path
 
 
@@ -162,27 +166,36 @@ def _private(plan: MountPlan, baseline: Baseline) -> list[str]:
     """The directories at the root in which mount points are made: never the image's, which is shared."""
     firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
     firsts |= {mount.target.split("/")[1] for mount in plan.mounts}
-    return sorted(firsts - (_SYSTEM - {"proc", "sys", "dev"}))
+    return sorted(firsts - (_SYSTEM - _OWN))
 
 
 def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
-    facts, host = policy.facts, policy.network.mode == "host"
-    rootless = facts.uid != 0
+    host, rootless = policy.network.mode == "host", policy.facts.uid != 0
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
     profile = seccomp_profile(policy, host_sockets=host)
     held = baseline.capabilities["init" if policy.process.privileged else "none"]
     linux: dict[str, Any] = {
-        "cgroupsPath": CGROUP,
         "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if rootless else ())],
-        "namespaces": [{"type": kind} for kind in [*kinds, *(["user"] if rootless else [])]],
+        "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
         "resources": _resources(policy.resources, rootless=rootless),
         "seccomp": (gvisor_filter if gvisor else oci_filter)(profile, caps=held),
     }
-    if rootless:
-        linux["uidMappings"] = [{"containerID": 0, "hostID": facts.uid, "size": 1}]
-        linux["gidMappings"] = [{"containerID": 0, "hostID": facts.gid, "size": 1}]
+    if linux["resources"]:
+        linux["cgroupsPath"] = CGROUP
+    if rootless and not gvisor:
+        linux["namespaces"].append({"type": "user"})
+        linux |= _mappings(policy)
     return linux
+
+
+def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
+    """One id, the caller's; runsc makes this namespace itself with `--rootless`, and no second one."""
+    facts = policy.facts
+    return {
+        "uidMappings": [{"containerID": 0, "hostID": facts.uid, "size": 1}],
+        "gidMappings": [{"containerID": 0, "hostID": facts.gid, "size": 1}],
+    }
 
 
 def _resources(resources: Resources, *, rootless: bool) -> dict[str, Any]:
