@@ -128,6 +128,9 @@ def make_small_image(directory: Path) -> SmallImage:
     files = {*map(Path, found["files"]), Path(found["executable"])}
     for file in files | _libraries(files):
         _copy(file, rootfs)
+    process.run(
+        PYTHON, "-m", "compileall", "-q", rootfs / "usr/lib", env={}
+    )  # or every start compiles it all
     (rootfs / "usr/bin/python3").unlink(missing_ok=True)
     (rootfs / "usr/bin/python3").symlink_to(Path(found["executable"]).name)
     (rootfs / "etc/passwd").write_text(f"root:x:0:0::/:/\ntester:x:{UID}:{GID}::/:/\n")

@@ -221,6 +221,23 @@ def test_few_authorities_matter_only_where_many_are_expected() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("groups", "may_lack", "verdict"),
+    [
+        pytest.param([7, 8], False, P, id="all"),
+        pytest.param([7], False, F, id="one-lacks"),
+        pytest.param([7], True, P, id="one-may-lack"),
+        pytest.param([], True, P, id="all-may-lack"),
+        pytest.param([7, 9], True, F, id="another-one"),
+        pytest.param([7, 8, 9], True, F, id="one-more"),
+    ],
+)
+def test_supplementary_groups(groups: list[int], may_lack: bool, verdict: Verdict) -> None:
+    expected = Expected(**{**vars(EXPECTED), "groups": frozenset({7, 8}), "groups_may_lack": may_lack})
+    found = _evaluate({"identity": {"groups": groups}}, expected=expected)["identity"]
+    assert found.verdict is verdict, found
+
+
 def test_every_check_has_a_question() -> None:
     assert all(check.question.endswith("?") for check in CHECKS)
     assert len({check.name for check in CHECKS}) == len(CHECKS)

@@ -19,13 +19,14 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Start, Subject
-from sandwright.smoke.dockerd import docker_daemon
+from sandwright.smoke.dockerd import docker_client, docker_daemon
 from sandwright.smoke.launch import base_environment
 from sandwright.smoke.marker_image import write_docker_archive
-from sandwright.smoke.preflight import scratch_directory
-from sandwright.smoke.runtimes.docker import DOCKER, docker_client
+from sandwright.smoke.preflight import Ready, look
+from sandwright.smoke.runtimes.docker import DOCKER
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
 from sandwright.smoke.runtimes.podman import PODMAN, containers_conf
+from sandwright.smoke.scratch import scratch_directory
 from smoke.small_image import PYTHON, SmallImage
 
 
@@ -130,11 +131,34 @@ def test_podman_asks_for_no_more_than_we_have(
 
 
 def test_podman_prefers_runc_where_crun_refuses(host: HostFacts) -> None:
-    programs = {"runc": "/usr/bin/runc", "crun": "/usr/bin/crun"}
+    programs = {"podman": "/usr/bin/podman", "runc": "/usr/bin/runc", "crun": "/usr/bin/crun"}
     hybrid = dataclasses.replace(host, cgroups="hybrid", programs=programs)
     unified = dataclasses.replace(host, cgroups="v2", programs=programs)
-    assert PODMAN.variants(hybrid)[0].options == ("--runtime", "runc")
-    assert PODMAN.variants(unified)[0].options == ("--runtime", "crun")
+    assert [variant.note for variant in PODMAN.variants(hybrid)] == [
+        "with runc and overlay",
+        "with crun and overlay",
+        "with runc and vfs",
+        "with crun and vfs",
+    ]
+    assert PODMAN.variants(unified)[0].options == ("--runtime", "crun", "--storage-driver", "overlay")
+
+
+def test_podman_without_a_runtime(host: HostFacts) -> None:
+    facts = dataclasses.replace(host, os="linux", programs={"podman": "/usr/bin/podman"})
+    assert PODMAN.obstacle(facts, facts.platform) == "Podman needs runc or crun"
+
+
+@pytest.mark.needs("podman")
+def test_podman_where_paths_are_long(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
+    """Its state may not lie deeper than 50 bytes."""
+    deep = tmp_path / ("deep-" * 20)
+    deep.mkdir(parents=True)
+    subject = small_image.subject(tmp_path / "bundle")
+    ready = look(PODMAN, host.platform, host, threading.Event())
+    assert isinstance(ready, Ready), ready
+    with PODMAN.session(ready.variant, host, deep, threading.Event()) as session:
+        start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
+        assert session.run(start).stdout == b"here\n"
 
 
 def test_a_docker_archive(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def _fake(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPat
 def test_a_runtime_that_is_there_is_ready(name: str, host: HostFacts) -> None:
     if name == "docker" and not Path("/var/run/docker.sock").exists() and "DOCKER_HOST" not in os.environ:
         pytest.skip("no Docker daemon runs")
+    if name == "crun" and host.cgroups == "hybrid" and not host.is_root:
+        pytest.skip("crun refuses hybrid cgroups, and only root can hide them")
     seen = look(RUNTIMES[name], host.platform, host, NEVER)
     assert isinstance(seen, Ready), seen
 
@@ -118,9 +120,20 @@ def test_a_platform_that_hangs_is_passed_over(
 
 def test_a_daemon_that_is_not_there(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-    seen = look(RUNTIMES["docker"], host.platform, host, NEVER)
+    user = dataclasses.replace(host, uid=1000)
+    seen = look(RUNTIMES["docker"], host.platform, user, NEVER)
     assert isinstance(seen, Missing)
-    assert seen.reason.startswith("no Docker daemon")
+    assert seen.reason.startswith("no Docker daemon can be asked")
+
+
+@pytest.mark.needs("dockerd")
+def test_without_a_daemon_root_gets_one(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not host.is_root:
+        pytest.skip("only root can start a Docker daemon")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    seen = look(RUNTIMES["docker"], host.platform, host, NEVER)
+    assert isinstance(seen, Ready), seen
+    assert seen.variant.note == "on a daemon of its own"
 
 
 def test_an_emulator_must_be_fixed(host: HostFacts, foreign: str) -> None:

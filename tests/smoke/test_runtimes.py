@@ -19,9 +19,10 @@ from sandwright.host import HostFacts
 from sandwright.smoke.contract import Session, Start, Subject
 from sandwright.smoke.expected import Program
 from sandwright.smoke.launch import base_environment
-from sandwright.smoke.preflight import Missing, Ready, look, scratch_directory
+from sandwright.smoke.preflight import Missing, Ready, look
 from sandwright.smoke.runtimes import RUNTIMES
 from sandwright.smoke.runtimes.docker import LABEL
+from sandwright.smoke.scratch import scratch_directory
 from sandwright.smoke.sessions import Sessions
 from sandwright.smoke.subject import judge
 from sandwright.smoke.verdict import Finding, Verdict
@@ -74,6 +75,8 @@ def _session(sessions: Sessions, name: str, platform: str) -> Session:
         complain = pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip
         complain(f"{name}: {ready.describe()}")
     assert isinstance(ready, Ready)
+    if ready.variant.only_root:
+        pytest.skip(f"{name}: {ready.variant.note} it can't run as the image's user; root can")
     return sessions.session(ready)
 
 

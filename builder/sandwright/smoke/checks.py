@@ -137,7 +137,8 @@ def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) 
     if ids != wanted:
         return Verdict.FAIL, f"runs as {ids[0][0]}:{ids[1][0]}, not {expected.uid}:{expected.gid}"
     groups = frozenset(seen["groups"]) - {expected.gid, _OVERFLOW}
-    if groups != expected.groups - {expected.gid, _OVERFLOW}:
+    wanted_groups = expected.groups - {expected.gid, _OVERFLOW}
+    if groups != wanted_groups and not (expected.groups_may_lack and groups < wanted_groups):
         return Verdict.FAIL, f"supplementary groups {sorted(groups)}, not {sorted(expected.groups)}"
     if expected.user is not None and seen["name"] != expected.user:
         return Verdict.FAIL, f"user {expected.uid} is called {seen['name']!r}, not {expected.user!r}"

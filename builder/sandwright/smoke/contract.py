@@ -52,10 +52,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of starting a runtime. `note` ends the sentence "it was started …"; empty for the plain way."""
+    """One way of starting a runtime. `note` ends the sentence "it was started …"; empty for the plain way.
+
+    `only_root`: in this way, a process can only be root inside; other users' images can't be started.
+    """
 
     note: str = ""
     options: tuple[str, ...] = ()
+    only_root: bool = False
 
 
 class Session(Protocol):

@@ -1,4 +1,4 @@
-"""A Docker daemon for as long as it is needed, where nothing keeps one running (CI, no systemd)."""
+"""The way to a Docker daemon; and one of our own, where nothing keeps one running (CI, no systemd)."""
 
 from __future__ import annotations
 
@@ -7,49 +7,89 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.progress import SILENT, Progress
 from sandwright.setup import how_to_get
-from sandwright.smoke.preflight import scratch_directory
-from sandwright.smoke.runtimes.docker import docker_client
+from sandwright.smoke.scratch import scratch_directory
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 _ADDRESS = "DOCKER_HOST"
+_ANSWER = 120
+"""Seconds in which the daemon must answer a request; loading an image is one."""
 _LOOK = 0.1
 _END = 30.0
 """Seconds in which a daemon that is told to end must have ended."""
 
 
 @contextlib.contextmanager
-def docker_daemon(*, limit: float = 60.0, progress: Progress = SILENT) -> Iterator[str]:
-    """See to it that a daemon answers, for the length of a `with`; give its address, empty for the default.
+def docker_client(address: str | None = None) -> Iterator[DockerClient]:
+    """A connected client: the one place that makes one.
 
-    The daemon that answers already is taken. Else one is started, with its images, its socket and its state
-    in a temporary directory, without touching the network's configuration, and DOCKER_HOST of this process
-    names it until the end. Then it is stopped, and all of it removed. Raise HostError when we are not root,
-    or when it does not answer within `limit` seconds; ToolMissing when there is no dockerd.
+    `address` is that of the daemon; None is what DOCKER_HOST says, or the default socket. Raise HostError
+    when no daemon answers there.
     """
-    if _answers():
-        yield os.environ.get(_ADDRESS, "")
-        return
-    if os.geteuid() != 0:
-        raise HostError("no Docker daemon answers, and only root can start one")
+    import docker  # noqa: PLC0415 - heavy, and only what talks to Docker needs it
+    from docker.errors import DockerException  # noqa: PLC0415
+
+    environment = dict(os.environ) if address is None else {_ADDRESS: address}
+    try:
+        client = docker.from_env(timeout=_ANSWER, environment=environment)
+    except DockerException as error:
+        raise HostError(f"no Docker daemon can be asked: {error}") from error
+    try:
+        try:
+            client.ping()
+        except (DockerException, OSError) as error:
+            raise HostError(f"no Docker daemon answers at {client.api.base_url}: {error}") from error
+        yield client
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
+    """Start a daemon for the length of a `with`; give its address. Only root can.
+
+    Its images, its socket and its state lie in `directory`, and it leaves the network's configuration alone.
+    Raise HostError when it does not answer within `limit` seconds; ToolMissing when there is no dockerd.
+    """
     program = process.which("dockerd", hint=how_to_get("dockerd", "apt"))
-    with scratch_directory() as directory, (directory / "log").open("w+b") as log:
-        address = f"unix://{directory}/docker.sock"
+    address = f"unix://{directory}/docker.sock"
+    with (directory / "log").open("w+b") as log:
         with process.start(program, *_options(directory, address), stdout=log, stderr=log) as running:
             try:
-                with _address(address), progress.step("start a Docker daemon"):
-                    _await(lambda: running.poll() is not None, log, limit)
-                    yield address
+                _await(address, lambda: running.poll() is not None, log, limit)
+                yield address
             finally:
                 running.terminate()
                 deadline = time.monotonic() + _END
                 while running.poll() is None and time.monotonic() < deadline:
                     time.sleep(_LOOK)
         _unmount(directory)
+
+
+@contextlib.contextmanager
+def docker_daemon(*, limit: float = 60.0, progress: Progress = SILENT) -> Iterator[str]:
+    """See to it that a daemon answers, for the length of a `with`; give its address, empty for the default.
+
+    The daemon that answers already is taken. Else one is started, and DOCKER_HOST of this process names it
+    until the end. Raise HostError when we are not root, and as `own_daemon`.
+    """
+    if _answers(None):
+        yield os.environ.get(_ADDRESS, "")
+        return
+    if os.geteuid() != 0:
+        raise HostError("no Docker daemon answers, and only root can start one")
+    with contextlib.ExitStack() as stack:
+        with progress.step("start a Docker daemon"):
+            address = stack.enter_context(own_daemon(stack.enter_context(scratch_directory()), limit=limit))
+        stack.enter_context(_address(address))
+        yield address
 
 
 def _options(directory: Path, address: str) -> list[str]:
@@ -61,17 +101,17 @@ def _options(directory: Path, address: str) -> list[str]:
     return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
 
 
-def _answers() -> bool:
+def _answers(address: str | None) -> bool:
     try:
-        with docker_client():
+        with docker_client(address):
             return True
     except HostError:
         return False
 
 
-def _await(ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
+def _await(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
     deadline = time.monotonic() + limit
-    while not _answers():
+    while not _answers(address):
         late = time.monotonic() > deadline
         if late or ended():
             log.seek(0)

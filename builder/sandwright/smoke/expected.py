@@ -29,8 +29,9 @@ class Expected:
     """What a start of an image must show.
 
     `user` is the name that the image's passwd has for `uid`, None when it has none. `groups` are the
-    supplementary ones. `environment` must be there; more may be. With `authorities`, many certificate
-    authorities must be trusted. `read_only`: the root file system is.
+    supplementary ones; some may lack where `groups_may_lack`, since only root can give them. `environment`
+    must be there; more may be. With `authorities`, many certificate authorities must be trusted. `read_only`:
+    the root file system is.
     """
 
     platform: str
@@ -38,6 +39,7 @@ class Expected:
     gid: int
     outside: Outside
     groups: frozenset[int] = frozenset()
+    groups_may_lack: bool = False
     user: str | None = None
     read_only: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -7,24 +7,21 @@ marker's word came out, its forbidden write was denied as it should be, and the 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import tempfile
 import threading
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
 from sandwright.setup.requirements import how_to_get
-from sandwright.smoke.contract import PREFIX, Runtime, Start, Variant
+from sandwright.smoke.contract import Runtime, Start, Variant
 from sandwright.smoke.launch import Ended, base_environment
 from sandwright.smoke.marker import ARCHITECTURES
 from sandwright.smoke.marker_image import marker_subject
+from sandwright.smoke.scratch import scratch_directory
 
 LIMIT = 20.0
 """Seconds for one start of the marker."""
@@ -70,7 +67,10 @@ def look(
         if not seen:
             return ready
         reasons.append(f"{variant.note}: {seen}" if variant.note else seen)
-    return Missing(runtime, "; ".join(reasons))
+    found = process.find(runtime.program)
+    return Missing(
+        runtime, "; ".join(reasons), "" if found else how_to_get(runtime.program, host.package_manager)
+    )
 
 
 def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *, limit: float) -> str:
@@ -98,12 +98,3 @@ def _judge(ended: Ended, word: bytes) -> str:
             f"not {errno.EROFS} ({os.strerror(errno.EROFS)})"
         )
     return ""
-
-
-@contextlib.contextmanager
-def scratch_directory() -> Iterator[Path]:
-    """A temporary directory for runtimes. Gone at the end, with what other users' ids own in it if we may."""
-    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
-        # Others must be able to pass: the sandbox's user looks its root up through it.
-        Path(name).chmod(0o711)
-        yield Path(name)

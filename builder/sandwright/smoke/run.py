@@ -22,9 +22,10 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.source import open_image
 from sandwright.smoke.contract import Runtime
 from sandwright.smoke.once import Once
-from sandwright.smoke.preflight import Missing, scratch_directory
+from sandwright.smoke.preflight import Missing
 from sandwright.smoke.report import Report, Row, Subject
 from sandwright.smoke.runtimes import RUNTIMES
+from sandwright.smoke.scratch import scratch_directory
 from sandwright.smoke.sessions import Sessions
 from sandwright.smoke.subject import judge
 from sandwright.smoke.target import Prepared, Target, prepare
@@ -118,6 +119,9 @@ class _Work:
         if isinstance(ready, Missing):
             return replace(row, findings=(self._missing(ready, target),))
         prepared = self.prepared.get((target.name, target.platform), lambda: self._prepare(target))
+        if ready.variant.only_root and prepared.expected.uid != 0:
+            reason = f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
+            return replace(row, findings=(Finding("starts", Verdict.SKIPPED, reason),))
         native = target.platform == self.host.platform
         judged = judge(
             self.sessions.session(ready),

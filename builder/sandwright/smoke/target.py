@@ -13,10 +13,11 @@ from sandwright.host import HostFacts
 from sandwright.image.definition import ImageDefinition
 from sandwright.rootfs import bundle, convert
 from sandwright.rootfs.baseline import load_baseline
-from sandwright.rootfs.identity import read_accounts
+from sandwright.rootfs.identity import Identity, read_accounts, resolve_user
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.program import find_program, search_path
 from sandwright.rootfs.source import Image, open_image
+from sandwright.rootfs.store import encode
 from sandwright.smoke import contract
 from sandwright.smoke.expected import Expected, Outside, Program
 
@@ -70,7 +71,24 @@ def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) ->
         )
     command = (python,) if python else programs[0].argv
     written = bundle.write_bundle(image, directory, store=store, command=command)
-    expected = _expected(target, config, written, programs)
+    with Root(rootfs.path) as root:
+        accounts = read_accounts(root)
+    identity = resolve_user(convert.user(config), accounts)
+    _run_as(identity, directory, written.config)
+    account = accounts.account(identity.uid)
+    expected = Expected(
+        platform=target.platform,
+        uid=identity.uid,
+        gid=identity.gid,
+        outside=outside(),
+        groups=frozenset(identity.groups),
+        groups_may_lack=not host.is_root,
+        user=account.name if account else None,
+        read_only=written.config["root"]["readonly"],
+        environment=dict(entry.split("=", 1) for entry in config.get("Env") or ()),
+        programs=programs,
+        authorities=_has_authorities(target),
+    )
 
     def write_archive(sink: BinaryIO, reference: str) -> None:
         from sandwright.image.export import write_archive as write  # noqa: PLC0415 - only engines need it
@@ -92,26 +110,18 @@ def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple
     return (*plain, *checks)
 
 
-def _expected(
-    target: Target, config: Mapping[str, Any], written: bundle.Bundle, programs: tuple[Program, ...]
-) -> Expected:
-    user = written.config["process"]["user"]
-    with Root(written.rootfs.path) as root:
-        account = read_accounts(root).account(int(user["uid"]))
+def _run_as(identity: Identity, directory: Path, config: Mapping[str, Any]) -> None:
+    """Have a bundle run as the image's user. One for use without root says root, all that runc can give."""
+    user: dict[str, Any] = {"uid": identity.uid, "gid": identity.gid}
+    if identity.groups:
+        user["additionalGids"] = list(identity.groups)
+    changed = {**config, "process": {**config["process"], "user": user}}
+    (directory / "config.json").write_bytes(encode(changed))
+
+
+def _has_authorities(target: Target) -> bool:
     definitions = (target.definition, *target.bases)
-    variables = [entry.partition("=") for entry in config.get("Env") or ()]
-    return Expected(
-        platform=target.platform,
-        uid=user["uid"],
-        gid=user["gid"],
-        outside=outside(),
-        groups=frozenset(user.get("additionalGids", ())),
-        user=account.name if account else None,
-        read_only=written.config["root"]["readonly"],
-        environment={name: value for name, _, value in variables},
-        programs=programs,
-        authorities=any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions),
-    )
+    return any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions)
 
 
 def outside() -> Outside:

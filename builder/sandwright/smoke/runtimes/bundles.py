@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sandwright.errors import BuildError
 from sandwright.smoke.contract import PREFIX, Start
+
+Config = dict[str, Any]
+"""A runtime configuration, as JSON has it."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,19 @@ class StartBundle:
     config: Mapping[str, Any]
 
 
-def prepare(start: Start, scratch: Path) -> StartBundle:
-    """Write the bundle of one start under `scratch`. The root file system is named by its absolute path."""
+def prepare(
+    start: Start, scratch: Path, adapt: Callable[[Config], Config] = lambda config: config
+) -> StartBundle:
+    """Write the bundle of one start under `scratch`, as `adapt` wants its configuration.
+
+    The root file system is named by its absolute path.
+    """
     config = read_config(start.subject.bundle)
     config["root"] = {**config["root"], "path": str(root_of(start.subject.bundle, config))}
     config["process"] = {**config["process"], "terminal": False}
     if start.argv is not None:
         config["process"]["args"] = list(start.argv)
+    config = adapt(config)
     name = PREFIX + uuid.uuid4().hex[:16]
     directory = scratch / name
     directory.mkdir(mode=0o700)
@@ -36,7 +45,7 @@ def prepare(start: Start, scratch: Path) -> StartBundle:
     return StartBundle(name, directory, config)
 
 
-def read_config(bundle: Path) -> dict[str, Any]:
+def read_config(bundle: Path) -> Config:
     """The config.json of a bundle. Raise BuildError when it is not there, or without root and process."""
     path = bundle / "config.json"
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Variant
-from sandwright.smoke.runtimes.oci import OciRuntime, needs_emulator, plain
+from sandwright.smoke.runtimes.oci import ROOTLESS, OciRuntime, needs_emulator, plain
 
 _WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 _UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -21,7 +21,9 @@ _SCRIPT = 'umount "$1" && shift && exec "$@"'
 
 
 def _variants(host: HostFacts) -> Sequence[Variant]:
-    return (Variant(_WITHOUT_CGROUP2),) if host.cgroups == "hybrid" else (Variant(),)
+    if not host.is_root:
+        return (ROOTLESS,)
+    return (Variant(_WITHOUT_CGROUP2) if host.cgroups == "hybrid" else Variant(),)
 
 
 def _wrap(variant: Variant, words: Sequence[str]) -> Sequence[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import PREFIX, Session, Start, Subject, Variant
+from sandwright.smoke.dockerd import docker_client, own_daemon
 from sandwright.smoke.launch import Ended, How
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 LABEL = "sandwright.smoke"
 """The label of every container we make; its value is the name of the run's temporary directory."""
 
-_ANSWER = 120
-"""Seconds in which the daemon must answer a request; loading an image is one."""
 _LOOK = 0.05
 _NOT_STARTED = 125
 """Exit status that stands for a container the daemon could not start, as in Docker's own command line."""
@@ -44,20 +43,23 @@ class Docker:
             return f"no interpreter for {platform} is registered in binfmt_misc with the fix-binary flag"
         return ""
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:  # noqa: ARG002
-        """There is one way."""
-        return (Variant(),)
+    def variants(self, host: HostFacts) -> Sequence[Variant]:
+        """On the daemon that answers; else, if we may, on one that is started for us alone."""
+        return (Variant(), _OWN) if host.is_root and "dockerd" in host.programs else (Variant(),)
 
     @contextlib.contextmanager
     def session(
         self,
-        variant: Variant,  # noqa: ARG002
+        variant: Variant,
         host: HostFacts,  # noqa: ARG002
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
         """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
-        with docker_client() as client:
+        with (
+            own_daemon(scratch) if variant == _OWN else contextlib.nullcontext() as address,
+            docker_client(address) as client,
+        ):
             session = _DockerSession(client, scratch.parent.name, stop)
             try:
                 yield session
@@ -67,25 +69,7 @@ class Docker:
 
 DOCKER = Docker()
 
-
-@contextlib.contextmanager
-def docker_client() -> Iterator[DockerClient]:
-    """A connected client: the one place that makes one. Raise HostError when no daemon answers."""
-    import docker  # noqa: PLC0415 - heavy, and only this row needs it
-    from docker.errors import DockerException  # noqa: PLC0415
-
-    try:
-        client = docker.from_env(timeout=_ANSWER)
-    except DockerException as error:
-        raise HostError(f"no Docker daemon can be asked: {error}") from error
-    try:
-        try:
-            client.ping()
-        except (DockerException, OSError) as error:
-            raise HostError(f"no Docker daemon answers at {client.api.base_url}: {error}") from error
-        yield client
-    finally:
-        client.close()
+_OWN = Variant("on a daemon of its own")
 
 
 @dataclass

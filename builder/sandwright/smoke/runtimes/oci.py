@@ -13,7 +13,7 @@ from sandwright import process
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Session, Start, Variant
 from sandwright.smoke.launch import Ended, launch
-from sandwright.smoke.runtimes.bundles import prepare
+from sandwright.smoke.runtimes.bundles import Config, prepare
 
 _REMOVAL = 30.0
 """Seconds in which a runtime must have removed a container."""
@@ -21,12 +21,17 @@ _REMOVAL = 30.0
 
 @dataclass(frozen=True)
 class OciRuntime:
-    """A runtime with runc's command line. `wrap` makes its argv of a variant and the runtime's own words."""
+    """A runtime with runc's command line.
+
+    `wrap` makes its argv of a variant and the runtime's own words; `adapt` changes a runtime configuration
+    where the runtime wants another than runc does.
+    """
 
     name: str
     variants: Callable[[HostFacts], Sequence[Variant]]
     wrap: Callable[[Variant, Sequence[str]], Sequence[str]]
     obstacle: Callable[[HostFacts, str], str]
+    adapt: Callable[[Variant, Config], Config] = lambda _, config: config
 
     @property
     def program(self) -> str:
@@ -48,18 +53,22 @@ class OciRuntime:
         def words(*command: str) -> Sequence[str]:
             return self.wrap(variant, (self.name, "--root", str(state), *variant.options, *command))
 
-        yield _OciSession(words, state, scratch, stop)
+        def adapt(config: Config) -> Config:
+            return self.adapt(variant, config)
+
+        yield _OciSession(words, adapt, state, scratch, stop)
 
 
 @dataclass(frozen=True)
 class _OciSession:
     words: Callable[..., Sequence[str]]
+    adapt: Callable[[Config], Config]
     state: Path
     scratch: Path
     stop: threading.Event
 
     def run(self, start: Start) -> Ended:
-        bundle = prepare(start, self.scratch)
+        bundle = prepare(start, self.scratch, self.adapt)
         try:
             command = self.words("run", "--bundle", str(bundle.directory), bundle.id)
             return launch(command, limit=start.limit, stop=self.stop, env=start.environment)
@@ -71,6 +80,10 @@ class _OciSession:
         """Remove what `run` left: nothing when it ended by itself, a live container when we killed it."""
         if any(container in path.name for path in self.state.iterdir()):
             process.run(*self.words("delete", "--force", container), timeout=_REMOVAL)
+
+
+ROOTLESS = Variant("without root, with one id mapped", only_root=True)
+"""How runc and crun start for a user who is not root. They need their container's root to be that user."""
 
 
 def plain(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +27,13 @@ from sandwright.smoke.launch import Ended, base_environment, launch
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
 from sandwright.smoke.runtimes.oci import needs_emulator
 
+_LONGEST = 50
+_SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
 _LOADING = 300.0
 _REMOVAL = 60.0
+_STORE_REMOVAL = 600.0
+_MONITOR_END = 10.0
+_REMOVE = 'umount --recursive "$1/overlay" 2>/dev/null; rm -rf "$1"'
 _MOST = {"nofile": 4096, "nproc": 4096}
 """Limits that are plenty for a smoke run. Ours are not: on the way down they are cut (processes to 32768,
 seen with Podman 4.3), and a container that then asks for ours doesn't start."""
@@ -38,25 +47,23 @@ class Podman:
     program: str = "podman"
 
     def obstacle(self, host: HostFacts, platform: str) -> str:
-        """An emulator is missing, or this is no Linux."""
+        """An emulator or a runtime is missing, or this is no Linux."""
+        if "podman" in host.programs and not {"runc", "crun"} & host.programs.keys():
+            return "Podman needs runc or crun"
         return needs_emulator(host, platform)
 
     def variants(self, host: HostFacts) -> Sequence[Variant]:
-        """With each runtime, and on a store that works on any file system where the usual one doesn't.
+        """With each runtime, on overlays; and on a store that works on any file system, where those don't.
 
-        crun comes first, as it does for Podman itself, except under hybrid cgroups, which it refuses.
+        crun comes first, as it does for Podman itself, except under hybrid cgroups, which it refuses. Left to
+        itself, Podman without root may take the second store, which copies every layer whole.
         """
         runtimes = ("runc", "crun") if host.cgroups == "hybrid" else ("crun", "runc")
-        there = [name for name in runtimes if name in host.programs] or [""]
         return [
-            Variant(
-                " ".join(
-                    filter(None, (f"with {name}" if name else "", f"on a {driver} store" if driver else ""))
-                ),
-                (*(("--runtime", name) if name else ()), *(("--storage-driver", driver) if driver else ())),
-            )
-            for driver in ("", "vfs")
-            for name in there
+            Variant(f"with {name} and {driver}", ("--runtime", name, "--storage-driver", driver))
+            for driver in ("overlay", "vfs")
+            for name in runtimes
+            if name in host.programs
         ]
 
     @contextlib.contextmanager
@@ -64,13 +71,16 @@ class Podman:
         self, variant: Variant, host: HostFacts, scratch: Path, stop: threading.Event
     ) -> Iterator[Session]:
         """Make the store; at the end remove it with all that is in it."""
-        configuration = scratch / "containers.conf"
-        configuration.write_text(containers_conf(host))
-        session = _PodmanSession(variant, scratch, configuration, stop)
-        try:
-            yield session
-        finally:
-            session.remove_images()
+        (scratch / "containers.conf").write_text(containers_conf(host))
+        for name in ("home", "xdg"):
+            (scratch / name).mkdir(mode=0o700)
+        with _short_directory(scratch) as run:
+            session = _PodmanSession(variant, scratch, run, stop)
+            try:
+                yield session
+            finally:
+                if not host.is_root:
+                    session.remove_store()
 
 
 PODMAN = Podman()
@@ -94,7 +104,7 @@ def _least(limit: int, most: int) -> int:
 class _PodmanSession:
     variant: Variant
     scratch: Path
-    configuration: Path
+    run_root: Path
     stop: threading.Event
     loaded: Loaded = field(init=False)
 
@@ -104,16 +114,28 @@ class _PodmanSession:
     def run(self, start: Start) -> Ended:
         reference = self.loaded.reference(start.subject)
         name = PREFIX + uuid.uuid4().hex[:16]
-        words = self._words("run", "--name", name, *_options(start), *_command(start, reference))
+        monitor = self.scratch / f"{name}.pid"
+        ours = ("--name", name, "--conmon-pidfile", str(monitor))
+        words = self._words("run", *ours, *_options(start), *_command(start, reference))
         try:
             return launch(words, limit=start.limit, stop=self.stop, env=self._environment(start.environment))
         finally:
             self._podman("rm", "--force", "--ignore", "--time", "0", "--volumes", name, timeout=_REMOVAL)
+            _see_out(monitor)
 
-    def remove_images(self) -> None:
-        """Also for a store that only a user namespace may delete, of a Podman that runs without root."""
-        if self.loaded.all():
-            self._podman("rmi", "--all", "--force", timeout=_REMOVAL)
+    def remove_store(self) -> None:
+        """Without root, files of the store belong to ids that only its user namespace may touch.
+
+        That namespace is kept by a process that Podman leaves behind, and that has to go too.
+        """
+        try:
+            if (self.scratch / "store").exists():
+                words = ("unshare", "sh", "-c", _REMOVE, "sh", str(self.scratch / "store"))
+                self._podman(*words, timeout=_STORE_REMOVAL)
+        finally:
+            for note in self.scratch.glob("**/pause.pid"):
+                with contextlib.suppress(ValueError, ProcessLookupError):
+                    os.kill(int(note.read_text()), signal.SIGKILL)
 
     def _load(self, subject: Subject) -> str:
         reference = f"localhost/{PREFIX}{uuid.uuid4().hex[:16]}:{subject.architecture}"
@@ -129,11 +151,36 @@ class _PodmanSession:
         return process.run(*self._words(*words), timeout=timeout, env=environment, stdin=stdin)
 
     def _words(self, *command: str) -> list[str]:
-        store = ("--root", str(self.scratch / "store"), "--runroot", str(self.scratch / "run"))
+        store = ("--root", str(self.scratch / "store"), "--runroot", str(self.run_root))
         return ["podman", *store, "--tmpdir", str(self.scratch / "tmp"), *self.variant.options, *command]
 
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        return {**base, "CONTAINERS_CONF": str(self.configuration)}
+        own = {"HOME": "home", "XDG_RUNTIME_DIR": "xdg", "CONTAINERS_CONF": "containers.conf"}
+        return {**base, **{name: str(self.scratch / path) for name, path in own.items()}}
+
+
+def _see_out(monitor: Path) -> None:
+    """Wait until a container's monitor has ended, and kill it when it doesn't.
+
+    It outlives a Podman that was killed while it started a container, and would work on in our directory.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(monitor.read_text())
+        deadline = time.monotonic() + _MONITOR_END
+        while monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _short_directory(scratch: Path) -> Iterator[Path]:
+    """A directory for Podman's run-time state, whose path may not be longer than 50 bytes."""
+    if len(str(scratch / "run")) <= _LONGEST:
+        yield scratch / "run"
+        return
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=_SHORT) as name:
+        yield Path(name)
 
 
 def _options(start: Start) -> list[str]:

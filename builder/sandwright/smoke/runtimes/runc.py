@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Variant
-from sandwright.smoke.runtimes.oci import OciRuntime, needs_emulator, plain
+from sandwright.smoke.runtimes.oci import ROOTLESS, OciRuntime, needs_emulator, plain
 
 
-def _variants(host: HostFacts) -> Sequence[Variant]:  # noqa: ARG001
-    return (Variant(),)
+def _variants(host: HostFacts) -> Sequence[Variant]:
+    return (Variant() if host.is_root else ROOTLESS,)
 
 
 RUNC = OciRuntime("runc", _variants, plain, needs_emulator)

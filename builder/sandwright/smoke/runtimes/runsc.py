@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Variant
+from sandwright.smoke.runtimes.bundles import Config
 from sandwright.smoke.runtimes.oci import OciRuntime, plain
 
 _PLATFORMS = ("systrap", "ptrace", "kvm")
@@ -36,4 +37,13 @@ def _obstacle(host: HostFacts, platform: str) -> str:
     return ""
 
 
-RUNSC = OciRuntime("runsc", _variants, plain, _obstacle)
+def without_user_namespace(variant: Variant, config: Config) -> Config:
+    """A configuration for `--rootless`, which makes the user namespace itself and can't enter another one."""
+    if "--rootless" not in variant.options:
+        return config
+    linux = {key: value for key, value in config["linux"].items() if not key.endswith("idMappings")}
+    linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
+    return {**config, "linux": linux}
+
+
+RUNSC = OciRuntime("runsc", _variants, plain, _obstacle, without_user_namespace)
