@@ -25,7 +25,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _files(root: Path) -> set[str]:
-    tracked = process.run("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.decode().split("\0")
+    tracked = (
+        process.run("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        .stdout.decode()
+        .split("\0")
+    )
     return {name for name in tracked if name and (root / name).is_file()}
 
 

@@ -1,1 +1,1 @@
-"""Root file systems: reading archives, unpacking layers, writing bundles. Hostile input lives here and only here."""
+"""Root file systems: archives, layers, unpacking, bundles. Hostile input lives here and only here."""
