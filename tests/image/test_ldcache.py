@@ -170,7 +170,7 @@ def test_written_down() -> None:
 
 
 def test_architectures() -> None:
-    files = {
+    files: dict[bytes, bytes | str] = {
         b"usr/lib/aarch64-linux-gnu/liba.so.1": elf("liba.so.1", machine=elves.AARCH64),
         b"usr/lib/aarch64-linux-gnu/libforeign.so.1": elf("libforeign.so.1", machine=elves.X86_64),
         b"lib": "usr/lib",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from sandwright.render.seccomp import (
 from seccomp_engines import PYTHON, empty_root, image, name, run_bundle, run_in_engine, runtime_command
 
 pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the probe calls by the numbers of amd64"),
     pytest.mark.skipif(os.geteuid() != 0, reason="starts containers as root"),
     pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"{PYTHON} is what runs in the containers"),
 ]
@@ -49,11 +51,14 @@ found = {}
 thread = threading.Thread(target=lambda: found.update(thread="ok"))
 thread.start()
 thread.join()
-found["child"] = subprocess.run(["/bin/sh", "-c", "echo from | cat"], capture_output=True, text=True).stdout.strip()
+piped = subprocess.run(["/bin/sh", "-c", "echo from | cat"], capture_output=True, text=True)
+found["child"] = piped.stdout.strip()
 found["unix"], found["inet"], found["route"] = family(1, 1), family(2, 2), family(16, 3, 0)
 found["vsock"], found["packet"], found["audit"] = family(40, 1), family(17, 3), family(16, 3, 9)
-found["clone3"], found["unshare"], found["mount"] = call(435, 0, 0), call(272, 0x10000000), call(165, 0, 0, 0, 0, 0)
-found["ptrace"], found["keyctl"], found["io_uring"] = call(101, 99999, 0, 0, 0), call(250, 0, 2**64 - 3, 0), call(425, 0, 0)
+found["clone3"], found["unshare"] = call(435, 0, 0), call(272, 0x10000000)
+found["mount"] = call(165, 0, 0, 0, 0, 0)
+found["ptrace"], found["keyctl"] = call(101, 99999, 0, 0, 0), call(250, 0, 2**64 - 3, 0)
+found["io_uring"] = call(425, 0, 0)
 found["userfaultfd"], found["unknown"] = call(323, 0), call(600)
 found["TIOCSTI"], found["TIOCSTI with an upper bit"] = call(16, 0, 0x5412, 0), call(16, 0, 0x100005412, 0)
 found["other request"] = call(16, 0, 0x5401, 0)
@@ -183,6 +188,68 @@ def test_bwrap(tmp_path: Path, files: Path, which: str) -> None:
             check=False,
         )
     assert found(result) == EXPECTED[which]
+
+
+WORK = r"""
+set -e
+cd /tmp
+printf 'int main(void) { return 0; }\n' > main.c
+cc -o main main.c && ./main
+git init -q repository && cd repository
+git -c user.name=A -c user.email=a@example.org commit -q --allow-empty -m first && git log --oneline | grep -q first
+mkfifo pipe && rm pipe
+tar cf ../all.tar . && mkdir ../copy && tar xf ../all.tar -C ../copy
+cp -a ../copy ../again && chmod 700 ../again && touch -d 2001-01-01 ../again/x && mv ../again/x ../again/y
+find .. -name y | sed s/y/z/ | sort > /dev/null
+python3 - <<END
+import concurrent.futures, multiprocessing, os, selectors, socket, sqlite3, ssl, subprocess, tempfile, threading
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    assert sum(pool.map(abs, range(-99, 0))) == 4950
+database = sqlite3.connect("/tmp/database")
+database.execute("create table t (a)")
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+one, other = socket.socketpair()
+selector = selectors.DefaultSelector()
+selector.register(one, selectors.EVENT_READ)
+other.send(b"x")
+assert selector.select(5)
+socket.getaddrinfo("localhost", 80)
+subprocess.run(["true"], check=True, preexec_fn=os.setsid)
+ssl.create_default_context()
+END
+echo done
+"""
+
+
+@pytest.mark.needs("bwrap", "git", "cc")
+@pytest.mark.parametrize("which", NAMES)
+def test_the_work_of_a_developer_is_possible(tmp_path: Path, which: str) -> None:
+    path = tmp_path / "filter.bpf"
+    path.write_bytes(compile_bpf(profile(which), arch="amd64"))
+    root = ("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib")
+    more = ("--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
+    etc = ("--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/hosts", "/etc/hosts")
+    with path.open("rb") as filter_:
+        number = filter_.fileno()
+        result = process.run(
+            *("bwrap", *root, *more, *etc, "--unshare-all", "--unshare-user", "--die-with-parent"),
+            *("--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--seccomp", str(number)),
+            *("sh", "-c", WORK),
+            pass_fds=[number],
+            check=False,
+            timeout=120,
+        )
+    assert result.text == "done", result.stderr
+
+
+@pytest.mark.needs("docker")
+def test_strict_needs_no_new_privileges(docker: str, files: Path) -> None:
+    """Without it runc loads the filter before it changes to the container's user, which strict refuses."""
+    options = ("--security-opt", engine_profile(files, "strict"))
+    result = run_in_engine(["docker"], docker, [PYTHON, "/w/probe.py"], *options, files=files)
+    assert not result
+    assert "setgroups" in result.stderr or "operation not permitted" in result.stderr
 
 
 # gVisor
