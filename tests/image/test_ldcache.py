@@ -9,12 +9,12 @@ import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import elves
 import pytest
-from elves import elf
 from hypothesis import given
 from hypothesis import strategies as st
 
+import elves
+from elves import elf
 from sandwright import process
 from sandwright.image import elfscan
 from sandwright.image.elfscan import Elf, ElfScan

@@ -68,7 +68,7 @@ def _resolve(text: str) -> ResolvedPolicy:
 
 
 def _there(method: str) -> bool:
-    modules = {"docker": "engines", "podman": "engines", "gvisor": "runtime_spec", "oci": "runtime_spec"}
+    modules = {"gvisor": "runtime_spec", "oci": "runtime_spec"}
     return importlib.util.find_spec(f"sandwright.render.{modules.get(method, method)}") is not None
 
 
@@ -129,7 +129,9 @@ def test_methods_without_a_renderer_are_named() -> None:
     with pytest.raises(UsageError, match="there is no method 'nonsense'"):
         render(_resolve(BASE), "nonsense")
     free = dict.fromkeys(FEATURES, Support("exact"))
-    with pytest.raises(RenderError, match="user can't be rendered yet; there is bwrap, docker"):
+    with pytest.raises(
+        RenderError, match="user can't be rendered yet; there is bwrap, gvisor, oci, seatbelt, noop"
+    ):
         render(_resolve(BASE), "user", declaration=free)
 
 

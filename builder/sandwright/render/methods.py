@@ -48,15 +48,12 @@ def _row(module: str, function: str) -> Renderer:
 
 METHODS: Mapping[str, Renderer] = MappingProxyType({
     "bwrap": _row("bwrap", "render_bwrap"),
-    "docker": _row("engines", "render_docker"),
-    "podman": _row("engines", "render_podman"),
     "gvisor": _row("runtime_spec", "render_gvisor"),
     "oci": _row("runtime_spec", "render_oci"),
     "seatbelt": _row("seatbelt", "render_seatbelt"),
-    "kubernetes": _row("kubernetes", "render_kubernetes"),
     "noop": _row("noop", "render_noop"),
 })  # fmt: skip
-"""The renderers by method. `user` and `alcless` have none: they come with their accounts."""
+"""The renderers by method. docker, podman, kubernetes, user and alcless have none yet."""
 
 
 def render(
