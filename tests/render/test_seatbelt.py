@@ -1,4 +1,4 @@
-"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated; nothing ran on a Mac."""
+"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there."""
 
 from __future__ import annotations
 
@@ -290,7 +290,8 @@ CLOSED = [
     "file-map-executable", "file-test-existence", "fs-quota*", "fs-snapshot-mount", "iokit-get-properties",
     "iokit-open-service", "mach-cross-domain-lookup", "mach-derive-port", "mach-kernel-endpoint",
     "nvram*", "nvram-set", "process-codesigning", "process-exec-update-label", "process-info*",
-    "process-info-listpids", "process-info-pidinfo", "process-info-codesignature", "system-memorystatus-control",
+    "process-info-listpids", "process-info-pidinfo", "process-info-codesignature",
+    "system-memorystatus-control",
     "system-necp-client-action", "system-privilege", "file-write-setugid", "job-creation", "lsopen",
     "appleevent-send", "system-socket", "iokit-open", "mach-register", "mach-priv-task-port", "hid-control",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""What a policy says of paths, as rules in Seatbelt's order: shallow before deep, so that the deepest decides.
+"""What a policy says of paths, in Seatbelt's order: shallow before deep, so that the deepest decides.
 
-Among filtered rules that name the same operation the last one that matches decides. Between two places for which
-the policy has a rule nothing changes, so a rule for each place where the answer differs from that of the
-directory above says all of it. Protected names go into patterns, one for all directories of the same depth.
+Among filtered rules that name the same operation the last one that matches decides. Between two places for
+which the policy has a rule nothing changes, so a rule for each place where the answer differs from that of
+the directory above says all of it. Protected names go into patterns, for all directories of a depth together.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from sandwright.policy.facts import DARWIN_LINKS, FIRMLINKS
 from sandwright.policy.paths import ancestors, below, components, depth, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.rules import Action
+from sandwright.policy.rules import Action, PathRule
 from sandwright.render.seatbelt.quoting import escape_regex
 from sandwright.render.seatbelt.spellings import Spellings
 
 DATA = "/System/Volumes/Data"
+_ACTIONS: tuple[Action, ...] = ("read", "write")
 MAX_PATTERN = 8000
 """Characters of the patterns of one rule: libsandbox refuses more than about 64 KiB (NixOS/nix#4119)."""
 
@@ -73,6 +74,7 @@ class _Placing:
         self._points = dict.fromkeys(rule.path for rule in (*files.rules, *files.startup))
         self._folded = {self._fold(path) for path in self._points}
         self._given: dict[Action, set[str]] = {"read": set(), "write": set()}
+        self._known: dict[str, tuple[PathRule, ...]] = {}
         self._out = Places()
         self._groups: dict[tuple[int, tuple[str, ...]], list[str]] = {}
         self._covered: set[str] = set()
@@ -121,7 +123,7 @@ class _Placing:
         }
         for name in apart:
             self._points.setdefault(below(root, name))
-        deciding = self._tree.deciding(root)
+        deciding = self._deciding(root)
         if deciding and deciding[0].writable and not deciding[0].private:
             left = tuple(name for name in names if name not in apart) if apart else names
             self._groups.setdefault((depth(root), left), []).append(root)
@@ -138,29 +140,25 @@ class _Placing:
     def _level(self, paths: Sequence[str]) -> None:
         """The statements for the places of one depth, which don't overlap."""
         changed: dict[tuple[Action, bool], list[Filter]] = {}
-        actions: tuple[Action, ...] = ("read", "write")
         given: list[tuple[Action, str]] = []
-        for path in paths:
-            for action in actions:
-                allowed = self._tree.allows(action, path)
-                if path != "/" and allowed == self._tree.allows(action, _parent(path)):
-                    continue
-                if not allowed and (path == "/" or (action == "write" and path in self._covered)):
-                    continue
-                if allowed:
-                    given.append((action, path))
-                else:
-                    self._restricted.setdefault(path)
-                found = changed.setdefault((action, allowed), [])
-                found.extend(self._allowing(path) if allowed else self._denying(action, path))
+        for action, path in ((action, path) for path in paths for action in _ACTIONS):
+            allowed = self._allows(action, path)
+            if allowed == (path != "/" and self._allows(action, _parent(path))):
+                continue
+            if allowed:
+                given.append((action, path))
+                changed.setdefault((action, True), []).append(self._allowing(path))
+            elif action == "read" or path not in self._covered:
+                self._restricted.setdefault(path)
+                changed.setdefault((action, False), []).extend(self._denying(action, path))
         for (action, allowed), filters in sorted(changed.items()):
             for chunk in _chunks(filters):
                 self._out.statements.append(Statement(action, allowed, chunk))
         for action, path in given:
             self._given[action].add(path)
 
-    def _allowing(self, path: str) -> Iterator[Filter]:
-        yield Filter("subpath", self._native(path), self._comment(path))
+    def _allowing(self, path: str) -> Filter:
+        return Filter("subpath", self._native(path), self._comment(path))
 
     def _denying(self, action: Action, path: str) -> Iterator[Filter]:
         prefix = self._prefix(action, path)
@@ -175,16 +173,12 @@ class _Placing:
         yield Filter("regex", f"^{data}{self._spelled(path, prefix)}(/|$)", comment)
 
     def _prefix(self, action: Action, path: str) -> str:
-        """The deepest place above a path that a rule of ours allows: other spellings of it are not allowed."""
+        """The deepest place above a path that is allowed by a rule: other spellings of it are not."""
         given = self._given[action]
         return next((each for each in ancestors(path) if each in given), "/")
 
     def _spelled(self, path: str, prefix: str) -> str:
-        native = self._native(prefix)
-        tail = self._spellings.below(path, prefix)[len(escape_regex("" if prefix == "/" else prefix)) :]
-        if prefix == "/":
-            return self._spellings.below(self._native(path), "/")
-        return escape_regex(native) + tail
+        return self._spellings.below(self._native(path), self._native(prefix))
 
     def _protect(self, names: tuple[str, ...], roots: Sequence[str]) -> None:
         if not names:
@@ -213,13 +207,13 @@ class _Placing:
             for each in ancestors(path):
                 if each in seen:
                     break
-                if self._tree.allows("write", each):
+                if self._allows("write", each):
                     seen[each] = None
         for rule in (*self._policy.filesystem.rules, *self._policy.filesystem.protected):
             for link in rule.through:
-                if self._tree.allows("write", link):
+                if self._allows("write", link):
                     seen.setdefault(link)
-                    seen.update(dict.fromkeys(a for a in ancestors(link) if self._tree.allows("write", a)))
+                    seen.update(dict.fromkeys(a for a in ancestors(link) if self._allows("write", a)))
         for path in sorted(seen):
             granted = path in self._given["write"] and self._policy.facts.kind(path) is None
             (self._out.kept if granted else self._out.pinned).append(self._exactly(path))
@@ -240,11 +234,21 @@ class _Placing:
                 found.update(dict.fromkeys((link, *ancestors(link))))
         self._out.seen.extend(sorted(found))
 
+    def _deciding(self, path: str) -> tuple[PathRule, ...]:
+        """The policy's rules for a path, asked once for each."""
+        if path not in self._known:
+            self._known[path] = self._tree.deciding(path)
+        return self._known[path]
+
+    def _allows(self, action: Action, path: str) -> bool:
+        rules = self._deciding(path)
+        return bool(rules) and (rules[0].readable if action == "read" else rules[0].writable)
+
     def _fold(self, path: str) -> str:
         return "/".join(map(self._key, path.split("/")))
 
     def _comment(self, path: str) -> str:
-        rule = next(iter(self._tree.deciding(path)), None)
+        rule = next(iter(self._deciding(path)), None)
         return f"{rule.why or rule.written} ({rule.source})" if rule else ""
 
     def _native(self, path: str) -> str:

@@ -58,8 +58,8 @@ KEPT: Mapping[str, str] = {
     "system-mac-syscall": "dyld and libsandbox ask the kernel what the sandbox allows",
     "xpc-message-send": "messages to services that mach-lookup gave",
 }
-"""Those that stay allowed. That programs die without the most of them is reported by others; that they do without
-`mach-task-special-port*`, `socket-ioctl` and `xpc-message-send` is inferred."""
+"""Those that stay allowed. That programs die without most of them is reported by others; for
+`mach-task-special-port*`, `socket-ioctl` and `xpc-message-send` it is inferred."""
 
 _MAX_FILTERS = 100
 _OPERATION = re.compile(r"[a-z-]+\*?")

@@ -1,7 +1,7 @@
-"""Quotes what a policy says for SBPL: strings, patterns and comments.
+r"""Quotes what a policy says for SBPL: strings, patterns and comments.
 
-An SBPL string knows the escapes of TinyScheme 1.38: `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\xHH`; other bytes stand for
-themselves, as UTF-8. JSON's and Python's escapes mean something else there (`\\u00e9` is `u00e9`).
+An SBPL string knows the escapes of TinyScheme 1.38: `\"`, `\\`, `\n`, `\t`, `\r` and `\xHH`; other bytes
+stand for themselves, as UTF-8. JSON's and Python's escapes mean something else there (`\u00e9` is `u00e9`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from sandwright.errors import RenderError
 from sandwright.render.templates import Quoted, add_filter
 
 MAX_LITERAL = 240
-"""Bytes of one literal. TinyScheme 1.38 reads strings into 256 bytes; whether Apple's copy does is unknown, so
-longer ones are put together by `string-append`."""
+"""Bytes of one literal. TinyScheme 1.38 reads strings into 256 bytes; whether Apple's copy does is unknown,
+so longer ones are put together by `string-append`."""
 
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_HARMLESS = re.compile(r"[ !#-\[\]-~]*")
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def quote_sbpl(value: object) -> Quoted:
     """A string of SBPL. Raise RenderError for a NUL, which ends a path, and for bytes that are not UTF-8."""
     text = str(value)
+    if len(text) <= MAX_LITERAL and _HARMLESS.fullmatch(text):
+        return Quoted(f'"{text}"')
     if "\0" in text:
         raise RenderError(f"{text!r} holds a NUL byte, which no path can")
     pieces, size = [""], 0

@@ -1,7 +1,7 @@
 """Patterns for all the names that a file system takes for the same.
 
-Filters compare bytes. For something that exists the kernel reports the stored spelling, but what is denied may
-not exist yet: on a volume that ignores case, `.GIT/hooks` would be made beside the rule and found as
+Filters compare bytes. For something that exists the kernel reports the stored spelling, but what is denied
+may not exist yet: on a volume that ignores case, `.GIT/hooks` would be made beside the rule and found as
 `.git/hooks`. So what takes rights away matches every spelling, and what gives them only the one.
 """
 
@@ -40,7 +40,7 @@ class Spellings:
         return self._names[name]
 
     def below(self, path: str, prefix: str) -> str:
-        """A pattern for a path: as it is down to `prefix`, a directory above it, and any spelling from there."""
+        """A pattern for a path: as it is down to `prefix`, above it or itself, any spelling from there."""
         fixed = "" if prefix == "/" else prefix
         rest = path[len(fixed) :] if path != "/" else ""
         return escape_regex(fixed) + "/".join(self.name(each) for each in rest.split("/"))
