@@ -105,3 +105,28 @@ def test_the_stub_of_runc_answers_what_is_above_the_named() -> None:
     assert decide(filter_, Call(NATIVE["amd64"], 434)).runc is None
     above = decide(filter_, Call(NATIVE["amd64"], 436))
     assert (above.action.data, above.runc and above.runc.data) == (1, 38)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        ("strict", "default"),
+        ("default", "build"),
+        ("default", "bwrap-in-container"),
+        ("default", "runsc-in-container"),
+    ],
+)
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_one_profile_lets_through_no_more_than_another(narrow: str, wide: str, arch: Architecture) -> None:
+    """An operator's floor compares profiles by this order."""
+    less, more = (resolve(rendered(name, ()), arch=arch) for name in (narrow, wide))
+    only = [
+        call
+        for call in calls(less, more, arch=arch)
+        if decide(less, call).action.lets_run and not decide(more, call).action.lets_run
+    ]
+    assert not only
+    assert any(
+        decide(more, call).action.lets_run and not decide(less, call).action.lets_run
+        for call in calls(less, more, arch=arch)
+    )

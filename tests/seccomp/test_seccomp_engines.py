@@ -196,13 +196,14 @@ cd /tmp
 printf 'int main(void) { return 0; }\n' > main.c
 cc -o main main.c && ./main
 git init -q repository && cd repository
-git -c user.name=A -c user.email=a@example.org commit -q --allow-empty -m first && git log --oneline | grep -q first
+git config user.name A && git config user.email a@example.org
+git commit -q --allow-empty -m first && git log --oneline | grep -q first
 mkfifo pipe && rm pipe
 tar cf ../all.tar . && mkdir ../copy && tar xf ../all.tar -C ../copy
 cp -a ../copy ../again && chmod 700 ../again && touch -d 2001-01-01 ../again/x && mv ../again/x ../again/y
 find .. -name y | sed s/y/z/ | sort > /dev/null
 python3 - <<END
-import concurrent.futures, multiprocessing, os, selectors, socket, sqlite3, ssl, subprocess, tempfile, threading
+import concurrent.futures, os, selectors, socket, sqlite3, ssl, subprocess
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     assert sum(pool.map(abs, range(-99, 0))) == 4950
 database = sqlite3.connect("/tmp/database")
