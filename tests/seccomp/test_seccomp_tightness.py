@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from sandwright import process
+from sandwright.evaluate.bpf import run_program
 from sandwright.evaluate.seccomp import Call, decide
 from sandwright.evaluate.seccomp.lint_rules import int_arguments
 from sandwright.render.seccomp import json_text, load_profile_json, profile, render_oci, resolve
 from sandwright.render.seccomp.abi import NATIVE, Architecture
 from sandwright.render.seccomp.resolve import Filter
-from seccomp_calls import calls
+from seccomp_calls import as_seen, calls
 from seccomp_engines import image, name
+from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 
 PODMAN = Path("/usr/share/containers/seccomp.json")
 CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
@@ -66,6 +68,20 @@ def test_podman(caps: tuple[str, ...], arch: Architecture) -> None:
     assert looser(theirs, caps, arch) == set()
     if not caps:
         assert {"ptrace", "mount", "unshare", "keyctl", "clone", "ioctl", "socket"} <= tighter(theirs, arch)
+
+
+@pytest.mark.needs("podman")
+@pytest.mark.usefixtures("libseccomp")
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+@pytest.mark.parametrize("caps", [(), CAPS], ids=["none", "some"])
+def test_podmans_profile_means_what_libseccomp_makes_of_it(caps: tuple[str, ...], arch: Architecture) -> None:
+    """All of its architectures: 32 bits, x32, and calls through socketcall."""
+    document = load_profile_json(PODMAN.read_bytes(), str(PODMAN))
+    filter_ = resolve(document, arch=arch, caps=caps)
+    program = compile_with_libseccomp(document, arch=arch, caps=caps)
+    for call in calls(filter_, arch=arch):
+        if known_to_libseccomp(call.name, call.abi):
+            assert run_program(program, as_seen(call)) == decide(filter_, call).action, call
 
 
 @pytest.fixture(scope="module")
