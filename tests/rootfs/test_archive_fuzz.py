@@ -8,10 +8,10 @@ import random
 import time
 
 import pytest
-from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.archive import Limits, Reader
+from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 PATIENCE = 2.0
 """Seconds that one archive of a few kilobytes may take; it takes about one thousandth of that."""

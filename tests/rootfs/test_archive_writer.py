@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tars import END, TIME, header, member, pax
 
 from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.rootfs.archive import Entry, Kind, Reader, Writer
+from tars import END, TIME, header, member, pax
 
 NS = 10**9
 Members = list[tuple[Entry, bytes]]

@@ -19,6 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from sandwright import process
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.rootfs.limits import Limits
+from sandwright.rootfs.unpack import unpack
 from tars import (
     GNU,
     archive,
@@ -35,11 +40,6 @@ from tars import (
     stack,
     symlink,
 )
-
-from sandwright import process
-from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.unpack import unpack
 
 ROOT = os.geteuid() == 0
 PATIENCE = 30.0

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.reader import CHUNK
 from sandwright.rootfs.unpack import Layer, unpack
+from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
 
 ROOT = os.geteuid() == 0
 

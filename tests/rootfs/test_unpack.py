@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from sandwright import process
+from sandwright.errors import ArchiveRefused, HostError
+from sandwright.rootfs.limits import Limits
+from sandwright.rootfs.unpack import unpack
 from tars import (
     TIME,
     archive,
@@ -26,11 +31,6 @@ from tars import (
     symlink,
     tree,
 )
-
-from sandwright import process
-from sandwright.errors import ArchiveRefused, HostError
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.unpack import unpack
 
 NS = 10**9
 ROOT = os.geteuid() == 0
@@ -214,7 +214,7 @@ def test_labels_acls_and_orders_to_overlayfs_are_masked_and_told(tmp_path: Path)
     report = unpack(stack([raw]), tmp_path / "rootfs")
     for number in range(len(masked)):
         assert os.listxattr(tmp_path / "rootfs" / f"f{number}") == []
-    assert [kind for kind, _ in report.missing] == [f"xattr {name.decode()} masked" for name in masked]
+    assert [kind for kind, _ in report.missing] == [f"xattr '{name.decode()}' masked" for name in masked]
 
 
 def test_xattrs_that_can_not_be_set_are_told(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_xattrs_that_can_not_be_set_are_told(tmp_path: Path) -> None:
     report = unpack(stack(raw), tmp_path / "rootfs")
     kinds = [kind for kind, _ in report.missing]
     assert [kind.partition(":")[0] for kind in kinds] == [
-        "xattr security.capability not set",
-        "xattr user.a not set",
+        "xattr 'security.capability' not set",
+        "xattr 'user.a' not set",
     ]
 
 
@@ -275,6 +275,31 @@ def test_a_default_acl_above_lends_nothing(tmp_path: Path) -> None:
     unpack(stack([folder(b"d", 0o700), file(b"d/f", mode=0o600)]), store / "rootfs")
     assert [row[0] for row in tree(store / "rootfs").values()] == ["drwxr-xr-x", "drwx------", "-rw-------"]
     assert [os.listxattr(path) for path in (store / "rootfs", store / "rootfs" / "d")] == [[], []]
+
+
+ALONE = """\
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from tars import file, stack
+from sandwright.rootfs.unpack import unpack
+owners = sys.argv[1] if len(sys.argv) > 1 else None
+print(unpack(stack([file(b"a", uid=5, gid=6), file(b"b")]), Path({destination!r}), owners=owners).owners)
+"""
+
+
+@pytest.mark.needs("unshare")
+def test_root_who_is_alone_in_its_namespace(tmp_path: Path) -> None:
+    script = ALONE.format(paths=sys.path, destination=str(tmp_path / "rootfs"))
+    if not process.run("unshare", "-Ur", "true", check=False):
+        pytest.skip("no user namespaces here")
+    forced = process.run("unshare", "-Ur", sys.executable, "-c", script, "root", check=False)
+    assert (
+        "'a': it can't be given to 5:6 here (Invalid argument); unpacking rootless gives nothing"
+        in forced.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
+    assert process.run("unshare", "-Ur", sys.executable, "-c", script).text == "rootless"
 
 
 ROOT_MODES = {0o555: "dr-xr-xr-x", 0: "d---------", 0o1777: "drwxrwxrwt"}
@@ -354,6 +379,16 @@ def test_links_can_not_lead_deeper_than_the_limit(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_links_can_not_make_every_member_a_long_way(tmp_path: Path) -> None:
+    """Forty links of two thousand components each are a second of work, for every member again."""
+    links = [symlink(b"l0", b"./" * 2000)]
+    links += [symlink(b"l%d" % n, b"./" * 1900 + b"l%d" % (n - 1)) for n in range(1, 39)]
+    with pytest.raises(
+        ArchiveRefused, match="'l38/f': its folder 'l38' leads through too many symbolic links"
+    ):
+        unpack(stack([*links, file(b"l38/f")]), tmp_path / "rootfs")
+
+
 def test_a_link_whose_target_is_too_long_to_follow(tmp_path: Path) -> None:
     layers = stack([symlink(b"s", b"n" * 300), file(b"s/f")])
     with pytest.raises(
@@ -415,6 +450,15 @@ def test_a_codec_that_is_not_the_media_types_is_told(tmp_path: Path) -> None:
     assert [kind for kind, _ in report.contained] == [
         "application/vnd.oci.image.layer.v1.tar+gzip is really zstd"
     ]
+
+
+def test_a_report_stays_small_whatever_a_layer_makes_up(tmp_path: Path) -> None:
+    raw = b"".join(pax({b"EVIL.\x1b[%d" % number: b"x"}) + file(b"f%d" % number) for number in range(500))
+    report = unpack(stack([raw]), tmp_path / "rootfs")
+    kinds = dict(report.contained)
+    assert len(kinds) == 201
+    assert kinds["more of other kinds"].count == 300
+    assert "PAX key 'EVIL.\\x1b[0' ignored" in kinds
 
 
 @pytest.fixture

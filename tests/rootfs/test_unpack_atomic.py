@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from tars import archive, described, file, folder, layer, symlink, tree
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
 from sandwright.rootfs import staging
 from sandwright.rootfs.unpack import Layer, unpack
+from tars import archive, described, file, folder, layer, symlink, tree
 
 GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
 RAW = archive(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sandwright.rootfs import header
-from sandwright.rootfs.entry import NO_XATTRS, Entry, Kind, normalise
+from sandwright.rootfs.entry import NO_XATTRS, Entry, Kind, normalise, show
 from sandwright.rootfs.header import GNU, USTAR, XATTR
 from sandwright.rootfs.limits import Limits
 from sandwright.rootfs.notes import Notes
@@ -76,12 +76,12 @@ class Extension:
         for key, value in header.records(data):
             into, name = (self.xattrs, key[len(XATTR) :]) if key.startswith(XATTR) else (self.pax, key)
             if name in into or not name:
-                raise ValueError(f"its PAX header has {key.decode(errors='replace')!r} twice, or nameless")
+                raise ValueError(f"its PAX header has {show(key)} twice, or nameless")
             if key.startswith(b"GNU.sparse."):
                 raise ValueError("it is a sparse file (GNU.sparse in its PAX header)")
             into[name] = value
             if into is self.pax and name not in _PLAIN_KEYS:
-                notes.add(f"PAX key {key.decode(errors='replace')[:60]} ignored", self.pax.get(b"path", b""))
+                notes.add(f"PAX key {show(key[:60])} ignored", self.pax.get(b"path", b""))
 
 
 NOTHING = Extension()

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 EXAMPLES = 20
+KINDS = 200
+REST = "more of other kinds"
 
 
 @dataclass
@@ -17,14 +19,17 @@ class Note:
 
 
 class Notes:
-    """A collection that stays small however large the archive is."""
+    """A collection that stays small, however large the archive is and whatever it makes up.
+
+    There are at most `KINDS` kinds; all further ones are counted as `REST`.
+    """
 
     def __init__(self) -> None:
         self._notes: dict[str, Note] = {}
 
     def add(self, kind: str, path: bytes) -> None:
         """`kind`, a phrase, happened to the member `path`."""
-        note = self._notes.setdefault(kind, Note())
+        note = self._note(kind)
         note.count += 1
         if len(note.examples) < EXAMPLES:
             note.examples.append(path)
@@ -32,9 +37,14 @@ class Notes:
     def merge(self, other: Notes) -> None:
         """Take over what another collection holds."""
         for kind, note in other:
-            mine = self._notes.setdefault(kind, Note())
+            mine = self._note(kind)
             mine.count += note.count
             mine.examples = (mine.examples + note.examples)[:EXAMPLES]
+
+    def _note(self, kind: str) -> Note:
+        if kind not in self._notes and len(self._notes) >= KINDS:
+            kind = REST
+        return self._notes.setdefault(kind, Note())
 
     def __iter__(self) -> Iterator[tuple[str, Note]]:
         return iter(sorted(self._notes.items()))

@@ -7,10 +7,11 @@ never written into: it may have other names.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -183,7 +184,8 @@ class Placer:
         """Owner, mode, xattrs and time of something that must not be opened."""
         if self._root:
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
-                os.chown(name, entry.uid, entry.gid, dir_fd=parent.fd, follow_symlinks=False)
+                with _explaining_owner(entry):
+                    os.chown(name, entry.uid, entry.gid, dir_fd=parent.fd, follow_symlinks=False)
         elif entry.uid or entry.gid:
             self._note_owner(entry)
         chmod = entry.kind is not Kind.SYMLINK and entry.mode & self._chmod
@@ -200,7 +202,8 @@ class Placer:
 
     def _own(self, fd: int, entry: Entry) -> None:
         if self._root:
-            os.fchown(fd, entry.uid, entry.gid)
+            with _explaining_owner(entry):
+                os.fchown(fd, entry.uid, entry.gid)
             return
         os.fchown(fd, -1, os.getegid())
         if entry.uid or entry.gid:
@@ -211,16 +214,23 @@ class Placer:
 
     def _set_xattrs(self, target: int | Path, entry: Entry) -> None:
         for key, value in sorted(entry.xattrs.items()):
-            name = os.fsdecode(key)
             if not _kept(key):
-                self._missing.add(f"xattr {name} masked", entry.path)
+                self._missing.add(f"xattr {show(key)} masked", entry.path)
                 continue
             try:
                 os.setxattr(target, key, value)
             except OSError as error:
                 if error.errno not in _NOT_HERE:
                     raise
-                self._missing.add(f"xattr {name} not set: {error.strerror}", entry.path)
+                self._missing.add(f"xattr {show(key)} not set: {error.strerror}", entry.path)
+
+
+def default_owners() -> Owners:
+    """What suits the caller: "root" for root, unless its user namespace has nobody else to give files to."""
+    if os.geteuid() != 0:
+        return "rootless"
+    mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+    return "root" if sum(map(int, mapped[2::3])) > 1 else "rootless"
 
 
 def umask() -> int:
@@ -229,6 +239,15 @@ def umask() -> int:
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
     return 0o777  # before Linux 4.7: every mode is set by hand
+
+
+@contextlib.contextmanager
+def _explaining_owner(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"it can't be given to {entry.uid}:{entry.gid} here ({error.strerror})"
+        raise OSError(error.errno, f"{what}; unpacking rootless gives nothing") from error
 
 
 def _kept(key: bytes) -> bool:

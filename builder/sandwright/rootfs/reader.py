@@ -147,7 +147,7 @@ class Reader:
         if block[156:157] == b"g":  # POSIX lets it speak for all that follow; the runtimes ignore it
             for key, _ in header.records(data):
                 if key != b"comment":
-                    self.notes.add(f"global PAX key {show(key)} ignored", b"")
+                    self.notes.add(f"global PAX key {show(key[:60])} ignored", b"")
             return
         if self._extension is NOTHING:
             self._extension = Extension()

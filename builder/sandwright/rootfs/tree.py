@@ -17,6 +17,7 @@ from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.removal import open_directory, remove_tree
 
 _MOST_LINKS = 40  # MAXSYMLINKS of Linux
+_MOST_STEPS = 8192  # each link may have 2,000 components, and each entry may ask for all of them again
 _OPEN = 192  # directories held open; a process may have 1,024 files by default
 _ALIASES = 4096
 _IMPLIED_MODE = 0o755
@@ -139,25 +140,23 @@ class Tree:
 
     def _walk(self, path: bytes, *, make: bool) -> Directory | None:
         current, ahead = self._nearest(path)
-        links = 0
+        links = steps = 0
         while ahead:
+            steps += 1
+            if links > _MOST_LINKS or steps > _MOST_STEPS:
+                if not make:
+                    return None
+                raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
             name = ahead.pop()
             if name in (b"", b"."):
                 continue
-            if name == b"..":
-                current = self._above(current)
-                continue
-            step = self._step(current, name, make=make)
+            step = self._above(current) if name == b".." else self._step(current, name, make=make)
             if step is None:
                 return None
             if isinstance(step, Directory):
                 current = step
                 continue
             links += 1
-            if links > _MOST_LINKS and not make:
-                return None
-            if links > _MOST_LINKS:
-                raise Refusal(f"its folder {show(path)} leads through more than {_MOST_LINKS} symbolic links")
             ahead.extend(reversed(step.split(b"/")))
             if step.startswith(b"/"):
                 current = self.root

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from sandwright.rootfs.entry import WHITEOUT, Refusal, show
 from sandwright.rootfs.layers import Foresight, Layer
 from sandwright.rootfs.limits import DEFAULT, Limits
 from sandwright.rootfs.notes import Notes
-from sandwright.rootfs.place import Owners, Placer
+from sandwright.rootfs.place import Owners, Placer, default_owners
 from sandwright.rootfs.reader import Readable, Reader
 from sandwright.rootfs.staging import staged
 from sandwright.rootfs.tree import Tree
@@ -79,7 +78,7 @@ def unpack(
     """Unpack `layers`, the lowest first, into a new directory that appears complete or not at all.
 
     `limits` hold for all layers together. `owners` "root" gives files to whom the image says, which takes
-    root's rights; "rootless" gives all to the caller; absent, it follows from who the caller is. The
+    root's rights; "rootless" gives all to the caller; absent, it is "root" for root. The
     directory above `destination` is made with mode 0700 if it is missing, and should have that mode: an
     image may hold setuid programs and devices (CVE-2021-41103). It is locked (flock) for a moment.
 
@@ -88,7 +87,7 @@ def unpack(
     and the entry; nothing is left behind. What a killed process left behind is removed by the next call for
     the same directory.
     """
-    owners = owners or ("root" if os.geteuid() == 0 else "rootless")
+    owners = owners or default_owners()
     for layer in layers:
         layer.check()
     with _explained(str(destination)), staged(destination) as stage, Foresight(layers, limits) as foresight:
