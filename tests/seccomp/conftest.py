@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,13 @@ REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 @pytest.fixture(scope="session")
 def libseccomp() -> None:
     """The library, through pyseccomp. Skips by name without it; fails where it is required."""
-    if ctypes.util.find_library("seccomp") is None:
-        if {"all", "libseccomp"} & REQUIRED:
-            pytest.fail("libseccomp is required here and not installed")
-        pytest.skip("libseccomp is not installed")
-    pytest.importorskip("pyseccomp")
+    missing = [
+        *([] if ctypes.util.find_library("seccomp") else ["libseccomp"]),
+        *([] if importlib.util.find_spec("pyseccomp") else ["pyseccomp"]),
+    ]
+    if missing:
+        fail = {"all", "libseccomp"} & REQUIRED
+        (pytest.fail if fail else pytest.skip)(f"{' and '.join(missing)} not installed")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -59,7 +60,7 @@ class Condition:
 
     caps: tuple[str, ...] = ()
     arches: tuple[str, ...] = ()
-    min_kernel: tuple[int, ...] = ()
+    min_kernel: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -181,14 +182,14 @@ class _Reader:
         if value is None:
             return Condition()
         data = self.mapping(path, value)
-        text = data.get("minKernel") or "0"
-        kernel = kernel_version(str(text))
-        if kernel is None:
+        text = data.get("minKernel")
+        kernel = None if text is None else kernel_version(str(text))
+        if text is not None and kernel is None:
             self.fault((*path, "minKernel"), 'must be a version such as "4.8"')
         return Condition(
             self.texts((*path, "caps"), data.get("caps")),
             self.texts((*path, "arches"), data.get("arches")),
-            (kernel or ()) if data.get("minKernel") else (),
+            kernel,
         )
 
     def action(self, path: Path, data: dict[str, Value], key: str, number_key: str, name_key: str) -> Action:
@@ -248,7 +249,13 @@ class _Reader:
 _OPERATORS: Mapping[str, Operator] = {operator.value: operator for operator in Operator}
 
 
-def kernel_version(text: str) -> tuple[int, ...] | None:
-    """The numbers of a version such as `4.8` or `6.18.44-cloud`; None when it has none."""
-    parts = text.split("-", maxsplit=1)[0].split(".")[:3]
-    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() for part in parts) else None
+def kernel_version(text: str) -> tuple[int, int] | None:
+    """The first two numbers of a version such as `4.8` or `6.18.44-cloud`, which is all that is compared.
+
+    None for what is no version.
+    """
+    match = _VERSION.match(text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")

@@ -108,7 +108,7 @@ def resolve(
     *,
     arch: Architecture,
     caps: Collection[str] = (),
-    kernel: tuple[int, ...] | None = None,
+    kernel: tuple[int, int] | None = None,
 ) -> Filter:
     """The filter that an engine makes of a profile on a machine of this architecture.
 
@@ -132,7 +132,7 @@ def applies(
     rule: ProfileRule,
     arch: Architecture,
     caps: Collection[str],
-    kernel: tuple[int, ...] | None,
+    kernel: tuple[int, int] | None,
 ) -> bool:
     """Whether an engine takes a rule over: all of `includes` holds and none of `excludes`."""
     held = [*_answers(rule.includes, arch, caps, kernel, every=True)]
@@ -144,7 +144,7 @@ def _answers(
     condition: Condition,
     arch: Architecture,
     caps: Collection[str],
-    kernel: tuple[int, ...] | None,
+    kernel: tuple[int, int] | None,
     *,
     every: bool,
 ) -> Iterator[bool]:
@@ -154,7 +154,7 @@ def _answers(
     if condition.caps:
         asked = [name in caps for name in condition.caps]
         yield all(asked) if every else any(asked)
-    if condition.min_kernel:
+    if condition.min_kernel is not None:
         yield kernel is None or kernel >= condition.min_kernel
 
 
