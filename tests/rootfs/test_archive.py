@@ -152,6 +152,10 @@ ACCEPTED = {
         + file(b"short"),
         Entry(b"long/" * 60 + b"\xc3\xa9", Kind.FILE, 0o644, 4_000_000, 5_000_000, 0, NS * 5 // 4),
     ),
+    "pax zeros count": (
+        pax({b"uid": b"0", b"gid": b"0", b"size": b"0"}) + header(b"a", uid=5, gid=6, size=512),
+        Entry(b"a", Kind.FILE, mtime_ns=TIME * NS),
+    ),
     "pax size": (
         pax({b"size": b"600"}) + header(b"a", size=0) + padded(b"x" * 600),
         Entry(b"a", Kind.FILE, size=600, mtime_ns=TIME * NS),

@@ -347,6 +347,14 @@ def test_what_no_member_speaks_of_has_the_same_time_everywhere(tmp_path: Path) -
     assert [row[4] for row in tree(tmp_path / "rootfs").values()] == [0, 0, 0, TIME * NS]
 
 
+@pytest.mark.parametrize("time", [b"4611686018427387903", b"-4611686018427387903.999999999"])
+def test_times_that_no_disk_can_hold(time: bytes, tmp_path: Path) -> None:
+    """The kernel takes the nearest that its file system has (timestamp_truncate)."""
+    members = [pax({b"mtime": time}) + made for made in (file(b"f"), folder(b"d"), symlink(b"s", b"x"))]
+    unpack(stack(members), tmp_path / "rootfs")
+    assert len(tree(tmp_path / "rootfs")) == 4
+
+
 def test_a_thousand_directories_deep(tmp_path: Path) -> None:
     """Each of one letter; the path of the last is 2,000 bytes long. And they go away again."""
     deep = b"/".join([b"d"] * 1000)

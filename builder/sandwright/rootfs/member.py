@@ -246,11 +246,11 @@ def _link(kind: Kind, block: bytes, extension: Extension, limits: Limits) -> byt
 
 
 def _owner(what: str, field_: bytes, pax: Mapping[bytes, bytes]) -> int:
-    return _bounded(what, _decimal(pax.get(what.encode())) or header.number(field_), _HIGHEST_ID)
+    return _bounded(what, _either(pax.get(what.encode()), field_), _HIGHEST_ID)
 
 
 def _size(block: bytes, pax: Mapping[bytes, bytes], limits: Limits) -> int:
-    return _bounded("size", _decimal(pax.get(b"size")) or header.number(block[124:136]), limits.bytes)
+    return _bounded("size", _either(pax.get(b"size"), block[124:136]), limits.bytes)
 
 
 def _time(time_ns: int) -> int:
@@ -263,9 +263,10 @@ def _device(block: bytes) -> tuple[int, int]:
     return _bounded("major", major, _HIGHEST_MAJOR), _bounded("minor", minor, _HIGHEST_MINOR)
 
 
-def _decimal(value: bytes | None) -> int | None:
-    if not value:  # an empty value takes the record back
-        return None
+def _either(value: bytes | None, field_: bytes) -> int:
+    """A number of a PAX header; or, where there is none or an empty one, that of the block."""
+    if not value:
+        return header.number(field_)
     if not _DECIMAL.fullmatch(value):
         raise ValueError(f"a number in its PAX header is {value[:40]!r}")
     return int(value)
