@@ -91,6 +91,8 @@ def build_images(
     BuildError, HostError, ToolMissing or CommandFailed, naming the package, path or program.
     """
 
+    output = output.absolute()  # programs that work for us have directories of their own
+
     def plan() -> Plan:
         return plan_build(
             catalogue, names, output=output, platforms=platforms, frozen=frozen, epoch=epoch, verify=verify
