@@ -272,7 +272,7 @@ def _smoke(
     ]
     report = smoke_images(
         targets,
-        output=output,
+        output=output.absolute(),
         runtimes=list(runtimes) or None,
         require=require,
         previous=None if again else read_report(output),
