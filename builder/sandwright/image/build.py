@@ -90,7 +90,6 @@ def build_images(
     state. Raise the errors of `plan_build`; LockError, FetchError, IntegrityError, ArchiveRefused,
     BuildError, HostError, ToolMissing or CommandFailed, naming the package, path or program.
     """
-
     output = output.absolute()  # programs that work for us have directories of their own
 
     def plan() -> Plan:
