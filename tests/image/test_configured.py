@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import os
 import stat
+import sys
 import tarfile
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ import pytest
 
 import debs
 from debs import Member, folder, link, source
+from sandwright import process
 from sandwright.errors import (
     ArchiveRefused,
     BuildError,
@@ -356,14 +358,14 @@ def test_the_repository(tmp_path: Path, system: System) -> None:
     files = {
         str(path.relative_to(tmp_path / "repository")) for path in (tmp_path / "repository").rglob("*.deb")
     }
-    assert files == {"pool/thing_amd64.deb"}
-    offered = tmp_path / "repository/pool/thing_amd64.deb"
+    assert files == {"pool/thing.deb"}
+    offered = tmp_path / "repository/pool/thing.deb"
     assert stat.S_IMODE(offered.stat().st_mode) & 0o444 == 0o444
-    raw = thing.path.read_bytes()
+    raw = offered.read_bytes()
     listed = (tmp_path / "repository/dists/bookworm/main/binary-amd64/Packages").read_text()
     assert listed == (
         "Package: thing\nVersion: 1.0-1\nArchitecture: amd64\nMaintainer: Nobody <nobody@example.invalid>\n"
-        f"Filename: pool/thing_amd64.deb\nSize: {len(raw)}\nSHA256: {hashlib.sha256(raw).hexdigest()}\n"
+        f"Filename: pool/thing.deb\nSize: {len(raw)}\nSHA256: {hashlib.sha256(raw).hexdigest()}\n"
     )
 
 
@@ -372,6 +374,64 @@ def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system:
     os.truncate(thing.path, 200)
     with pytest.raises(IntegrityError, match=r"^package thing 1\.0-1 \(amd64\): 200 bytes"):
         write_repository(tmp_path / "repository", [thing], suite="bookworm", architecture="amd64")
+
+
+def mounts() -> set[str]:
+    return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+
+
+def processes(word: str) -> set[str]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in line:
+            found.add(line)
+    return found
+
+
+CHILD = """\
+import os, sys
+from pathlib import Path
+from sandwright.image.build import Supply, build_images
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import load_catalogue
+from sandwright.image.mirrors import find_mirrors
+supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+build_images(
+    load_catalogue(Path(sys.argv[1])), ["debian"], output=Path(sys.argv[2]), supply=supply,
+    platforms=[sys.argv[3]], frozen=True,
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("mmdebstrap")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only as root does mmdebstrap mount parts of the machine")
+def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
+    """All that was started and mounted ends with us, though nobody could clean up."""
+    before = mounts()
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "builder")}
+    argv = [sys.executable, "-c", CHILD, str(ROOT / "images"), str(tmp_path), collect_host().platform]
+    with process.start(*argv, env=variables) as child:
+        end = time.monotonic() + 120
+        while not any("dpkg" in line for line in processes(f"{tmp_path}/images/.building-")):
+            if child.poll() is not None or time.monotonic() > end:
+                pytest.skip("the packages of debian can't be had")
+            time.sleep(0.2)
+        assert mounts() == before
+        child.kill()
+        child.wait(20)
+        end = time.monotonic() + 20
+        while processes(str(tmp_path)) and time.monotonic() < end:
+            time.sleep(0.2)
+    assert processes(str(tmp_path)) == set()
+    assert mounts() == before
+    with staging(tmp_path / "images"):
+        pass
+    assert list((tmp_path / "images").iterdir()) == []
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from sandwright import process
 from sandwright.errors import BuildError, HostError
 from sandwright.image import layout
 from sandwright.image.layout import Blob, Staging, canonical, staging
+from sandwright.image.scratch import mounted_below
 
 
 @pytest.fixture
@@ -177,6 +178,46 @@ def test_what_a_killed_build_left_is_removed(images: Path) -> None:
     keep.mkdir()
     publish(images, b"a")
     assert sorted(each.name for each in images.iterdir()) == ["mine", "one"]
+
+
+@pytest.fixture(params=["another file system", "a directory of this one"])
+def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A directory of a killed build, and a file of somebody else that a mount has put below it."""
+    stale = tmp_path / "images" / ".building-0123" / "a b"
+    outside = tmp_path / "outside"
+    for each in (stale, outside):
+        each.mkdir(parents=True)
+    kind = (
+        ["-t", "tmpfs", "sandwright-small"] if request.param == "another file system" else ["--bind", outside]
+    )
+    process.run("mount", *kind, stale)
+    try:
+        (stale / "precious").write_text("mine")
+        yield stale.parent, stale / "precious"
+    finally:
+        process.run("umount", stale)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_nothing_is_removed_through_a_mount(images: Path, mounted: tuple[Path, Path]) -> None:
+    """CVE-2024-23652: a clean-up that deleted files of the machine. Here, mmdebstrap mounts its /dev."""
+    stale, precious = mounted
+    (stale / "other").write_text("x")
+    with pytest.raises(
+        HostError, match=rf"{stale} can't be removed: something is mounted on {stale}/a b; unmount it"
+    ):
+        publish(images, b"a")
+    assert precious.read_text() == "mine"
+    assert (stale / "other").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_mount_beside_it_is_in_nobodys_way(images: Path, small_disk: Path) -> None:
+    (images / ".building-0123").mkdir(parents=True)
+    assert mounted_below(small_disk) == [small_disk]
+    assert mounted_below(images) == []
+    publish(images, b"a")
+    assert [path.name for path in images.iterdir()] == ["one"]
 
 
 def test_the_second_build_waits_for_the_first(images: Path) -> None:

@@ -113,6 +113,7 @@ def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: 
             scratch=shop.staging.path,
             cancelled=shop.cancelled,
             keep=additions.keeps,
+            together=shop.for_layers,
         )
     tree = Tree(found.nodes)
     tree.kept = found.kept

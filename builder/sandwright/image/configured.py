@@ -12,7 +12,6 @@ import contextlib
 import os
 import select
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,9 @@ from sandwright.host import HostFacts
 from sandwright.image.deb import parse_control
 from sandwright.image.layer import Cancelled, LayerWriter
 from sandwright.image.packages import Source
-from sandwright.image.repository import COMPONENT, write_repository
+from sandwright.image.repository import COMPONENT, Together, one_by_one, write_repository
 from sandwright.image.residue import is_emptied, is_residue, normal
+from sandwright.image.scratch import scratch_directory
 from sandwright.image.tree import Contents, Node
 from sandwright.rootfs.entry import WHITEOUT, Kind, show
 from sandwright.rootfs.reader import Reader
@@ -69,7 +69,7 @@ def write_system(
     scratch: Path,
     cancelled: Event,
     keep: Callable[[bytes], bool],
-    advance: Callable[[int], object] = lambda _: None,
+    together: Together = one_by_one,
 ) -> Contents:
     """Install the packages and write the tree they make into a layer.
 
@@ -85,7 +85,7 @@ def write_system(
             system.sources,
             suite=system.suite,
             architecture=system.architecture,
-            advance=advance,
+            together=together,
         )
         with _mmdebstrap(system, mode, place, cancelled) as stream:
             found = _transfer(system, Reader(stream, name="mmdebstrap's archive"), layer, keep)
@@ -113,9 +113,7 @@ def _require_emulator(facts: HostFacts, architecture: str) -> None:
 @contextlib.contextmanager
 def _workplace(scratch: Path, mode: str) -> Iterator[Path]:
     """A directory to build in; below /tmp where the user ids of a namespace have to reach it."""
-    parent = scratch if mode == "root" else None
-    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=parent, ignore_cleanup_errors=True) as name:
-        place = Path(name)
+    with scratch_directory(scratch if mode == "root" else None) as place:
         place.chmod(0o755)
         (place / "tmp").mkdir()
         (place / "tmp").chmod(0o1777)
@@ -133,11 +131,25 @@ def _arguments(system: System, mode: str, repository: Path) -> list[str]:
         f"--setup-hook={_MERGE.format(more=_LIBRARY_DIRECTORIES[system.architecture])}",
         "--skip=check/qemu",  # _require_emulator has looked; the check wants arch-test
         "--format=tar",
+        "--dpkgopt=force-unsafe-io",  # what is half done is thrown away, whatever the disk has of it
         *filters,
         system.suite,
         "-",
         f"deb [trusted=yes] copy:{repository} {system.suite} {COMPONENT}",
     ]
+
+
+def _contained(mode: str) -> list[str]:
+    """What mmdebstrap is started with, so that nothing of it outlives us.
+
+    As root it mounts the machine's own /proc, /sys and /dev in the system it makes. In a mount namespace of
+    its own, those mounts end with it and nobody else ever sees them; in a process namespace of its own, all
+    its processes do, even when this one is killed.
+    """
+    if mode != "root":
+        return []
+    dying = [process.which("setpriv"), "--pdeathsig=KILL"]
+    return [*dying, process.which("unshare"), "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 @contextlib.contextmanager
@@ -150,7 +162,8 @@ def _mmdebstrap(system: System, mode: str, place: Path, cancelled: Event) -> Ite
         "TMPDIR": str(place / "tmp"),
         "SOURCE_DATE_EPOCH": str(system.epoch),
     }
-    argv = [process.which("mmdebstrap", hint=_HINT), *_arguments(system, mode, place / "repository")]
+    program_path = process.which("mmdebstrap", hint=_HINT)
+    argv = [*_contained(mode), program_path, *_arguments(system, mode, place / "repository")]
     log = place / "log"
     with log.open("wb") as errors, process.start(*argv, stderr=errors, env=environment, cwd=place) as program:
         assert program.stdout is not None

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.rootfs.codec import Codec, decompressed
@@ -22,6 +24,7 @@ from sandwright.rootfs.reader import Readable, Reader
 CONTROL_LIMITS = Limits(bytes=64 << 20, entries=10_000)
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
+_SIZE_AT = 48
 _CODECS: Mapping[bytes, frozenset[Codec]] = {
     b"": frozenset({"plain"}),
     b".gz": frozenset({"gzip"}),
@@ -44,9 +47,10 @@ class Promise:
 class Package:
     """An open package. `control` holds the files of its control archive; `data` can be read once."""
 
-    def __init__(self, stream: Readable, *, label: str) -> None:
+    def __init__(self, stream: Readable, *, label: str, copy: PlainCopy | None = None) -> None:
         """Reads as far as the data archive. Raise IntegrityError when this is no package or a damaged one."""
         self.label = label
+        self._copy = copy
         self._archive = _Ar(stream, label)
         self._version()
         self.control = self._control()
@@ -88,19 +92,26 @@ class Package:
             expected = f"{stem.decode()}, .gz, .xz or .zst is expected"
             raise IntegrityError(f"package {self.label}: {show(name)} stands where {expected}")
         where = f"package {self.label}, {name.decode()}"
-        stream = decompressed(self._archive, name=where, allow=codec, limits=limits)
+        stream: Readable = decompressed(self._archive, name=where, allow=codec, limits=limits)
+        if self._copy is not None:
+            stream = self._copy.member(stem, stream)
         return Reader(stream, limits=limits, name=where)
 
 
 @contextlib.contextmanager
 def open_package(
-    path: Path, promise: Promise, *, advance: Callable[[int], object] = lambda _: None
+    path: Path,
+    promise: Promise,
+    *,
+    advance: Callable[[int], object] = lambda _: None,
+    copy: PlainCopy | None = None,
 ) -> Iterator[Package]:
     """A package in a file, for the length of a `with` that ends by reading the rest of it.
 
-    `advance` is told of each number of bytes that was read. Raise IntegrityError, naming the package, when
-    the bytes are not those promised; that goes before any other error of ours that reading them may have
-    raised. What is wrong inside a package that keeps its promise is an error of its own.
+    `advance` is told of each number of bytes that was read; `copy` gets the package without compression.
+    Raise IntegrityError, naming the package, when the bytes are not those promised; that goes before any
+    other error of ours that reading them may have raised. What is wrong inside a package that keeps its
+    promise is an error of its own.
     """
     try:
         raw = path.open("rb")
@@ -109,9 +120,11 @@ def open_package(
     with raw:
         hashing = _Hashing(raw, advance)
         try:
-            package = Package(hashing, label=promise.label)
+            package = Package(hashing, label=promise.label, copy=copy)
             yield package
             package.finish()
+            if copy is not None:
+                copy.close()
         except SandwrightError:
             hashing.check(promise)
             raise
@@ -129,6 +142,56 @@ def parse_control(text: str) -> dict[str, str]:
             last = match[1]
             found[last] = match[2].rstrip()
     return found
+
+
+class PlainCopy:
+    """Writes a package again while it is read, its archives without compression: the content is the same.
+
+    dpkg takes it as it takes the package; whoever runs dpkg in an emulator saves most of its time.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        """`file` is empty, and can be sought in: how long a member is is known at its end."""
+        self._file = file
+        file.write(_MAGIC)
+        self._begin = len(_MAGIC)
+        self._start(b"debian-binary")
+        file.write(b"2.0\n")
+
+    def member(self, name: bytes, stream: Readable) -> Readable:
+        """Begin a member that holds what will be read from `stream` through what is returned."""
+        self._end()
+        self._start(name)
+        return _Copied(stream, self._file)
+
+    def close(self) -> None:
+        """End the last member."""
+        self._end()
+
+    def _start(self, name: bytes) -> None:
+        self._begin = self._file.tell()
+        fields = (name.ljust(16), b"0".ljust(12), b"0".ljust(6), b"0".ljust(6), b"100644".ljust(8))
+        self._file.write(b"".join(fields) + b" " * 10 + b"`\n")
+
+    def _end(self) -> None:
+        size = self._file.tell() - self._begin - _HEADER
+        self._file.seek(self._begin + _SIZE_AT)
+        self._file.write(b"%d" % size)
+        self._file.seek(0, os.SEEK_END)
+        self._file.write(b"\n" * (size % 2))
+
+
+class _Copied:
+    """A stream that writes what passes."""
+
+    def __init__(self, stream: Readable, file: BinaryIO) -> None:
+        self._stream = stream
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        data = self._stream.read(size)
+        self._file.write(data)
+        return data
 
 
 class _Hashing:
@@ -200,7 +263,7 @@ class _Ar:
         return data
 
     def _start(self, header: bytes) -> bytes:
-        length = header[48:58].rstrip(b" ")
+        length = header[_SIZE_AT:58].rstrip(b" ")
         if header[58:] != b"`\n" or not re.fullmatch(rb"[0-9]{1,10}", length):
             raise IntegrityError(f"package {self._label}: a member's ar header is malformed")
         self._left = int(length)

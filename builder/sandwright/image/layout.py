@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import BuildError, HostError
+from sandwright.image.scratch import discard
 from sandwright.progress import SILENT, Progress
 
 STAGING = ".building-"
@@ -181,13 +182,13 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
         directory.mkdir(parents=True, exist_ok=True)
         with _alone_in(directory, progress):
             for stale in directory.glob(STAGING + "*"):
-                shutil.rmtree(stale)
+                discard(stale)
             area = directory / f"{STAGING}{uuid.uuid4().hex}"
             area.mkdir(mode=0o700)
             try:
                 yield Staging(area)
             finally:
-                shutil.rmtree(area, ignore_errors=True)
+                discard(area)
 
 
 @contextlib.contextmanager
