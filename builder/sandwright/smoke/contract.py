@@ -96,3 +96,10 @@ class Runtime(Protocol):
     ) -> AbstractContextManager[Session]:
         """Make ready to start subjects. `scratch` is an existing directory that is ours alone."""
         ...
+
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """End what a session has left running whose owner was killed.
+
+        Its processes, mounts and files in `scratch` are seen to by the caller.
+        """
+        ...

@@ -81,8 +81,9 @@ def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *,
         with scratch_directory() as scratch:
             (scratch / "marker").mkdir()
             subject = marker_subject(platform, word, scratch / "marker", rootless=rootless)
-            (scratch / "session").mkdir()
-            with ready.runtime.session(ready.variant, host, scratch / "session", stop) as session:
+            directory = scratch / f"{ready.runtime.name}-preflight"
+            directory.mkdir()
+            with ready.runtime.session(ready.variant, host, directory, stop) as session:
                 ended = session.run(Start(subject, None, limit, base_environment()))
     except SandwrightError as error:
         return str(error).splitlines()[-1]

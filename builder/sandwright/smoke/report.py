@@ -78,6 +78,11 @@ class Report:
         proved = {(row.image, row.platform) for row in self.rows if row.verdict is Verdict.PASS}
         return decided and all((subject.image, subject.platform) in proved for subject in self.subjects)
 
+    @property
+    def fresh(self) -> bool:
+        """Whether anything was started for it: not when all that could be was taken over from before."""
+        return any(not row.reused and row.verdict is not Verdict.SKIPPED for row in self.rows)
+
     def row(self, image: str, platform: str, runtime: str) -> Row | None:
         """The row of these three, if there is one."""
         wanted = (image, platform, runtime)

@@ -28,6 +28,7 @@ from sandwright.smoke.runtimes import RUNTIMES
 from sandwright.smoke.scratch import scratch_directory
 from sandwright.smoke.sessions import Sessions
 from sandwright.smoke.subject import judge
+from sandwright.smoke.sweep import sweep
 from sandwright.smoke.target import Prepared, Target, prepare
 from sandwright.smoke.verdict import Finding, Verdict
 from sandwright.smoke.witness import Witness, witness
@@ -157,6 +158,7 @@ def _run(
     """The rows of the pairs, in their order."""
     if not pairs:
         return []
+    sweep(host, progress)
     stop = threading.Event()
     with (
         scratch_directory() as scratch,

@@ -60,6 +60,9 @@ class Bwrap:
         (scratch / "root").mkdir()
         yield _BwrapSession(variant == _AS_USER, scratch, stop)
 
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """Nothing: a sandbox dies with the process that started it."""
+
 
 BWRAP = Bwrap()
 

@@ -66,6 +66,20 @@ class Docker:
             finally:
                 session.remove_images()
 
+    def discard(self, scratch: Path, host: HostFacts) -> None:  # noqa: ARG002
+        """Remove the run's containers and their images from the daemon that answers, if one does.
+
+        A daemon of the run's own is one of its processes.
+        """
+        with contextlib.suppress(HostError), docker_client() as client:
+            for container in client.containers.list(
+                all=True, filters={"label": f"{LABEL}={scratch.parent.name}"}
+            ):
+                image = container.attrs["Config"]["Image"]
+                container.remove(force=True, v=True)
+                if image.startswith(PREFIX):
+                    client.images.remove(image, force=True)
+
 
 DOCKER = Docker()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import HostFacts
-from sandwright.smoke.contract import Session, Start, Variant
+from sandwright.smoke.contract import PREFIX, Session, Start, Variant
 from sandwright.smoke.launch import Ended, launch
 from sandwright.smoke.runtimes.bundles import Config, prepare
 
+_CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _REMOVAL = 30.0
 """Seconds in which a runtime must have removed a container."""
 
@@ -57,6 +59,15 @@ class OciRuntime:
             return self.adapt(variant, config)
 
         yield _OciSession(words, adapt, state, scratch, stop)
+
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """Remove the containers whose state is there."""
+        state = scratch / "state"
+        containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
+        for container in sorted(containers):
+            for variant in self.variants(host)[:1]:
+                words = (self.name, "--root", str(state), "delete", "--force", container)
+                process.run(*self.wrap(variant, words), timeout=_REMOVAL, check=False)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from sandwright.smoke.contract import PREFIX, Session, Start, Subject, Variant
 from sandwright.smoke.launch import Ended, base_environment, launch
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
 from sandwright.smoke.runtimes.oci import needs_emulator
+from sandwright.smoke.tree import kill_all
 
 _LONGEST = 50
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
@@ -82,6 +83,14 @@ class Podman:
                 if not host.is_root:
                     session.remove_store()
 
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """Remove the containers of its store; without root, the store too."""
+        for variant in self.variants(host)[:1]:
+            session = _PodmanSession(variant, scratch, scratch / "run", threading.Event())
+            session.remove_containers()
+            if not host.is_root:
+                session.remove_store()
+
 
 PODMAN = Podman()
 
@@ -123,6 +132,9 @@ class _PodmanSession:
             self._podman("rm", "--force", "--ignore", "--time", "0", "--volumes", name, timeout=_REMOVAL)
             _see_out(monitor)
 
+    def remove_containers(self) -> None:
+        self._podman("rm", "--all", "--force", "--time", "0", timeout=_REMOVAL, check=False)
+
     def remove_store(self) -> None:
         """Without root, files of the store belong to ids that only its user namespace may touch.
 
@@ -146,9 +158,12 @@ class _PodmanSession:
             raise BuildError(f"podman load did not say which image it loaded: {said!r}")
         return loaded.split()[0]
 
-    def _podman(self, *words: str, timeout: float, stdin: BinaryIO | None = None) -> process.Result:
+    def _podman(
+        self, *words: str, timeout: float, stdin: BinaryIO | None = None, check: bool = True
+    ) -> process.Result:
         environment = self._environment(base_environment())
-        return process.run(*self._words(*words), timeout=timeout, env=environment, stdin=stdin)
+        argv = self._words(*words)
+        return process.run(*argv, timeout=timeout, env=environment, stdin=stdin, check=check)
 
     def _words(self, *command: str) -> list[str]:
         store = ("--root", str(self.scratch / "store"), "--runroot", str(self.run_root))
@@ -160,7 +175,7 @@ class _PodmanSession:
 
 
 def _see_out(monitor: Path) -> None:
-    """Wait until a container's monitor has ended, and kill it when it doesn't.
+    """Wait until a container's monitor has ended, and kill it with its container when it doesn't.
 
     It outlives a Podman that was killed while it started a container, and would work on in our directory.
     """
@@ -169,7 +184,7 @@ def _see_out(monitor: Path) -> None:
         deadline = time.monotonic() + _MONITOR_END
         while monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
             if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
+                kill_all([pid])
             time.sleep(0.02)
 
 

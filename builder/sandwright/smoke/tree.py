@@ -1,0 +1,41 @@
+"""Processes and those that descend from them, for what no runtime ends any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def holding(text: str) -> set[int]:
+    """The processes that have `text` in their command line; not we ourselves."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if text.encode() in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """Kill processes and all that descend from them. What is not there any more is no error."""
+    doomed = set(processes)
+    for pid in doomed | _descendants(doomed):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(processes: set[int]) -> set[int]:
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything (proc(5)); behind it come the state and the parent.
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    generation = processes
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation} - found
+        found |= generation
+    return found
