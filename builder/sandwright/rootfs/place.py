@@ -229,16 +229,19 @@ def default_owners() -> Owners:
     """What suits the caller: "root" for root, unless its user namespace has nobody else to give files to."""
     if os.geteuid() != 0:
         return "rootless"
-    mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
-    return "root" if sum(map(int, mapped[2::3])) > 1 else "rootless"
+    with contextlib.suppress(FileNotFoundError):
+        mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+        return "root" if sum(map(int, mapped[2::3])) > 1 else "rootless"
+    return "root"
 
 
 def umask() -> int:
     """What this process takes off modes, found without changing it for a moment as the system call would."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return 0o777  # before Linux 4.7: every mode is set by hand
+    with contextlib.suppress(FileNotFoundError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o777  # before Linux 4.7, or without /proc: every mode is set by hand
 
 
 @contextlib.contextmanager
