@@ -128,6 +128,9 @@ REQUIREMENTS = (
         {"apt": "busybox-static", "apk": "busybox-static", "dnf": "busybox"},
     ),
     Requirement("openssl", "test", "reads certificates", _named("openssl", _ALL)),
+    Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
+    Requirement("cc", "test", "compiles under a seccomp profile", _named("gcc", _LINUX)),
+    Requirement("shasum", "test", "macOS' digest program", {"apt": "perl", "apk": "perl-utils"}),
 )
 
 
