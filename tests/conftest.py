@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
@@ -12,6 +13,7 @@ from hypothesis import settings
 
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
+from sandwright.smoke.dockerd import docker_daemon
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -23,6 +25,7 @@ REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 GRACE = 5.0
 """Seconds."""
 
+_SERVICES = pytest.StashKey[contextlib.ExitStack]()
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
 
 
@@ -40,6 +43,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not _is_worker(session.config):
         os.environ[RUN_MARK] = uuid.uuid4().hex
         session.config.stash[_BEFORE] = leftovers(os.environ[RUN_MARK])
+        session.config.stash[_SERVICES] = services = contextlib.ExitStack()
+        if REQUIRED & {"docker", "dockerd", "all"}:
+            services.enter_context(docker_daemon())  # the workers inherit DOCKER_HOST
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,6 +53,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run that leaves a process, container, mount, network or file behind has failed."""
     if _is_worker(session.config):
         return
+    session.config.stash[_SERVICES].close()
     left = _left(session.config.stash[_BEFORE])
     if left:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
