@@ -51,7 +51,7 @@ def nobody(tmp_path: Path) -> Iterator[Path]:
     home.mkdir(mode=0o700)
     os.chown(home, NOBODY, NOBODY)
     for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_uid == 0 and above.name.startswith(("pytest", "test")):
+        if above.stat().st_uid == 0 and above.name.startswith(("pytest", "popen", "test")):
             above.chmod(above.stat().st_mode | 0o111)
     groups = os.getgroups()
     os.setgroups([])
