@@ -5,12 +5,12 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
-import debs
 import pytest
-from debs import Member, deb, folder, promise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import debs
+from debs import Member, deb, folder, promise
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
 from sandwright.image.deb import Promise, open_package, parse_control

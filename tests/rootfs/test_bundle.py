@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import layouts
 import pytest
+
+import layouts
 import tars
 from layouts import HELLO, Layout
-
 from sandwright.errors import ArchiveRefused, BuildError, HostError, IntegrityError, UsageError
 from sandwright.rootfs.assemble import bundle
 from sandwright.rootfs.baseline import Mount

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-import runtimespec
 from hypothesis import given
 from hypothesis import strategies as st
 
+import runtimespec
 from sandwright.errors import BuildError
 from sandwright.resources import data_path
 from sandwright.rootfs.baseline import Mount, Rlimit, load_baseline

@@ -14,11 +14,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import layouts
 import pytest
-import tars
 
+import layouts
 import sandwright
+import tars
 from sandwright import process
 from sandwright.rootfs.baseline import Mount
 from sandwright.rootfs.bundle import Bundle, write_bundle

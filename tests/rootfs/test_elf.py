@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import elffiles
 import pytest
-from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -18,6 +16,8 @@ from elftools.elf.segments import InterpSegment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import elffiles
+from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
 from sandwright import process
 from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root

@@ -9,12 +9,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import elffiles
 import layouts
-import pytest
 import tars
 from elffiles import RUNPATH
-
 from sandwright.errors import ArchiveRefused, BuildError, UsageError
 from sandwright.rootfs.assemble import bundle
 from sandwright.rootfs.closure import Closure

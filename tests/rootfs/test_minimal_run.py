@@ -15,9 +15,9 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-import layouts
 import pytest
 
+import layouts
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.assemble import BundleReport, bundle

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import layouts
 import pytest
-import tars
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from layouts import HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 
+import layouts
+import tars
+from layouts import HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError, UsageError
 from sandwright.rootfs.source import Image, open_image
