@@ -13,7 +13,7 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.progress import SILENT, Progress
 from sandwright.setup import how_to_get
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.smoke.scratch import scratch_directory, unmount_below
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -70,7 +70,7 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
                 deadline = time.monotonic() + _END
                 while running.poll() is None and time.monotonic() < deadline:
                     time.sleep(_LOOK)
-        _unmount(directory)
+        unmount_below(directory)
 
 
 @contextlib.contextmanager
@@ -131,10 +131,3 @@ def _address(address: str) -> Iterator[None]:
         del os.environ[_ADDRESS]
         if before is not None:
             os.environ[_ADDRESS] = before
-
-
-def _unmount(directory: Path) -> None:
-    """Unmount what a daemon that was killed has left below `directory`, innermost first."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in reversed([point for point in points if point.startswith(f"{directory}/")]):
-        process.run("umount", "--lazy", point, check=False)

@@ -81,7 +81,7 @@ def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *,
         with scratch_directory() as scratch:
             (scratch / "marker").mkdir()
             subject = marker_subject(platform, word, scratch / "marker", rootless=rootless)
-            directory = scratch / f"{ready.runtime.name}-preflight"
+            directory = scratch / f"{ready.runtime.name}-0"
             directory.mkdir()
             with ready.runtime.session(ready.variant, host, directory, stop) as session:
                 ended = session.run(Start(subject, None, limit, base_environment()))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright import process
+from sandwright.errors import HostError
 from sandwright.smoke.contract import PREFIX
 
 _LOCK = ".lock"
@@ -20,16 +23,34 @@ _NEW = 5.0
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A temporary directory for runtimes. Gone at the end, with what other users' ids own in it if we may.
+    """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
 
-    Its owner holds a lock on it, which the kernel releases however the owner ends.
+    Its owner holds a lock on it, which the kernel releases however the owner ends. Raise HostError when it
+    can't be removed.
     """
-    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    try:
         # Others must be able to pass: the sandbox's user looks its root up through it.
-        Path(name).chmod(0o711)
-        with (Path(name) / _LOCK).open("wb") as lock:
+        directory.chmod(0o711)
+        with (directory / _LOCK).open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Path(name)
+            yield directory
+    finally:
+        unmount_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():
+        raise HostError(f"{directory} can't be removed")
+
+
+def unmount_below(directory: Path) -> None:
+    """Unmount all that is mounted below `directory`, innermost first; what can't be is left."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    points = [line.split()[4] for line in mounts.splitlines()]
+    for point in reversed([point for point in points if point.startswith(f"{directory}/")]):
+        process.run("umount", "--lazy", point, check=False)
 
 
 def stale_directories() -> list[Path]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
 from sandwright.progress import Progress
 from sandwright.smoke.runtimes import RUNTIMES
-from sandwright.smoke.scratch import stale_directories
-from sandwright.smoke.tree import holding, kill_all
+from sandwright.smoke.scratch import stale_directories, unmount_below
+from sandwright.smoke.tree import end_all
 
 
 def sweep(host: HostFacts, progress: Progress) -> None:
@@ -32,8 +31,6 @@ def _sweep(directory: Path, host: HostFacts) -> None:
         runtime = RUNTIMES.get(session.name.rpartition("-")[0])
         if runtime is not None:
             runtime.discard(session, host)
-    kill_all(holding(f"{directory}/"))
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in reversed([point for point in points if point.startswith(f"{directory}/")]):
-        process.run("umount", "--lazy", point)
+    end_all(f"{directory}/")
+    unmount_below(directory)
     shutil.rmtree(directory)

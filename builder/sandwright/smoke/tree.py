@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
+
+_PATIENCE = 10.0
+_PAUSE = 0.05
 
 
 def holding(text: str) -> set[int]:
@@ -17,6 +21,14 @@ def holding(text: str) -> set[int]:
             if text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
+
+
+def end_all(text: str) -> None:
+    """Kill the processes that have `text` in their command line, until none are left and none come after."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := holding(text)) and time.monotonic() < deadline:
+        kill_all(found)
+        time.sleep(_PAUSE)
 
 
 def kill_all(processes: Iterable[int]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -26,10 +27,11 @@ from sandwright.smoke.contract import PREFIX, Session, Start, Subject, Variant
 from sandwright.smoke.launch import Ended, base_environment, launch
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
 from sandwright.smoke.runtimes.oci import needs_emulator
-from sandwright.smoke.tree import kill_all
+from sandwright.smoke.tree import end_all, kill_all
 
 _LONGEST = 50
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
+_NOTE = "run-root"
 _LOADING = 300.0
 _REMOVAL = 60.0
 _STORE_REMOVAL = 600.0
@@ -75,21 +77,28 @@ class Podman:
         (scratch / "containers.conf").write_text(containers_conf(host))
         for name in ("home", "xdg"):
             (scratch / name).mkdir(mode=0o700)
-        with _short_directory(scratch) as run:
+        with _run_root(scratch) as run:
             session = _PodmanSession(variant, scratch, run, stop)
             try:
                 yield session
             finally:
                 if not host.is_root:
                     session.remove_store()
+                # Its clean-up of a container that was killed may come late, and make files again.
+                end_all(f"{run}/")
 
     def discard(self, scratch: Path, host: HostFacts) -> None:
         """Remove the containers of its store; without root, the store too."""
+        note = scratch / _NOTE
+        run = Path(note.read_text()) if note.exists() else scratch / "run"
         for variant in self.variants(host)[:1]:
-            session = _PodmanSession(variant, scratch, scratch / "run", threading.Event())
+            session = _PodmanSession(variant, scratch, run, threading.Event())
             session.remove_containers()
             if not host.is_root:
                 session.remove_store()
+        if note.exists() and run.name.startswith(PREFIX):
+            end_all(f"{run}/")
+            shutil.rmtree(run, ignore_errors=True)
 
 
 PODMAN = Podman()
@@ -189,12 +198,16 @@ def _see_out(monitor: Path) -> None:
 
 
 @contextlib.contextmanager
-def _short_directory(scratch: Path) -> Iterator[Path]:
-    """A directory for Podman's run-time state, whose path may not be longer than 50 bytes."""
-    if len(str(scratch / "run")) <= _LONGEST:
+def _run_root(scratch: Path) -> Iterator[Path]:
+    """A directory for Podman's run-time state, whose path may not be longer than 50 bytes.
+
+    Where `scratch` lies too deep it is another one, and a note in `scratch` says which.
+    """
+    if len(os.fsencode(scratch / "run")) <= _LONGEST:
         yield scratch / "run"
         return
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=_SHORT) as name:
+        (scratch / _NOTE).write_text(name)
         yield Path(name)
 
 
