@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sandwright.host import HostFacts
 from sandwright.image import additions, declared
-from sandwright.image.configured import System, write_system
 from sandwright.image.deb import Promise
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
@@ -23,6 +22,9 @@ from sandwright.image.overlay import Overlay
 from sandwright.image.packages import Rules, Source, Written, write_packages
 from sandwright.image.tree import Tree, merge, unsettled
 from sandwright.image.workshop import Workshop
+
+if TYPE_CHECKING:
+    from sandwright.host import HostFacts
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ def from_packages(shop: Workshop, task: Task, packages: Sequence[Source]) -> lis
         keep=declared.keeps,
     )
     groups = share_out(packages, definition.layers.budget)
-    with shop.progress.step(task.label, sum(each.promise.size for each in packages)) as step:
-        made = shop.for_layers([_package_layer(shop, group, rules, step.advance) for group in groups])
+    weights = [sum(each.promise.size for each in group) for group in groups]
+    with shop.progress.step(task.label, sum(weights)) as step:
+        tasks = [_package_layer(shop, group, rules, step.advance) for group in groups]
+        made = shop.for_layers(tasks, weights=weights)
     brought = [contents for written, _ in made for contents in written.packages]
     tree = merge(sorted(brought, key=lambda each: each.owner))
     overlay = Overlay(tree, epoch=task.epoch)
@@ -97,6 +101,8 @@ def from_packages(shop: Workshop, task: Task, packages: Sequence[Source]) -> lis
 
 def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: HostFacts) -> list[Step]:
     """A layer of what the packages' own scripts make of them, and one of what the definition adds."""
+    from sandwright.image.configured import System, write_system  # noqa: PLC0415 - who starts programs pays for it
+
     definition = task.definition
     assert definition.suite is not None
     system = System(

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright.errors import LockError
-from sandwright.host import HostFacts, collect_host
 from sandwright.image import assemble, documents
 from sandwright.image.assemble import Task
 from sandwright.image.cache import Cache
@@ -23,6 +23,9 @@ from sandwright.image.plan import Plan, Planned, inputs, plan_build
 from sandwright.image.sections import Config
 from sandwright.image.workshop import Workshop, open_workshop
 from sandwright.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from sandwright.host import HostFacts
 
 Relock = Callable[[ImageDefinition], Lock]
 """Locks an image again, writes its lock file, and gives the new lock."""
@@ -209,6 +212,8 @@ class _Build:
 
     def _host(self) -> HostFacts:
         if self._facts is None:
+            from sandwright.host import collect_host  # noqa: PLC0415 - only mmdebstrap depends on the machine
+
             self._facts = collect_host()
         return self._facts
 

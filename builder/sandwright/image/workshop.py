@@ -41,12 +41,14 @@ class Workshop:
         """Work on several platforms at once; each task may call `for_layers`."""
         return self._together(self.platforms, tasks)
 
-    def for_layers(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Work on several layers at once. Results come in the order of the tasks.
+    def for_layers(self, tasks: Sequence[Callable[[], T]], *, weights: Sequence[int] = ()) -> list[T]:
+        """Work on several layers at once, the heaviest first. Results come in the order of the tasks.
 
         When one raises, the others are cancelled and its error is raised.
         """
-        return self._together(self.readers, tasks)
+        order = sorted(range(len(tasks)), key=lambda index: -weights[index] if weights else 0)
+        results = self._together(self.readers, [tasks[index] for index in order])
+        return [result for _, result in sorted(zip(order, results, strict=True), key=lambda each: each[0])]
 
     def _together(self, pool: Executor, tasks: Sequence[Callable[[], T]]) -> list[T]:
         futures = [pool.submit(self._unless_cancelled, task) for task in tasks]
