@@ -18,8 +18,13 @@ LAYERS = [
     {"render"},
     {"evaluate"},
     {"rootfs"},
+    {"registry"},
     {"image"},
     {"smoke"},
+    {"methods", "bridge", "egress"},
+    {"session"},
+    {"verify"},
+    {"release"},
     {"cli"},
 ]
 """From the ground up. A room imports rooms of its own layer and of those below it."""
