@@ -89,7 +89,7 @@ REFUSED = [
     ("network: {localhost: [443]}", "network: {localhost: [80]}", "project.yaml:1:23: network.localhost[0]: 80 is not in the floor's network.localhost (floor floor.yaml:1:22)"),
     ("process: {privileged: false}", "process: {privileged: true}", "project.yaml:1:23: process.privileged: true is looser than the floor's false (floor floor.yaml:1:23)"),
     ("process: {seccomp: default}", "process: {seccomp: build}", "project.yaml:1:20: process.seccomp: build is looser than the floor's default (floor floor.yaml:1:20)"),
-    ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is looser than the floor's build (floor floor.yaml:1:20)"),
+    ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is not the floor's build (floor floor.yaml:1:20): what a file lets through is not compared with other profiles"),
     ("macos: [pty]", "macos: [dns]", "project.yaml:1:9: macos[0]: dns is not in the floor's macos (floor floor.yaml:1:8)"),
     ("environment: {pass: [LC_ALL]}", "environment: {pass: [LC_*]}", "project.yaml:1:22: environment.pass[0]: LC_* is not in the floor's environment.pass (floor floor.yaml:1:21)"),
     ("environment: {set: {A: x}}", "environment: {set: {A: y}}", "project.yaml:1:24: environment.set.A: A keeps the value that the floor sets (floor floor.yaml:1:24)"),

@@ -1,7 +1,7 @@
 """Looks at a host for what one policy needs to know of it, and records that.
 
-Only names, kinds and links are looked at, and what Git says of its own directories; no other file is opened.
-Nothing is written.
+Only names, kinds and links are looked at, what Git says of its own directories, and the seccomp profile that
+the policy names; no other file is opened. Nothing is written.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
+
+MAX_TEXT = 1 << 20
+"""Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
 
 MAX_GIT_DIRECTORIES = 200
 """Directories of submodules and linked work trees that are looked at."""
@@ -57,7 +60,7 @@ def collect(
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp])
     facts = observe(facts, _named(policy, facts))
-    facts = replace(facts, git_directories=_git_directories(policy, facts))
+    facts = replace(facts, git_directories=_git_directories(policy, facts), texts=_texts(policy, facts))
     return observe(facts, _protected(policy, facts))
 
 
@@ -249,6 +252,17 @@ def _named(policy: Policy, facts: HostFacts) -> list[str]:
     return found
 
 
+def _texts(policy: Policy, facts: HostFacts) -> dict[str, str]:
+    """The seccomp profile that the policy names, where it names a file that can be read."""
+    file = policy.seccomp_file()
+    try:
+        path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
+    except ValueError:
+        return {}  # resolving the policy says so, with its place
+    raw = _content(Path(path), MAX_TEXT) if path else None
+    return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
+
+
 def _writable(policy: Policy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
     found = [facts.project, facts.home]
@@ -309,14 +323,25 @@ def _inner(directory: Path) -> list[Path]:
 
 
 def _first_line(path: Path) -> str:
-    """The only line of one of Git's pointer files, which are short; empty for anything else.
+    """The only line of one of Git's pointer files, which are short; empty for anything else."""
+    raw = _content(path, 4096) or b""
+    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
+
+
+def _content(path: Path, limit: int) -> bytes | None:
+    """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
 
     Somebody else may have put a pipe there, whose opening would wait.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
+    except (OSError, ValueError):
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        raw = file.read(4096) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        try:
+            raw = file.read(limit + 1)
+        except OSError:
+            return None
+    return raw if len(raw) <= limit else None

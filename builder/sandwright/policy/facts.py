@@ -58,8 +58,9 @@ class HostFacts:
     `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
     `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
-    trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on. `case_sensitive` is about
-    the volume of the home directory.
+    trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on. `texts` holds the files
+    that the policy takes over, by canonical path: the profile that `process.seccomp` names. `case_sensitive`
+    is about the volume of the home directory.
     """
 
     os: System
@@ -77,6 +78,7 @@ class HostFacts:
     entries: Mapping[str, Entry] = field(default_factory=dict)
     git_directories: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -137,7 +139,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
     **dict.fromkeys(("uid", "gid"), int),
     "case_sensitive": bool,
-    **dict.fromkeys(("environment", "entries"), dict),
+    **dict.fromkeys(("environment", "entries", "texts"), dict),
     **dict.fromkeys(("git_directories", "sockets"), list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
@@ -164,7 +166,7 @@ def _faults(data: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever 
             yield from _content_faults(name, value)
 
 
-def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401, C901 - checked above
+def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401, C901 - a table
     match name:
         case "os" if value not in ("linux", "darwin"):
             yield name, f"must be linux or darwin, not {value!r}"
@@ -186,6 +188,9 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
         case "entries":
             for path, entry in value.items():
                 yield from _entry_faults(path, entry)
+        case "texts":
+            for path, text in value.items():
+                yield from _text_faults(path, text)
 
 
 def _entry_faults(path: str, entry: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
@@ -196,6 +201,13 @@ def _entry_faults(path: str, entry: Any) -> Iterator[tuple[str, str]]:  # noqa: 
             yield where, 'must be a kind, or ["symlink", target]'
     elif entry not in _ENTRY_KINDS or entry == "symlink":
         yield where, 'must be a kind, or ["symlink", target]'
+
+
+def _text_faults(path: str, text: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
+    where = f"texts[{json.dumps(path)}]"
+    yield from _path_faults(where, path)
+    if not isinstance(text, str):
+        yield where, "must be text"
 
 
 def _path_faults(where: str, path: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds

@@ -12,7 +12,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | network.allow                      | each pattern is covered by one of the floor's                         |
 | network.unix_sockets, localhost    | a subset                                                              |
 | process.privileged                 | false < true                                                          |
-| process.seccomp                    | strict < default < build; a file only when it is the same             |
+| process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
 | environment.pass                   | each pattern is covered by one of the floor's                         |
 | environment.set                    | the floor's variables keep its values                                 |
@@ -60,15 +60,19 @@ def _faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]
         given = settings.values.get(name)
         at_most = _VALUES.get(name)
         if given is not None and at_most is not None and not at_most(name, given.value, limit.value):
-            yield (
-                given.source,
-                f"{_shown(given.value)} is looser than the floor's {_shown(limit.value)} ({limit.source})",
-            )
+            yield given.source, _looser(name, given.value, limit)
     for name, covers in _LISTS.items():
         if name in floor.lists:
             yield from _list_faults(name, floor, settings, covers)
     yield from _variable_faults(floor, settings)
     yield from _shim_faults(floor, settings)
+
+
+def _looser(name: str, given: object, limit: Sourced[Any]) -> str:
+    if name == "process.seccomp" and not {given, limit.value} <= {*SECCOMP_PROFILES}:
+        why = "what a file lets through is not compared with other profiles"
+        return f"{given} is not the floor's {limit.value} ({limit.source}): {why}"
+    return f"{_shown(given)} is looser than the floor's {_shown(limit.value)} ({limit.source})"
 
 
 def _method_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:

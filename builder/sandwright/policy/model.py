@@ -159,8 +159,10 @@ class Process(_Section):
     seccomp: Seccomp | None = None
     """The filter of system calls: `default`, `strict`, `build` (for compilers and packagers), or a file.
 
-    A file is the path of a JSON profile of the OCI runtime specification. Absent: as the layers below say;
-    without any, `default`. There is no way to have none, but `method: noop`.
+    A file is the path of a JSON profile as Docker, Podman and the OCI runtime specification have it. What it
+    lets through is taken as it is, but for the host's Unix sockets; the sandbox can't write it. An operator's
+    floor accepts no file but its own. Absent: as the layers below say; without any, `default`. There is no
+    way to have none, but `method: noop`.
     """
 
 

@@ -139,9 +139,14 @@ class Policy:
         found = [(item.value, item.source) for name in lists for item in self.settings.items(name)]
         found += [(item.value.path, item.source) for item in self.settings.items("filesystem.unprotect")]
         seccomp = self.settings.values.get("process.seccomp")
-        if seccomp and seccomp.value.startswith(("/", "~", "$")):
+        if seccomp and seccomp.value == self.seccomp_file():
             found.append((seccomp.value, seccomp.source))
         return tuple(found)
+
+    def seccomp_file(self) -> str:
+        """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
+        name: str = self.settings.value("process.seccomp") or ""
+        return name if name.startswith(("/", "~", "$")) else ""
 
 
 def _floor_presets(layer: Layer) -> tuple[Layer, ...]:

@@ -40,6 +40,8 @@ def resolve(
 ) -> ResolvedPolicy:
     """Put merged settings on a host. `files` are the policy's own, which stay read-only inside.
 
+    So does the seccomp profile that it takes from a file.
+
     Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
     what they say here, and for attempts to loosen the floor.
     """
@@ -47,12 +49,12 @@ def resolve(
     faults = Faults()
     secrets = _secret_sources(settings)
     placing = Placing(facts, faults, secrets=secrets)
-    filesystem = _filesystem(settings, placing, faults, files)
+    process, taken = _process(settings, placing)
+    filesystem = _filesystem(settings, placing, faults, [*files, *taken])
     network = _network(settings, placing, faults)
     if floor is not None:
         check_paths(floor, filesystem, placing, faults)
         check_sockets(floor, settings, placing, faults)
-    process = _process(settings, placing)
     environment = _environment(settings, facts, secrets)
     faults.raise_any()
     return ResolvedPolicy(
@@ -154,13 +156,16 @@ def _network(settings: Settings, placing: Placing, faults: Faults) -> Network:
     )
 
 
-def _process(settings: Settings, placing: Placing) -> Process:
+def _process(settings: Settings, placing: Placing) -> tuple[Process, tuple[str, ...]]:
+    """Rights and filter, and the path of the filter's file, links not resolved."""
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
-    name = seccomp.value
-    if name.startswith(("/", "~", "$")):
-        placed = placing.place(seccomp)
-        name = placed[0] if placed else name
-    return Process(privileged=bool(settings.value("process.privileged")), seccomp=name)
+    name: str = seccomp.value
+    taken: tuple[str, ...] = ()
+    placed = placing.place(seccomp) if name.startswith(("/", "~", "$")) else None
+    if placed:
+        taken = (spelling.expanded(name, placing.facts.variables),)
+        name = placed[0]
+    return Process(privileged=bool(settings.value("process.privileged")), seccomp=name), taken
 
 
 def _environment(settings: Settings, facts: HostFacts, secrets: frozenset[str]) -> Environment:

@@ -16,16 +16,15 @@ from typing import assert_never
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
-from sandwright.render.filters import architecture, seccomp_profile
+from sandwright.render.filters import bpf_filter
 from sandwright.render.launcher import BPF, LOCK, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.seccomp import compile_bpf
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`args`, `seccomp.bpf`, `launch`, and `watch` where there is something to watch.
 
-    Raise RenderError for a seccomp profile that can't be rendered.
+    Raise DocumentError for a seccomp profile from a file that is none, RenderError for one that isn't there.
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
     socket to the proxy is brought in by whoever runs the session.
     """
@@ -34,9 +33,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     args = Artifact("args", content, "bubblewrap's arguments, for --args")
     capabilities = _capabilities(policy)
-    filter_ = compile_bpf(
-        seccomp_profile(policy, host_sockets=True), arch=architecture(policy), caps=capabilities
-    )
+    filter_ = bpf_filter(policy, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
     return args, bpf, *bwrap_launcher(policy, plan, args, bpf, count=len(arguments))
 

@@ -1,34 +1,110 @@
-"""The seccomp profile that a policy asks for, as every Linux method renders it."""
+"""The filter of system calls that a policy asks for, as every Linux method renders it.
+
+`process.seccomp` names a shipped profile or a file, whose text is among the facts. `oci_filter`,
+`gvisor_filter` and `bpf_filter` render either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sandwright.errors import RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.seccomp import SeccompProfile, profile
+from sandwright.render.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
 from sandwright.render.seccomp.abi import Architecture
 from sandwright.render.seccomp.action import ALLOW, EPERM
+from sandwright.render.seccomp.adopted import AF_UNIX, Adopted, adopt, makes_unix_sockets
+from sandwright.render.seccomp.document import kernel_version
 from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group
+from sandwright.render.seccomp.oci import BOTH
 
-AF_UNIX = 1
-"""The address family of Unix sockets on every architecture (linux/socket.h)."""
+Json = dict[str, Any]
+
+
+def oci_filter(
+    policy: ResolvedPolicy,
+    *,
+    host_sockets: bool,
+    caps: Collection[str] = (),
+    arch: Sequence[Architecture] = BOTH,
+    comments: bool = False,
+) -> Json:
+    """The filter as `linux.seccomp` of the OCI runtime specification, which Docker and Podman read too.
+
+    `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
+    abstract name; a policy that lists none then gets a filter with which none can be made but pairs. `caps`
+    is the bounding set of who runs under it. A file is rendered for the architecture of the policy's host.
+    Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
+    """
+    given = from_file(policy)
+    if given is None:
+        chosen = seccomp_profile(policy, host_sockets=host_sockets)
+        return render_oci(chosen, arch=arch, caps=caps, comments=comments)
+    _check_sockets(policy, given, caps, host_sockets=host_sockets)
+    return given.oci(caps)
+
+
+def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()) -> Json:
+    """The filter as runsc takes it with `--oci-seccomp`. Arguments and errors are those of `oci_filter`."""
+    given = from_file(policy)
+    if given is None:
+        return render_gvisor(seccomp_profile(policy, host_sockets=host_sockets), caps=caps)
+    _check_sockets(policy, given, caps, host_sockets=host_sockets)
+    return given.gvisor(caps)
+
+
+def bpf_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
+    """The filter as BPF for the policy's host, whose sockets can be reached. Raise like `oci_filter`."""
+    given = from_file(policy)
+    if given is None:
+        chosen = seccomp_profile(policy, host_sockets=True)
+        return compile_bpf(chosen, arch=architecture(policy), caps=caps)
+    return given.bpf(caps, unix_sockets=bool(policy.network.unix_sockets))
+
+
+def from_file(policy: ResolvedPolicy) -> Adopted | None:
+    """The profile of the file that `process.seccomp` names; None when it names a shipped profile.
+
+    Raise DocumentError with what is wrong in the file, RenderError when it could not be read on the host.
+    """
+    file = policy.process.seccomp
+    if file in SECCOMP_PROFILES:
+        return None
+    text = policy.facts.texts.get(file)
+    if text is None:
+        source = policy.source("process.seccomp")
+        raise RenderError(
+            f"{source}: process.seccomp: {file} is not on the host, can't be read there, or is no profile: "
+            "more than 1 MiB, or no plain file"
+        )
+    return adopt(text, file, arch=architecture(policy), kernel=kernel_version(policy.facts.kernel))
+
+
+def _check_sockets(
+    policy: ResolvedPolicy, given: Adopted, caps: Collection[str], *, host_sockets: bool
+) -> None:
+    """Refuse a file that lets sockets be made by which the host's are reached, which no rule can add."""
+    if host_sockets and not policy.network.unix_sockets and makes_unix_sockets(given.filter(caps)):
+        source = policy.source("process.seccomp")
+        raise RenderError(
+            f"{source}: process.seccomp: {given.document.file} lets AF_UNIX sockets be made, by which the "
+            f"host's are reached with network.mode: {policy.network.mode}, and network.unix_sockets lists "
+            "none; refuse io_uring_setup in it, and socket with 1 in the lower half of argument 0"
+        )
 
 
 def seccomp_profile(policy: ResolvedPolicy, *, host_sockets: bool) -> SeccompProfile:
-    """The profile of `process.seccomp`.
+    """The shipped profile that `process.seccomp` names; `host_sockets` is that of `oci_filter`.
 
-    `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
-    abstract name; then a policy that lists none gets a profile that makes none but pairs. Raise RenderError
-    for a profile from a file: what it holds is not among the facts.
+    Raise RenderError for a file, which only the functions above render.
     """
     name = policy.process.seccomp
     if name not in SECCOMP_PROFILES:
         source = policy.source("process.seccomp")
-        names = ", ".join(SECCOMP_PROFILES)
-        raise RenderError(f"{source}: process.seccomp: {name}: only {names} can be rendered, not a file")
+        raise RenderError(f"{source}: process.seccomp: {name} is a file, where a shipped profile is needed")
     chosen = profile(name)
     if host_sockets and not policy.network.unix_sockets:
         return replace(chosen, groups=dict(_without_unix(chosen.groups)))

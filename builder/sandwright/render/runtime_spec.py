@@ -15,11 +15,9 @@ from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
-from sandwright.render.filters import seccomp_profile
+from sandwright.render.filters import gvisor_filter, oci_filter
 from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
-from sandwright.render.seccomp import render_gvisor as gvisor_filter
-from sandwright.render.seccomp import render_oci as oci_filter
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -172,14 +170,13 @@ def _private(plan: MountPlan, baseline: Baseline) -> list[str]:
 def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
-    profile = seccomp_profile(policy, host_sockets=host)
     held = baseline.capabilities["init" if policy.process.privileged else "none"]
     linux: dict[str, Any] = {
         "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if rootless else ())],
         "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
         "resources": _resources(policy.resources, rootless=rootless),
-        "seccomp": (gvisor_filter if gvisor else oci_filter)(profile, caps=held),
+        "seccomp": (gvisor_filter if gvisor else oci_filter)(policy, host_sockets=host, caps=held),
     }
     if linux["resources"]:
         linux["cgroupsPath"] = CGROUP
