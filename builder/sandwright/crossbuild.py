@@ -1,0 +1,118 @@
+"""Builds small C programs for any platform, statically where the platform has static programs.
+
+The compiler is Zig's (`zig cc`, from the package `ziglang`), which brings the C libraries of all targets:
+musl for Linux, Apple's stubs for macOS. What was built is kept by the digest of everything that it was built
+from, so that a program is compiled once for each of its versions. It has no time stamps and no paths of this
+machine in it: the same sources give the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from sandwright import process
+from sandwright.errors import BuildError, CommandFailed, ToolMissing
+
+TIMEOUT = 300.0
+"""Seconds for one program; the first for a target builds its C library too."""
+
+TARGETS: Mapping[str, str] = MappingProxyType({
+    "linux/amd64": "x86_64-linux-musl",
+    "linux/arm64": "aarch64-linux-musl",
+    "darwin/amd64": "x86_64-macos-none",
+    "darwin/arm64": "aarch64-macos-none",
+})  # fmt: skip
+"""By platform, as images name it: the target as Zig names it."""
+
+FLAGS = (
+    "-std=c11", "-Os", "-s", "-g0", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong",
+    "-fno-sanitize=undefined",
+)  # fmt: skip
+
+
+def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | None = None) -> Path:
+    """Compile C sources (`*.c`, and the `*.h` they include) into one program, and give its path, `output`.
+
+    `target` is a platform (`linux/arm64`) out of TARGETS. `cache` is where finished programs are kept;
+    absent, below SANDWRIGHT_CACHE or the user's cache directory. Raise ToolMissing without `ziglang`,
+    BuildError with the compiler's words when it refuses the sources, or for a target that isn't known.
+    """
+    if target not in TARGETS:
+        raise BuildError(f"there is no compiler for {target}; there is one for {', '.join(TARGETS)}")
+    if importlib.util.find_spec("ziglang") is None:
+        raise ToolMissing("ziglang", "it is a Python package: pip install 'sandwright[programs]', or ziglang")
+    store = cache or _cache()
+    kept = store / "programs" / _digest(sources, target)
+    if not kept.exists():
+        _compile(sources, TARGETS[target], kept)
+    _copy(kept, output)
+    return output
+
+
+def _digest(sources: Sequence[Path], target: str) -> str:
+    """Of the sources with their names, the flags, the target and the compiler's version."""
+    digest = hashlib.sha256()
+    parts = [b"\0".join(word.encode() for word in (_compiler_version(), TARGETS[target], *FLAGS))]
+    for source in sources:
+        parts += [source.name.encode(), source.read_bytes()]
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _compiler_version() -> str:
+    return process.run(sys.executable, "-m", "ziglang", "version", timeout=60).text
+
+
+def _compile(sources: Sequence[Path], triple: str, kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    static = ("-static",) if "linux" in triple else ()
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=kept.parent) as scratch:
+        made = Path(scratch) / "program"
+        for source in sources:  # without the paths of this machine: diagnostics and __FILE__ hold names only
+            shutil.copyfile(source, Path(scratch) / source.name)
+        names = [source.name for source in sources if source.suffix == ".c"]
+        argv = ("-m", "ziglang", "cc", "-target", triple, *FLAGS, *static, "-o", "program", *names)
+        try:
+            process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_environment())
+        except CommandFailed as error:
+            raise BuildError(f"{', '.join(names)} can't be compiled for {triple}: {error}") from error
+        made.chmod(0o755)
+        made.replace(kept)
+
+
+def _copy(kept: Path, output: Path) -> None:
+    """Put a program in its place with a rename, so that one that is running is not written to."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
+    os.close(handle)
+    try:
+        shutil.copyfile(kept, name)
+        Path(name).chmod(0o755)
+        Path(name).replace(output)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _environment() -> Mapping[str, str]:
+    """No CPATH, C_INCLUDE_PATH or compiler flags of the host's reach the compiler."""
+    zig = _cache() / "zig"
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(zig / "local")}
+
+
+def _cache() -> Path:
+    own, shared = os.environ.get("SANDWRIGHT_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if own:
+        return Path(own).absolute()
+    return (Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache") / "sandwright"
