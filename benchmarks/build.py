@@ -212,7 +212,7 @@ def _large(place: Place, megabytes: int) -> None:
         file.write(b"!<arch>\n")
         _member(file, "debian-binary", b"2.0\n")
         _member(file, "control.tar.zst", _packed(b"control", control.encode()))
-        _member(file, "data.tar.zst", _packed(b"noise", random.Random(1).randbytes(megabytes * 1_000_000)))
+        _member(file, "data.tar.zst", _packed(b"noise", _noise(megabytes)))
     with package.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = package.stat().st_size
@@ -222,6 +222,12 @@ def _large(place: Place, megabytes: int) -> None:
     locked = Package("large", "1", "amd64", size, digest, "debian", "pool/large.deb", "large", "1", 1)
     definition = load_catalogue(place.images)["large"]
     write_lock(folder, Lock(checksum(definition), "bookworm", 1_700_000_000, {"linux/amd64": (locked,)}))
+
+
+def _noise(megabytes: int) -> bytes:
+    """What can't be compressed. `randbytes` itself gives at most 256 MiB at once."""
+    made = random.Random(1)
+    return b"".join(made.randbytes(1_000_000) for _ in range(megabytes))
 
 
 def _packed(path: bytes, data: bytes) -> bytes:
