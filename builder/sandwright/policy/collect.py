@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import HostError, UsageError
+from sandwright.looks import Looks
 from sandwright.policy import spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
@@ -42,26 +43,30 @@ def collect(
     cwd: Path | str | None = None,
     tmp: str | None = None,
     environ: Mapping[str, str] | None = None,
+    looks: Looks | None = None,
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
 
     `project` is the directory that `$PROJECT` means, `cwd` that of `$CWD` (absent: the project), `tmp` the
     temporary directory as the sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in
-    TMPDIR on macOS), `environ` the environment (absent: this process's). Raise HostError for a system that is
-    neither Linux nor macOS, UsageError for a project that is no directory.
+    TMPDIR on macOS), `environ` the environment (absent: this process's). `looks` keeps every question to the
+    host: while the answers stay the same, so do the facts. Raise HostError for a system that is neither Linux
+    nor macOS, UsageError for a project that is no directory.
     """
+    looks = Looks() if looks is None else looks
     given = dict(os.environ if environ is None else environ)
     if not Path(project).is_dir():
         raise UsageError(f"the project {project} is no directory")
-    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp)
+    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp, looks)
     facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
-    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp])
-    facts = observe(facts, _named(policy, facts))
-    facts = replace(facts, git_directories=_git_directories(policy, facts), texts=_texts(policy, facts))
-    return observe(facts, _protected(policy, facts))
+    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], looks=looks)
+    facts = observe(facts, _named(policy, facts), looks=looks)
+    directories, texts = _git_directories(policy, facts, looks), _texts(policy, facts, looks)
+    facts = replace(facts, git_directories=directories, texts=texts)
+    return observe(facts, _protected(policy, facts), looks=looks)
 
 
 def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
@@ -73,9 +78,9 @@ def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
     return replace(policy, facts=observe(policy.facts, [absolute]))
 
 
-def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
+def observe(facts: HostFacts, paths: Iterable[str], *, looks: Looks | None = None) -> HostFacts:
     """The same facts, with what is at some absolute paths now, and on the way to them."""
-    looking = _Looking(facts)
+    looking = _Looking(facts, Looks() if looks is None else looks)
     for path in paths:
         looking.walk(path)
     return facts.with_entries(looking.seen)
@@ -84,8 +89,9 @@ def observe(facts: HostFacts, paths: Iterable[str]) -> HostFacts:
 class _Looking:
     """A look at some paths, which asks the host once for each."""
 
-    def __init__(self, facts: HostFacts) -> None:
+    def __init__(self, facts: HostFacts, looks: Looks) -> None:
         self.seen: dict[str, Entry] = {}
+        self._looks = looks
         self._facts = facts
         self._known: dict[str, Entry | None] = {}
         self._names: dict[str, frozenset[str]] = {}
@@ -115,6 +121,7 @@ class _Looking:
 
     def _entry(self, path: str) -> Entry | None:
         if path not in self._known:
+            self._looks.ask("entry", path)
             entry = _entry(path)
             if entry is not None and path != "/" and self._facts.os == "darwin":
                 stored = self._stored(path)
@@ -128,6 +135,7 @@ class _Looking:
         """The name that a path's directory stores for it, None when it is the same."""
         parent, _, name = path.rpartition("/")
         if parent not in self._names:
+            self._looks.ask("names", parent or "/")
             self._names[parent] = _names(parent or "/")
         stored = stored_name(name, self._names[parent], same_name(self._facts))
         return stored if stored != name else None
@@ -173,13 +181,18 @@ def _kind(mode: int) -> EntryKind:
     return "device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "file"
 
 
-def _base(policy: Policy, environ: Mapping[str, str], project: str, tmp: str | None) -> HostFacts:
+def _base(
+    policy: Policy, environ: Mapping[str, str], project: str, tmp: str | None, looks: Looks
+) -> HostFacts:
     system = sys.platform
     if system not in ("linux", "darwin"):
         raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
     account = _account()
     home = environ.get("HOME") or account.pw_dir
-    names = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST"} & environ.keys()
+    wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST"}
+    looks.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
+    looks.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
+    names = wanted & environ.keys()
     machine = platform.machine().lower()
     return HostFacts(
         os="linux" if system == "linux" else "darwin",
@@ -193,7 +206,7 @@ def _base(policy: Policy, environ: Mapping[str, str], project: str, tmp: str | N
         kernel=platform.release(),
         case_sensitive=system == "linux" or not _ignores_case(home),
         environment={name: environ[name] for name in sorted(names)},
-        sockets=_sockets() if system == "linux" else (),
+        sockets=_sockets(looks) if system == "linux" else (),
     )
 
 
@@ -220,19 +233,11 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _sockets() -> tuple[str, ...]:
-    """The Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix)."""
-    try:
-        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()[1:]
-    except OSError:
-        return ()
-    fields = [line.split(None, 7) for line in lines]
-    open_ = (each[7] for each in fields if len(each) == 8 and (_listens(each[3]) or each[4] == "0002"))
-    return tuple(sorted({path for path in open_ if path == spelling.plain(path)}))
-
-
-def _listens(flags: str) -> bool:
-    return bool(int(flags, 16) & 0x10000)  # __SO_ACCEPTCON, linux/net.h
+def _sockets(looks: Looks) -> tuple[str, ...]:
+    """The Unix sockets that somebody listens on, as far as a policy can name them."""
+    paths = looks.ask("sockets", "")
+    assert isinstance(paths, list)
+    return tuple(path for path in map(str, paths) if path == spelling.plain(path))
 
 
 def _named(policy: Policy, facts: HostFacts) -> list[str]:
@@ -252,14 +257,14 @@ def _named(policy: Policy, facts: HostFacts) -> list[str]:
     return found
 
 
-def _texts(policy: Policy, facts: HostFacts) -> dict[str, str]:
+def _texts(policy: Policy, facts: HostFacts, looks: Looks) -> dict[str, str]:
     """The seccomp profile that the policy names, where it names a file that can be read."""
     file = policy.seccomp_file()
     try:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return {}  # resolving the policy says so, with its place
-    raw = _content(Path(path), MAX_TEXT) if path else None
+    raw = _content(Path(path), MAX_TEXT, looks) if path else None
     return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
 
 
@@ -281,7 +286,7 @@ def _protected(policy: Policy, facts: HostFacts) -> list[str]:
     return [*found, *(f"{git}/{name}" for git in facts.git_directories for name in inside)]
 
 
-def _git_directories(policy: Policy, facts: HostFacts) -> tuple[str, ...]:
+def _git_directories(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
     """Git's directories of the writable directories: where `.git` leads, and those it keeps inside.
 
     A `.git` that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says
@@ -289,31 +294,40 @@ def _git_directories(policy: Policy, facts: HostFacts) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for root in _writable(policy, facts):
-        for directory in _git_of(Path(root) / ".git"):
+        for directory in _git_of(Path(root) / ".git", looks):
+            looks.ask("real", str(directory))
             found.setdefault(os.path.realpath(directory))
-            for inner in _inner(directory):
+            for inner in _inner(directory, looks):
                 if len(found) < MAX_GIT_DIRECTORIES:
                     found.setdefault(os.path.realpath(inner))
     return tuple(path for path in found if path == spelling.plain(path))
 
 
-def _git_of(git: Path) -> list[Path]:
-    if git.is_dir():
+def _git_of(git: Path, looks: Looks) -> list[Path]:
+    if _is_directory(git, looks):
         directory = git
     else:
-        target = _first_line(git).removeprefix("gitdir: ")
+        target = _first_line(git, looks).removeprefix("gitdir: ")
         directory = git.parent / target if target else git
-    if not directory.is_dir():
+    if not _is_directory(directory, looks):
         return []
-    common = _first_line(directory / "commondir")
-    return [directory, *([directory / common] if common and (directory / common).is_dir() else [])]
+    common = _first_line(directory / "commondir", looks)
+    there = bool(common) and _is_directory(directory / common, looks)
+    return [directory, *([directory / common] if there else [])]
 
 
-def _inner(directory: Path) -> list[Path]:
+def _is_directory(path: Path, looks: Looks) -> bool:
+    looks.ask("type", str(path))
+    return path.is_dir()
+
+
+def _inner(directory: Path, looks: Looks) -> list[Path]:
     """The directories of submodules and linked work trees that Git keeps in one of its directories."""
     found: list[Path] = []
     for folder in (directory / "modules", directory / "worktrees"):
+        looks.ask("names", str(folder))
         for parent, names, files in os.walk(folder):
+            looks.ask_all([("names", parent), ("real", parent)])
             if "HEAD" in files:
                 found.append(Path(parent))
                 names[:] = [name for name in names if name in ("modules", "worktrees")]
@@ -322,17 +336,18 @@ def _inner(directory: Path) -> list[Path]:
     return found
 
 
-def _first_line(path: Path) -> str:
+def _first_line(path: Path, looks: Looks) -> str:
     """The only line of one of Git's pointer files, which are short; empty for anything else."""
-    raw = _content(path, 4096) or b""
+    raw = _content(path, 4096, looks) or b""
     return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
 
 
-def _content(path: Path, limit: int) -> bytes | None:
+def _content(path: Path, limit: int, looks: Looks) -> bytes | None:
     """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
 
     Somebody else may have put a pipe there, whose opening would wait.
     """
+    looks.ask("digest", str(path))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -16,7 +16,9 @@ import struct
 from collections.abc import Callable, Mapping
 
 _BASE = 0x400000
-_HEADERS = 64 + 56
+HEADERS = 64 + 56
+"""Bytes before the code: the headers of the file and of its one segment."""
+
 _OPEN_FLAGS = 0o101
 _OPEN_MODE = 0o600
 
@@ -28,12 +30,19 @@ def marker_program(architecture: str, word: bytes, path: bytes) -> bytes:
     """
     machine, encode = _ENCODINGS[architecture]
     code_size = len(encode(0, 0, len(word)))
-    word_at = _HEADERS + code_size
+    word_at = HEADERS + code_size
     code = encode(word_at, word_at + len(word), len(word))
-    content = code + word + path + b"\0"
-    size = _HEADERS + len(content)
+    return static_program(machine, code + word + path + b"\0")
+
+
+def static_program(machine: int, content: bytes) -> bytes:
+    """An ELF file for a machine (e_machine) whose one segment is `content`, entered at its beginning.
+
+    `content` lies behind `HEADERS` bytes, in memory as in the file.
+    """
+    size = HEADERS + len(content)
     header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
-    header += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, _BASE + _HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, _BASE + HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
     # One loadable segment, readable and executable, aligned for the largest page size of arm64.
     header += struct.pack("<IIQQQQQQ", 1, 5, 0, _BASE, _BASE, size, size, 0x10000)
     return header + content
@@ -43,7 +52,7 @@ def _amd64(word_at: int, path_at: int, word_size: int) -> bytes:
     code = b""
 
     def here(after: int) -> int:
-        return _HEADERS + len(code) + after
+        return HEADERS + len(code) + after
 
     code += b"\xb8" + struct.pack("<I", 1)  # mov eax, write
     code += b"\xbf" + struct.pack("<I", 1)  # mov edi, 1
@@ -69,7 +78,7 @@ def _arm64(word_at: int, path_at: int, word_size: int) -> bytes:
         words.append(0xD2800000 | value << 5 | register)  # movz
 
     def address(register: int, of: int) -> None:
-        distance = (of - _HEADERS - 4 * len(words)) & 0x1FFFFF
+        distance = (of - HEADERS - 4 * len(words)) & 0x1FFFFF
         words.append(0x10000000 | (distance & 3) << 29 | distance >> 2 << 5 | register)  # adr
 
     def call(number: int) -> None:

@@ -1,0 +1,293 @@
+"""Starts the one program that a person asked for, as if they had started it themselves.
+
+`process` starts programs for us and kills them after their time; this one is theirs. It gets their standard
+input and output, a terminal with its size when they sit at one, and the signals that are sent to us. It dies
+when we die, however that happens, and its status becomes ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that are meant for the program, not for us."""
+
+ENDING = frozenset((signal.SIGTERM, signal.SIGHUP))
+"""After these the program has `GRACE` seconds to end."""
+
+GRACE = 10.0
+"""Seconds, as `docker stop` gives."""
+
+_RETRY = 0.02
+_PATIENCE = 2.0
+_BLOCK = 65536
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+Deliver = Callable[[int, int], bool]
+"""Sends a signal (second) to whoever is meant below a program (first); false when nobody is there yet."""
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    deliver: Deliver,
+    relay: bool,
+    started: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
+
+    With `relay` a program on a terminal gets one of its own, whose size follows ours. `started` is called
+    with its process id. Raise OSError when it can't be started.
+    """
+    with _Signals() as signals, _terminal(relay=relay) as terminal:
+        pid = _start(argv, environ, terminal, signals)
+        started(pid)
+        return _Watching(pid, deliver, terminal, signals).until_end()
+
+
+def on_terminal() -> bool:
+    """Whether both standard input and output are a terminal."""
+    return os.isatty(0) and os.isatty(1)
+
+
+class _Signals:
+    """What has been sent to us, as numbers in the order they came, and a descriptor that tells of it."""
+
+    def __init__(self) -> None:
+        self.read = self._write = -1
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _Signals:
+        self.read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup: the program ignores it as well
+                self._before[number] = signal.signal(number, lambda *_: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self.read)
+        os.close(self._write)
+
+    def reset(self) -> None:
+        """In a child: leave it what the person's shell would leave it."""
+        signal.set_wakeup_fd(-1)
+        for number in (*self._before, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
+            signal.signal(number, signal.SIG_DFL)
+
+    def take(self) -> bytes:
+        """The numbers that came since the last time."""
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self.read, 512)
+        return b""
+
+
+class _Terminal:
+    """A terminal of the program's own. `master` is our end, `slave` its."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        self._typed = b""
+        self.resize()
+
+    def resize(self) -> None:
+        """Give it the size of ours."""
+        with contextlib.suppress(OSError):
+            size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+            fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def selected(self) -> tuple[list[int], list[int]]:
+        """The descriptors to wait for: to read, and to write. No key is read before the last has gone on."""
+        return ([self.master], [self.master]) if self._typed else ([self.master, 0], [])
+
+    def copy(self, ready: Collection[int], writable: Collection[int]) -> None:
+        """Pass on what can be. Raise EOFError when the program's side, or ours, is closed."""
+        if 0 in ready:
+            self._typed = os.read(0, _BLOCK)
+            if not self._typed:
+                raise EOFError
+        if self._typed and (0 in ready or self.master in writable):
+            with contextlib.suppress(BlockingIOError):
+                self._typed = self._typed[os.write(self.master, self._typed) :]
+        if self.master in ready:
+            self.show()
+
+    def show(self) -> bool:
+        """Write what the program wrote; false when there is nothing. Raise EOFError at its end."""
+        try:
+            block = os.read(self.master, _BLOCK)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno != errno.EIO:  # what Linux says when nobody has the other side open
+                raise
+            block = b""
+        if not block:
+            raise EOFError
+        while block:
+            block = block[os.write(1, block) :]
+        return True
+
+
+@contextlib.contextmanager
+def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
+    """The program's terminal, while ours passes every key on as it is; None without one."""
+    if not relay or not on_terminal():
+        yield None
+        return
+    before = termios.tcgetattr(0)
+    terminal = _Terminal()
+    termios.tcsetattr(terminal.slave, termios.TCSANOW, before)
+    try:
+        tty.setraw(0, termios.TCSADRAIN)
+        yield terminal
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        os.close(terminal.master)
+
+
+def _start(
+    argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, signals: _Signals
+) -> int:
+    """Fork and execute. What goes wrong in the child comes back through a pipe."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    die_with = _death_signal()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()  # signals of a terminal reach us alone, and we pass them on
+        die_with(parent)
+        signals.reset()
+        _become(argv, environ, terminal, write)
+    os.close(write)
+    if terminal is not None:
+        os.close(terminal.slave)
+    with os.fdopen(read, "rb") as said:
+        number = said.read()
+    if number:
+        os.waitpid(pid, 0)
+        raise OSError(int(number), os.strerror(int(number)), argv[0])
+    return pid
+
+
+def _become(argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, write: int) -> None:
+    """Be the program; never returns. What goes wrong is written as a number (errno(3))."""
+    try:
+        for descriptor in range(3) if terminal is not None else ():
+            if os.isatty(descriptor):
+                os.dup2(terminal.slave, descriptor)  # type: ignore[union-attr]  # not None here
+        os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - that is what this module is for
+    except OSError as error:
+        os.write(write, str(error.errno).encode())
+    finally:
+        os._exit(125)
+
+
+def _death_signal() -> Callable[[int], None]:
+    """A function for the child that asks the kernel to kill it when we are gone (prctl(2); Linux only)."""
+    if sys.platform != "linux":
+        return lambda _: None
+    import ctypes  # noqa: PLC0415 - costs milliseconds, and other systems don't need it
+
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask(parent: int) -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # gone before we asked
+            os._exit(125)
+
+    return ask
+
+
+class _Watching:
+    """Passes on what comes until the program has ended."""
+
+    def __init__(self, pid: int, deliver: Deliver, terminal: _Terminal | None, signals: _Signals) -> None:
+        self._pid = pid
+        self._deliver = deliver
+        self._terminal = terminal
+        self._signals = signals
+        self._pending: list[tuple[int, float]] = []
+        self._deadline: float | None = None
+        self._ended_by = 0
+        self._copies = terminal is not None
+
+    def until_end(self) -> int:
+        """The program's exit status."""
+        while True:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+            if ended:
+                self._drain()
+                code = os.waitstatus_to_exitcode(status)
+                if code == -signal.SIGKILL and self._ended_by:
+                    return 128 + self._ended_by
+                return code if code >= 0 else 128 - code
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for something to come, and deal with it."""
+        reads, writes = self._terminal.selected() if self._terminal and self._copies else ([], [])
+        ready, writable, _ = select.select([self._signals.read, *reads], writes, [], self._timeout())
+        if self._signals.read in ready:
+            for number in self._signals.take():
+                self._signalled(number)
+        if self._terminal and self._copies:
+            try:
+                self._terminal.copy(ready, writable)
+            except (EOFError, OSError):
+                self._copies = False  # nobody on one of the sides: what is left is to wait for the end
+        self._deliver_pending()
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self._kill()
+
+    def _timeout(self) -> float | None:
+        if self._pending:
+            return _RETRY
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGWINCH and self._terminal is not None:
+            self._terminal.resize()
+        elif number != signal.SIGCHLD:
+            self._pending.append((number, time.monotonic() + _PATIENCE))
+            if number in ENDING and self._deadline is None:
+                self._deadline = time.monotonic() + GRACE
+                self._ended_by = number
+
+    def _deliver_pending(self) -> None:
+        """Pass signals on; one that finds nobody for long, because nothing has started, ends the start."""
+        while self._pending:
+            number, until = self._pending[0]
+            if not self._deliver(self._pid, number):
+                if time.monotonic() < until:
+                    return
+                if number != signal.SIGWINCH:
+                    self._ended_by = self._ended_by or number
+                    self._kill()
+            self._pending.pop(0)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        self._deadline = None
+
+    def _drain(self) -> None:
+        """What the program wrote last."""
+        with contextlib.suppress(EOFError, OSError):
+            while self._terminal is not None and self._copies and self._terminal.show():
+                pass

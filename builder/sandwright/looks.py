@@ -1,0 +1,168 @@
+"""Questions about this host whose answers decide what is made, kept so that they can be asked again.
+
+What was made of the answers holds while they are the same. A question is a kind and a subject, its answer
+plain JSON data. Asking again needs nothing but the standard library, and starts nothing.
+"""
+
+# ruff: noqa: PTH113, PTH115, PTH116, PTH123, PTH208
+# Imported wherever speed counts: pathlib costs more than all the rest here.
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+
+Answer = str | int | list[str] | list[int] | None
+Question = tuple[str, str]
+Asked = tuple[str, str, Answer]
+"""A question with its answer."""
+
+_SMALL = 1 << 20
+
+
+class Looks:
+    """Answers by question; each is asked once."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._answers: dict[Question, Answer] = {}
+
+    def ask(self, kind: str, subject: str) -> Answer:
+        """The answer to a question, as it was when it was first asked here. Raise KeyError for no kind."""
+        question = (kind, subject)
+        if question not in self._answers:
+            self._answers[question] = KINDS[kind](subject)
+        return self._answers[question]
+
+    def ask_all(self, questions: Iterable[Question]) -> None:
+        """Ask some more."""
+        for kind, subject in questions:
+            self.ask(kind, subject)
+
+    def asked(self) -> list[Asked]:
+        """All of them, in their order."""
+        return [(kind, subject, answer) for (kind, subject), answer in self._answers.items()]
+
+
+def changed(asked: Iterable[Asked]) -> Question | None:
+    """The first question whose answer is another now; None when all are the same."""
+    for kind, subject, answer in asked:
+        ask = KINDS.get(kind)
+        if ask is None or ask(subject) != answer:
+            return kind, subject
+    return None
+
+
+def _entry(path: str) -> Answer:
+    """What is at a path: its type (stat.h), with the text of a link; None for nothing, or nothing to see."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return [str(stat.S_IFMT(mode)), os.fsdecode(os.readlink(path))]
+    except (OSError, ValueError):
+        return None
+    return [str(stat.S_IFMT(mode))]
+
+
+def _type(path: str) -> Answer:
+    """What kind of thing is at a path, links followed, as `stat.S_IFMT` gives it; None for nothing."""
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return None
+
+
+def _sockets(_: str) -> list[str]:
+    """The Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix), sorted."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+            fields = [line.split(None, 7) for line in file.read().splitlines()[1:]]
+    except OSError:
+        return []
+    # Flags of a listening one hold __SO_ACCEPTCON (linux/net.h); type 2 is SOCK_DGRAM.
+    named = (each for each in fields if len(each) == 8)
+    return sorted({each[7] for each in named if int(each[3], 16) & 0x10000 or each[4] == "0002"})
+
+
+def _identity(path: str) -> Answer:
+    """Which file is at a path, links followed, and when it was last written or replaced; None for none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return [found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns]
+
+
+def _digest(path: str) -> Answer:
+    """The size of a plain file, and the SHA-256 of its first MiB, in hexadecimal; None for anything else.
+
+    Somebody else may have put a pipe there, whose opening would wait.
+    """
+    from hashlib import sha256  # noqa: PLC0415 - not every question needs it
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            return [str(status.st_size), sha256(file.read(_SMALL)).hexdigest()]
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _text(path: str) -> Answer:
+    """A small file's text, as /proc and /sys have them; None when it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_SMALL).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return None
+
+
+def _names(path: str) -> Answer:
+    """What a directory holds, sorted; None when it can't be listed."""
+    try:
+        return sorted(os.listdir(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _program(name: str) -> Answer:
+    """Where a program is: the first on PATH, else in the directories of the system's own."""
+    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM):
+        path = f"{folder or '.'}/{name}"
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _system(_: str) -> Answer:
+    """Which system this is, and who we are."""
+    system = os.uname()
+    return [system.sysname, system.release, system.machine, str(os.getuid()), str(os.getgid())]
+
+
+SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where programs are that a user's PATH often lacks."""
+
+KINDS: dict[str, Callable[[str], Answer]] = {
+    "digest": _digest,
+    "entry": _entry,
+    "identity": _identity,
+    "names": _names,
+    "program": _program,
+    "real": os.path.realpath,
+    "sockets": _sockets,
+    "system": _system,
+    "text": _text,
+    "type": _type,
+    "variable": os.environ.get,
+}
+"""What can be asked. Others add theirs at import."""

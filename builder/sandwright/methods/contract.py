@@ -1,0 +1,137 @@
+"""What a method must offer to enforce policies on this machine, and what it says of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from sandwright.host import HostFacts
+from sandwright.looks import Question
+from sandwright.policy.declaration import Support
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+
+Code = Literal[
+    "ready",
+    "wrong-system",
+    "program-missing",
+    "namespaces-off",
+    "namespaces-restricted",
+    "container-masks",
+    "container-filter",
+    "daemon-dead",
+    "image-missing",
+    "cgroups",
+    "no-root",
+    "hangs",
+    "not-started",
+    "not-denied",
+    "not-run-here",
+]
+"""What a preflight found. All but `ready` say why the method can't be taken:
+
+`wrong-system` it is another system's; `program-missing`; `namespaces-off` user namespaces are switched off;
+`namespaces-restricted` AppArmor restricts them; `container-masks`, `container-filter` the container that we
+are in keeps them from us, by what lies over its /proc or by its seccomp profile; `daemon-dead` no engine
+answers; `image-missing`; `cgroups` the control groups are not as it needs them; `no-root` it needs root;
+`hangs` it did not end within its time; `not-started` it failed in another way; `not-denied` it started, and
+what it should hide was read; `not-run-here` it is rendered only.
+"""
+
+CODES: tuple[Code, ...] = get_args(Code)
+
+LIMIT = 20.0
+"""Seconds that the sandbox of a preflight may take."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What starting a real sandbox of a method showed.
+
+    `message` says what was found, `remedy` how to change it; both are empty for `ready`, unless there is
+    something to say about it all the same.
+    """
+
+    method: str
+    code: Code
+    message: str = ""
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return self.code == "ready"
+
+    def describe(self) -> str:
+        """One line for a person: method, what, and the way out."""
+        what = f"{self.method}: {self.message or self.code}"
+        return f"{what}; {self.remedy}" if self.remedy else what
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something that a session left behind.
+
+    `kind` says what (container, process, mount, directory, file, state), `name` which, as `remove` of its
+    method understands it. `session` is empty when it can't be told whose it was.
+    """
+
+    method: str
+    kind: str
+    name: str
+    session: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.kind} {self.name}"
+
+
+class Backend(Protocol):
+    """A method that runs sandboxes here."""
+
+    @property
+    def name(self) -> str:
+        """What a policy calls it."""
+        ...
+
+    @property
+    def declaration(self) -> Mapping[str, Support]:
+        """What it makes of each feature of a policy; a feature that is not in it can't be enforced."""
+        ...
+
+    def depends(self, host: HostFacts) -> Iterable[Question]:
+        """Questions to this machine: while the answers stay, so does what preflight found."""
+        ...
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start a real sandbox, within `limit` seconds, and have it read what it must not see."""
+        ...
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """The artifacts for a policy, `launch` among them. Pure. Raise RenderError for what can't be said."""
+        ...
+
+    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
+        """The command line that runs `argv` in the sandbox whose artifacts lie in `directory`.
+
+        `terminal`: its standard input and output are a terminal of its own.
+        """
+        ...
+
+    def environment(self, policy: ResolvedPolicy) -> Mapping[str, str]:
+        """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
+
+        Raise HostError, with the command that helps, when something of it is not there.
+        """
+        ...
+
+    def deliver(self, launcher: int, number: int) -> bool:
+        """Send a signal to the command that a launcher (its process id) runs; false when none runs yet."""
+        ...
+
+    def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
+        """What sessions left behind. `running` are the ids of those that still run, whose things stay."""
+        ...
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove one thing that `leftovers` named. Raise SandwrightError when it stays."""
+        ...

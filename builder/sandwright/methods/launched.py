@@ -1,0 +1,107 @@
+"""What methods with a launcher share: how it is started, and how signals reach its command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.looks import Question
+from sandwright.methods.contract import Leftover
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+from sandwright.render.methods import render as render_method
+
+LAUNCHER = "launch"
+"""The artifact that starts a sandbox: `launch COMMAND [ARGUMENT ...]`."""
+
+SETTINGS = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/self/attr/current",
+)
+"""What decides whether sandboxes start: one boot of the kernel, its settings, and our AppArmor label."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A method of ours: its row in the tables of rendering and declarations, by name."""
+
+    name: str
+
+    @property
+    def declaration(self) -> Mapping[str, Support]:
+        """The column of the table of declarations."""
+        return DECLARATIONS[self.name]
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """As the table of renderers has it."""
+        return render_method(policy, self.name)
+
+    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
+        """The launcher, and the words behind it."""
+        return (f"{directory}/{LAUNCHER}", *argv)
+
+    def environment(self, policy: ResolvedPolicy) -> Mapping[str, str]:  # noqa: ARG002
+        """Nothing."""
+        return {}
+
+    def programs(self) -> Sequence[str]:
+        """The programs that it is started with."""
+        return ()
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """The kernel and its settings, who we are, and the programs."""
+        yield "system", ""
+        for path in SETTINGS:
+            yield "text", path
+        for name in self.programs():
+            yield "program", name
+            if name in host.programs:
+                yield "identity", host.programs[name]
+
+    def deliver(self, launcher: int, number: int) -> bool:
+        """Signal what the launcher runs."""
+        return signalled(children(launcher), number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
+        """Nothing: what the kernel keeps of a sandbox goes with its processes."""
+        return ()
+
+    def remove(self, leftover: Leftover) -> None:
+        """There is nothing to remove."""
+        raise HostError(f"{leftover} can't be removed")
+
+
+def children(process: int) -> list[int]:
+    """The children of a process that are not in a session of their own, as `watch` is."""
+    found = []
+    with contextlib.suppress(OSError):
+        names = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        own = os.getsid(process)
+        found = [int(name) for name in names if _session(int(name)) == own]
+    return found
+
+
+def _session(process: int) -> int:
+    try:
+        return os.getsid(process)
+    except OSError:
+        return 0
+
+
+def signalled(processes: Iterable[int], number: int) -> bool:
+    """Send a signal to processes; whether there was one."""
+    there = False
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+            there = True
+    return there
