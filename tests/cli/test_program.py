@@ -22,6 +22,9 @@ SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
     ("words", "expected"),
     [
         pytest.param(["--list"], ["--list"], id="options of the program stay"),
+        pytest.param(["lint", "--help"], ["--help", "lint"], id="help is no value of a place"),
+        pytest.param(["bundle", "x", "-h"], ["--help", "bundle"], id="help behind other words"),
+        pytest.param(["bundle", "x", "--", "a", "--help"], ["bundle", "x"], id="help of the command inside"),
         pytest.param(
             [
                 "sbpl-eval",

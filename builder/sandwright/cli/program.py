@@ -30,6 +30,8 @@ REPEATED: Mapping[str, Callable[[str], bool]] = {
 }
 """Options that may be followed by several values, and how a further value is told from other words."""
 
+HELP = frozenset({"--help", "-h"})
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits."""
@@ -51,6 +53,8 @@ def arranged(words: Sequence[str]) -> list[str]:
     if name is None or name not in namespace.tasks:
         return list(words)
     start = words.index(name) + 1
+    if HELP & set(words[start:]):
+        return ["--help", name]  # Invoke would take the word for the place that comes next
     return [*words[:start], *_options(name, namespace.tasks[name], words[start:])]
 
 
