@@ -1,0 +1,235 @@
+"""Renders the proxy's configuration: squid's, from `network.allow`, and the pages that say why it refused.
+
+squid has no quoting that holds everywhere, so no value is quoted: each is a word of a few characters that
+mean nothing to squid, or it is refused. Facts about squid are from its documentation
+(squid.conf.documented, 5.7 and 6) and were tried with 5.7.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sandwright.errors import RenderError
+from sandwright.policy.hosts import HostPattern
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.templates import Quoted, add_filter, render_template
+
+PORT = 3128
+"""Where a sandbox finds the proxy, on the localhost of a sandbox that has its own: squid's usual port."""
+
+REASONS: Mapping[str, int] = MappingProxyType({
+    "client": 403,
+    "method": 403,
+    "spelling": 403,
+    "host": 403,
+    "address": 403,
+    "unresolved": 503,
+})  # fmt: skip
+"""Why a request is refused, with the status of the answer.
+
+`client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
+own pages. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
+not public, or this machine's. `unresolved`: the name has no address.
+"""
+
+INSIDE = (
+    # IPv4: the special-purpose registry (RFC 6890 and iana-ipv4-special-registry), and multicast
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+    "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+    # IPv6: unspecified, loopback, IPv4-compatible, NAT64 of local use (RFC 8215), discard, Teredo and the
+    # rest of the protocol assignments, documentation, 6to4, segment routing, unique local, link-local,
+    # site-local, multicast
+    "::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+    "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+)  # fmt: skip
+"""What no name may lead to. Every cloud's metadata service is in it: 169.254.169.254, fd00:ec2::254,
+100.100.100.200. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC 6052) is refused where it
+embeds one of these: on networks with DNS64, public hosts have such addresses."""
+
+NEVER = (
+    "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "224.0.0.0/4", "240.0.0.0/4",
+    "::/127", "fd00:ec2::254/128", "fe80::/10", "ff00::/8",
+)  # fmt: skip
+"""What is refused although a policy listed the very address: this machine, its link, multicast, metadata."""
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
+
+
+@dataclass(frozen=True)
+class ProxyPlace:
+    """Where one proxy runs: what its configuration needs beside the policy.
+
+    `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
+    `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
+    digits and `._+-`. `own` are the addresses of the machine itself. `hosts_file` and `nameservers` are
+    squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
+    """
+
+    log: str
+    cache_log: str
+    errors: str
+    listen: str = "127.0.0.1"
+    port: int = PORT
+    clients: tuple[str, ...] = ("127.0.0.1/32", "::1/128")
+    own: tuple[str, ...] = ()
+    hosts_file: str | None = None
+    nameservers: tuple[str, ...] = ()
+    icmp: bool = True
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The hosts that are listed with the same ports, by how squid compares them."""
+
+    index: int
+    ports: tuple[int, ...] | None
+    names: tuple[str, ...]
+    below: tuple[str, ...]
+    addresses: tuple[str, ...]
+    all: bool
+
+    @property
+    def kinds(self) -> list[str]:
+        """The lists of squid that make up the group; `all` is squid's own."""
+        lists = {"host": self.names, "below": self.below, "address": self.addresses}
+        return [*(f"sw_{kind}_{self.index}" for kind, hosts in lists.items() if hosts), *["all"][: self.all]]
+
+
+def quote_squid(word: object) -> Quoted:
+    """A word of squid's configuration. Raise RenderError for one that holds what could mean more."""
+    if not isinstance(word, str) or not _WORD.fullmatch(word):
+        raise RenderError(f"{word!r} can't be a word of squid's configuration")
+    return Quoted(word)
+
+
+def quote_name(name: object) -> Quoted:
+    """A name of a host that matches itself only: one with a dot in front would match what is below it."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RenderError(f"{name!r} is no name of a host")
+    return Quoted(name)
+
+
+def quote_below(base: object) -> Quoted:
+    """The regular expression of all names below one; the name itself does not match."""
+    return Quoted(rf"^.+\.{quote_name(base).replace('.', chr(92) + '.')}$")
+
+
+def quote_page(reason: object) -> Quoted:
+    """The end of the name of a reason's page."""
+    return Quoted(quote_squid(reason).upper())
+
+
+add_filter("squid", quote_squid)
+add_filter("name", quote_name)
+add_filter("below", quote_below)
+add_filter("page", quote_page)
+
+
+def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
+    """The configuration for squid: the patterns, and nothing else, are let through.
+
+    Raise RenderError for a value that squid's configuration can't hold.
+    """
+    return render_template(
+        "oci",
+        "proxy/squid.conf.j2",
+        groups=list(_groups(allow)),
+        refused=[str(network) for network in refused_networks(allow, place.own)],
+        reasons=REASONS,
+        **{name: getattr(place, name) for name in _PLACED},
+    )
+
+
+_PLACED = (
+    "listen", "port", "clients", "log", "cache_log", "errors", "hosts_file", "nameservers", "icmp",
+)  # fmt: skip
+
+
+def render_proxy(policy: ResolvedPolicy, place: ProxyPlace) -> tuple[Artifact, ...]:
+    """`squid.conf`, and `errors/ERR_SANDWRIGHT_…` for each of `REASONS`."""
+    text = squid_configuration(policy.network.allow, place)
+    return Artifact(
+        "squid.conf", text.encode(), "the proxy's configuration: what of network.allow means"
+    ), *pages()
+
+
+def pages() -> Iterator[Artifact]:
+    """What the proxy answers when it refuses, a page for each of `REASONS`."""
+    for reason in REASONS:
+        name = f"ERR_SANDWRIGHT_{reason.upper()}"
+        text = render_template("oci", f"proxy/errors/{name}")
+        yield Artifact(f"errors/{name}", text.encode(), f"what the proxy answers to `{reason}`")
+
+
+def refused_networks(allow: Sequence[HostPattern], own: Iterable[str] = ()) -> list[_Network]:
+    """What no listed name may lead to, merged: `INSIDE`, `own`, and for IPv4 its NAT64 form too.
+
+    An address of `INSIDE` that the policy lists itself is taken out, so that it can be reached; never one of
+    `NEVER`, and none of the machine's own.
+    """
+    listed = [ipaddress.ip_network(pattern.host) for pattern in allow if _is_address(pattern.host)]
+    inside = [part for each in INSIDE for part in _without(ipaddress.ip_network(each), listed)]
+    all_ = [*inside, *map(ipaddress.ip_network, (*NEVER, *own))]
+    four = list(
+        ipaddress.collapse_addresses(each for each in all_ if isinstance(each, ipaddress.IPv4Network))
+    )
+    six = [each for each in all_ if isinstance(each, ipaddress.IPv6Network)]
+    return [*four, *ipaddress.collapse_addresses([*six, *map(_nat64, four)])]
+
+
+def _without(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
+    """What is left of a network without some addresses."""
+    left = [network]
+    for address in listed:
+        left = [part for each in left for part in _excluding(each, address)]
+    return left
+
+
+def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:
+    match network, address:
+        case (ipaddress.IPv4Network(), ipaddress.IPv4Network()) if address.subnet_of(network):
+            return network.address_exclude(address)
+        case (ipaddress.IPv6Network(), ipaddress.IPv6Network()) if address.subnet_of(network):
+            return network.address_exclude(address)
+        case _:
+            return (network,)
+
+
+def _nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
+    """The addresses under which a network with NAT64 reaches an IPv4 network (RFC 6052, 2.1)."""
+    prefix = ipaddress.IPv6Address("64:ff9b::")
+    return ipaddress.IPv6Network((int(prefix) + int(network.network_address), 96 + network.prefixlen))
+
+
+def _groups(allow: Iterable[HostPattern]) -> Iterator[_Group]:
+    """The patterns by their ports, in the order of their first."""
+    by_ports: dict[frozenset[int] | None, list[str]] = {}
+    for pattern in allow:
+        by_ports.setdefault(pattern.ports, []).append(pattern.host)
+    for index, (ports, hosts) in enumerate(by_ports.items(), start=1):
+        some = sorted(set(hosts) - {"*"})
+        yield _Group(
+            index,
+            None if ports is None else tuple(sorted(ports)),
+            tuple(host for host in some if not host.startswith("*.") and not _is_address(host)),
+            tuple(host.removeprefix("*.") for host in some if host.startswith("*.")),
+            tuple(filter(_is_address, some)),
+            "*" in hosts,
+        )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
