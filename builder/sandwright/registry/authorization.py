@@ -1,0 +1,193 @@
+"""How a registry is told who asks: Basic, or a token that its token server gives (Bearer).
+
+Protocol: "Docker Registry v2 authentication" of the distribution project, token and OAuth 2. The token
+server, the realm, is whoever the registry itself names; a server that the registry redirects to can't name
+one (CVE-2020-15157).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.registry.challenge import Challenge, parse_challenges
+from sandwright.registry.credentials import Credential
+from sandwright.registry.failure import Asked, Denied, RegistryError, printable, refusal
+from sandwright.registry.reference import is_loopback
+from sandwright.registry.scope import united
+from sandwright.registry.settings import Settings
+from sandwright.registry.wire import Answer, Body
+
+LARGEST_ANSWER = 1 << 20
+LONGEST_TOKEN = 64 << 10
+CLIENT = "sandwright"
+_DEFAULT_LIFE = 60.0
+"""Seconds a token is good for when nothing is said: that is the least by the protocol."""
+
+_MARGIN = 10.0
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
+
+Send = Callable[[str, str, Mapping[str, str], Body | bytes | None, Asked], Answer]
+"""Sends a request to a token server, patiently, and without following redirects."""
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    until: float
+
+
+class Authorizer:
+    """What is known of how one registry lets us in. For all threads of a client."""
+
+    def __init__(self, host: str, settings: Settings, send: Send) -> None:
+        self._host = host
+        self._settings = settings
+        self._send = send
+        self._challenge: Challenge | None = None
+        self._secure = True
+        self._tokens: dict[tuple[str, ...], _Token] = {}
+        self._credentials: dict[str, Credential | None] = {}
+        self._lock = threading.RLock()
+
+    def challenged(self, headers: Mapping[str, str], url: str) -> tuple[str, ...] | None:
+        """Take note of a 401 of the registry's own. Give the scopes it names; None: it can't be answered."""
+        found = parse_challenges(headers.get("WWW-Authenticate", ""))
+        usable = {each.scheme: each for each in reversed(found)}
+        with self._lock:
+            self._secure = url.startswith("https:")
+            self._challenge = usable.get("bearer") or usable.get("basic")
+            if self._challenge is None:
+                return None
+            return united(self._challenge.parameters.get("scope", "").split(" "))
+
+    def header(self, asked: Asked, scopes: Sequence[str]) -> str | None:
+        """The `Authorization` header for a request that needs `scopes`; None when nothing is to be said.
+
+        Raise RegistryError when the token server gives none, HostError for logins that can't be read.
+        """
+        with self._lock:
+            match self._challenge:
+                case Challenge(scheme="basic"):
+                    credential = self._credential(asked.repository)
+                    return None if credential is None else _basic(credential)
+                case Challenge(scheme="bearer") as challenge:
+                    return f"Bearer {self._token(challenge, asked, scopes).text}"
+                case _:
+                    return None
+
+    def forget(self, scopes: Sequence[str]) -> None:
+        """Drop the token for these scopes: the registry did not take it."""
+        with self._lock:
+            self._tokens.pop(united(scopes), None)
+
+    def explain(self, asked: Asked) -> str:
+        """Why a 401 is final: what was tried."""
+        with self._lock:
+            if self._challenge is None:
+                return "it does not say how to log in"
+            credential = self._credential(asked.repository)
+        if credential is None:
+            hint = "'docker login' or 'podman login' make one"
+            return f"it wants a login, and there is none for {self._host}; {hint}"
+        who = printable(credential.user, 60) or "a token"
+        return f"the login of {who} from {credential.source} is not enough"
+
+    def _credential(self, repository: str) -> Credential | None:
+        if repository not in self._credentials:
+            self._credentials[repository] = self._settings.credentials.find(self._host, repository)
+        return self._credentials[repository]
+
+    def _token(self, challenge: Challenge, asked: Asked, scopes: Sequence[str]) -> _Token:
+        key = united(scopes)
+        held = self._tokens.get(key)
+        if held is None or held.until < time.monotonic():
+            held = self._tokens[key] = self._fetch(challenge, asked, key)
+        return held
+
+    def _fetch(self, challenge: Challenge, asked: Asked, scopes: tuple[str, ...]) -> _Token:
+        realm = self._realm(challenge, asked)
+        where = Asked(
+            asked.host, asked.repository, f"{asked.what}: token of {urllib.parse.urlsplit(realm).netloc}"
+        )
+        credential = self._credential(asked.repository)
+        fields = [("service", service)] if (service := challenge.parameters.get("service")) else []
+        begun = time.monotonic()
+        if credential is not None and credential.identity_token:
+            answer = self._post(realm, [*fields, ("scope", " ".join(scopes))], credential, where)
+        else:
+            fields += [("scope", scope) for scope in scopes]
+            headers = {} if credential is None else {"Authorization": _basic(credential)}
+            joined = "&" if urllib.parse.urlsplit(realm).query else "?"
+            query = f"{joined}{urllib.parse.urlencode(fields)}" if fields else ""
+            answer = self._send("GET", realm + query, headers, None, where)
+        with answer:
+            return self._read(answer, where, begun)
+
+    def _post(
+        self, realm: str, fields: list[tuple[str, str]], credential: Credential, where: Asked
+    ) -> Answer:
+        form = [
+            ("grant_type", "refresh_token"),
+            ("client_id", CLIENT),
+            *fields,
+            ("refresh_token", credential.identity_token),
+        ]
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        return self._send("POST", realm, headers, urllib.parse.urlencode(form).encode(), where)
+
+    def _realm(self, challenge: Challenge, asked: Asked) -> str:
+        """The token server's address, if it is one that a credential may be sent to. Raise RegistryError."""
+        realm = challenge.parameters.get("realm", "")
+        problem = self._realm_fault(realm)
+        if problem:
+            raise RegistryError(f"{asked}: it names the token server {printable(realm, 120)!r}, {problem}")
+        return realm
+
+    def _realm_fault(self, realm: str) -> str:
+        try:
+            parts = urllib.parse.urlsplit(realm)
+            host, _ = parts.hostname or "", parts.port
+        except ValueError:
+            return "which is no address"
+        if parts.scheme not in ("https", "http") or not host or not realm.isprintable() or " " in realm:
+            return "which is no address"
+        if parts.username is not None or parts.fragment:
+            return "with more in it than an address should have"
+        own = self._host.rpartition(":")[0] or self._host
+        if is_loopback(host) and not is_loopback(own):
+            return "which is on this machine, where it has nothing to say"
+        if parts.scheme == "http" and (self._secure or not self._settings.may_be_plain(parts.netloc)):
+            return "to which everybody could listen: it is not https"
+        return ""
+
+    def _read(self, answer: Answer, where: Asked, begun: float) -> _Token:
+        body = answer.beginning(LARGEST_ANSWER)
+        if answer.status != 200:
+            note = ""
+            if answer.status in (401, 403):
+                note = self.explain(where)
+            raise refusal(where, answer.status, answer.content_type, body, note=note)
+        if len(body) > LARGEST_ANSWER:
+            raise RegistryError(f"{where}: the answer is longer than {LARGEST_ANSWER} bytes")
+        try:
+            document = json.loads(body)
+            text = document.get("token") or document.get("access_token")
+            life = document.get("expires_in")
+        except (ValueError, AttributeError, RecursionError):
+            raise RegistryError(f"{where}: the answer is not what a token server gives") from None
+        if not isinstance(text, str) or len(text) > LONGEST_TOKEN or not _TOKEN.fullmatch(text):
+            raise Denied(f"{where}: the answer holds no token")
+        seconds = float(life) if isinstance(life, int) and 0 < life < 10**6 else _DEFAULT_LIFE
+        return _Token(text, begun + max(seconds - _MARGIN, seconds / 2))
+
+
+def _basic(credential: Credential) -> str:
+    packed = base64.b64encode(f"{credential.user}:{credential.password}".encode()).decode()
+    return f"Basic {packed}"

@@ -1,0 +1,137 @@
+"""Fetches one blob into a file: verified, bounded, and going on where a connection broke off.
+
+Range requests: RFC 9110, 14. A registry that does not do them sends all of it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from dataclasses import replace
+from typing import BinaryIO
+
+from sandwright.progress import Step
+from sandwright.registry.exchange import Exchange, Request
+from sandwright.registry.failure import RegistryError, WrongContent, refusal
+from sandwright.registry.wire import Answer, Broken
+from sandwright.rootfs.descriptor import Descriptor, check_digest
+
+_ENOUGH = 1 << 20
+"""Bytes that must come between two failures for them not to be counted together."""
+
+_RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.ASCII)
+
+
+class Credit:
+    """Reports bytes as done once, however often they have to be moved."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._reached = 0
+
+    def reach(self, count: int) -> None:
+        """`count` bytes from the start are done."""
+        if count > self._reached:
+            self._step.advance(count - self._reached)
+            self._reached = count
+
+
+class Download:
+    """One blob on its way. `sink` is empty, or what is in it does not matter."""
+
+    def __init__(
+        self, exchange: Exchange, request: Request, descriptor: Descriptor, sink: BinaryIO, step: Step
+    ) -> None:
+        self._exchange = exchange
+        self._request = request
+        self._descriptor = descriptor
+        self._sink = sink
+        self._credit = Credit(step)
+        self._at = 0
+        self._parts = 0
+        self._algorithm = check_digest(descriptor.digest, str(request.asked)).partition(":")[0]
+        self._hash = hashlib.new(self._algorithm)
+
+    def run(self) -> None:
+        """Fetch it all. Raise RegistryError, WrongContent; OSError when it can't be written."""
+        patience = self._exchange.settings.patience
+        self._restart()
+        failures, since = 0, 0
+        while self._at < self._descriptor.size:
+            try:
+                self._part()
+            except Broken as problem:
+                failures = 1 if self._at - since >= _ENOUGH else failures + 1
+                since = self._at
+                if failures >= patience.attempts:
+                    reached = f"{self._at} of {self._descriptor.size} bytes"
+                    raise RegistryError(
+                        f"{self._request.asked}: {problem}; gave up at {reached}"
+                    ) from problem
+                self._exchange.wire.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
+            if self._at == self._descriptor.size and not self._is_right() and self._parts > 1:
+                self._restart()  # parts of different things, perhaps: once more, in one
+        if not self._is_right():
+            found = f"{self._algorithm}:{self._hash.hexdigest()}"
+            raise WrongContent(f"{self._request.asked}: what came has the digest {found}")
+
+    def _is_right(self) -> bool:
+        return self._descriptor.digest == f"{self._algorithm}:{self._hash.hexdigest()}"
+
+    def _restart(self) -> None:
+        self._at = self._parts = 0
+        self._hash = hashlib.new(self._algorithm)
+        self._sink.seek(0)
+        self._sink.truncate()
+
+    def _part(self) -> None:
+        """Fetch from where we are, as far as it goes. Raise Broken when that is not the end."""
+        headers = {"Range": f"bytes={self._at}-"} if self._at else {}
+        with self._exchange.send(replace(self._request, headers=headers)) as answer:
+            self._check_start(answer)
+            self._parts += 1
+            started, begun = time.monotonic(), self._at
+            for chunk in answer.chunks():
+                self._take(chunk)
+                self._check_speed(self._at - begun, time.monotonic() - started)
+        if self._at < self._descriptor.size:
+            raise Broken(f"it ended after {self._at} of {self._descriptor.size} bytes", "cut")
+
+    def _check_start(self, answer: Answer) -> None:
+        """See that what comes begins where we are. Raise Broken when it has to be begun anew."""
+        asked, size = self._request.asked, self._descriptor.size
+        if answer.content_type == "text/html":
+            raise refusal(asked, answer.status, answer.content_type, answer.beginning(1 << 16))
+        if answer.status == 416 and self._at:
+            self._restart()
+            raise Broken("it has nothing from there on (416)", "cut")
+        if answer.status == 416:
+            raise refusal(asked, 416, answer.content_type, answer.beginning(1 << 16))
+        if answer.status == 200:
+            length = answer.headers.get("Content-Length", "")
+            if length.isdecimal() and int(length) != size:
+                raise WrongContent(f"{asked}: has {length} bytes where {size} were promised")
+            if self._at:
+                self._restart()
+            return
+        match = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
+        if match is None or int(match[1]) != self._at:
+            self._restart()
+            raise Broken("it answered with another part than it was asked for", "cut")
+        if match[3] not in ("*", str(size)):
+            raise WrongContent(f"{asked}: has {match[3]} bytes where {size} were promised")
+
+    def _take(self, chunk: bytes) -> None:
+        self._at += len(chunk)
+        if self._at > self._descriptor.size:
+            promised = f"the {self._descriptor.size} bytes promised"
+            raise WrongContent(f"{self._request.asked}: is longer than {promised}")
+        self._hash.update(chunk)
+        self._sink.write(chunk)
+        self._credit.reach(self._at)
+
+    def _check_speed(self, count: int, seconds: float) -> None:
+        patience = self._exchange.settings.patience
+        if seconds > patience.grace and count / seconds < patience.slowest:
+            raise Broken(f"it came with {count / seconds:.0f} bytes per second, which is too slow", "cut")

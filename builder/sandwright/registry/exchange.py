@@ -1,0 +1,257 @@
+"""One request to one registry, seen through: reaching it, authorization, redirects, patience."""
+
+from __future__ import annotations
+
+import threading
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from sandwright.registry.authorization import Authorizer
+from sandwright.registry.failure import Asked, RegistryError, Unreachable, printable, refusal
+from sandwright.registry.reference import is_loopback, split_host
+from sandwright.registry.settings import Settings, server
+from sandwright.registry.wire import Answer, Body, Broken, Wire
+
+T = TypeVar("T")
+
+MOST_REDIRECTS = 5
+LARGEST_REFUSAL = 64 << 10
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_UNTOUCHED = frozenset({425, 429, 503})
+"""Answers that say nothing was done, so that even what must not be done twice can be tried again."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a registry. `url` is a path below its address, or one that it gave.
+
+    `scopes` are what a token for it must be good for, `expect` the statuses that are an answer. Without
+    `again` it must not be sent twice, but where the registry says that it did nothing.
+    """
+
+    method: str
+    url: str
+    asked: Asked
+    scopes: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body | bytes | None = None
+    expect: frozenset[int] = frozenset({200})
+    again: bool = True
+
+
+class Exchange:
+    """Requests to one registry. For all threads of a client."""
+
+    def __init__(self, host: str, settings: Settings) -> None:
+        """`host` is the registry as references name it. Nothing is sent yet."""
+        self.host = host
+        self.settings = settings
+        self.wire = Wire(settings)
+        self._authorizer = Authorizer(host, settings, self._send_to_realm)
+        self._base: str | None = None
+        self._lock = threading.Lock()
+
+    def ready(self) -> str:
+        """The registry's address, found out once: whether it is there, and whether it speaks TLS.
+
+        That takes no longer than `Patience.reach`. Raise Unreachable when nobody answers, RegistryError when
+        somebody does whom we don't trust.
+        """
+        with self._lock:
+            if self._base is None:
+                self._base = self._reach()
+            return self._base
+
+    def send(self, request: Request) -> Answer:
+        """Send a request until there is an answer that was expected.
+
+        Raise RegistryError for any other, and when none came: Unreachable, when nobody was there to give one.
+        """
+        base = self.ready()
+        whole = replace(request, url=urllib.parse.urljoin(base, request.url))
+        return self._expected(whole, self._patiently(lambda: self._authorized(whole), whole))
+
+    def resolve(self, location: str, near: str, asked: Asked) -> str:
+        """The address that a `Location` header means, if it is one that we go to. Raise RegistryError."""
+        url = urllib.parse.urljoin(near, location)
+        problem = "which is no address"
+        try:
+            parts = urllib.parse.urlsplit(url)
+            _ = parts.port
+            if parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and location:
+                problem = self._redirect_fault(parts, near)
+        except ValueError:
+            pass
+        if problem:
+            raise RegistryError(f"{asked}: it sends us to {printable(url, 120)!r}, {problem}")
+        return urllib.parse.urldefrag(url).url
+
+    def own(self, url: str) -> bool:
+        """Whether an address is the registry's own, so that it may be told who asks."""
+        return _origin(url) == _origin(self.ready())
+
+    def _redirect_fault(self, parts: urllib.parse.SplitResult, near: str) -> str:
+        if parts.username is not None:
+            return "with a name in it"
+        if parts.scheme == "http":
+            if near.startswith("https:"):
+                return "which is not https, as it is itself"
+            if not self.settings.may_be_plain(parts.netloc):
+                return "to which plain http may not be spoken"
+        return ""
+
+    def _expected(self, request: Request, answer: Answer) -> Answer:
+        if answer.status in request.expect:
+            return answer
+        with answer:
+            try:
+                body = answer.beginning(LARGEST_REFUSAL)
+            except Broken:
+                body = b""
+        note = ""
+        if answer.foreign:
+            note = f"at {urllib.parse.urlsplit(answer.url).netloc}, where it sent us"
+        elif answer.status == 401:
+            note = self._authorizer.explain(request.asked)
+        raise refusal(request.asked, answer.status, answer.content_type, body, note=note)
+
+    def _authorized(self, request: Request) -> Answer:
+        """Send a request with what lets us in; once more when the registry wants something else."""
+        scopes = request.scopes
+        answer = self._followed(request, self._authorizer.header(request.asked, scopes))
+        if answer.status != 401 or answer.foreign:
+            return answer
+        self._authorizer.forget(scopes)
+        named = self._authorizer.challenged(answer.headers, answer.url)
+        if named is None:
+            return answer
+        answer.finish()
+        return self._followed(request, self._authorizer.header(request.asked, (*scopes, *named)))
+
+    def _followed(self, request: Request, authorization: str | None) -> Answer:
+        """Send a request, and go where the registry sends us, never with what lets us in elsewhere."""
+        url = request.url
+        for _ in range(MOST_REDIRECTS + 1):
+            own = self.own(url)
+            headers = {
+                **request.headers,
+                **({"Authorization": authorization} if authorization and own else {}),
+            }
+            answer = self.wire.send(request.method, url, headers=headers, body=request.body)
+            answer.foreign = not own
+            if not self._leads_on(request, answer):
+                return answer
+            url = self.resolve(answer.headers.get("Location", ""), url, request.asked)
+            answer.finish()
+        raise RegistryError(f"{request.asked}: it redirects more than {MOST_REDIRECTS} times")
+
+    @staticmethod
+    def _leads_on(request: Request, answer: Answer) -> bool:
+        if answer.status not in _REDIRECTS or answer.status in request.expect:
+            return False
+        return request.method in ("GET", "HEAD") or answer.status in (307, 308)
+
+    def _patiently(self, attempt: Callable[[], Answer], request: Request) -> Answer:
+        """Try again what may pass. Raise RegistryError with what the last attempt came to."""
+        patience = self.settings.patience
+        for number in range(1, patience.attempts + 1):
+            last = number == patience.attempts
+            wish = 0.0
+            try:
+                answer = attempt()
+            except Broken as problem:
+                if last or not request.again or problem.kind in ("untrusted", "plain"):
+                    raise self._lost(request.asked, problem, number) from problem
+            else:
+                passing = answer.status in (_PASSING if request.again else _UNTOUCHED)
+                wish = answer.retry_after() if passing else 0.0
+                if not passing or answer.status in request.expect or last or wish > patience.longest:
+                    return answer
+                answer.finish()
+            self.wire.wait(min(max(wish, patience.pause * 2 ** (number - 1)), patience.longest))
+        raise AssertionError
+
+    def _lost(self, asked: Asked, problem: Broken, attempts: int) -> RegistryError:
+        tried = f", {attempts} times" if attempts > 1 else ""
+        kind = Unreachable if problem.kind == "unreachable" else RegistryError
+        return kind(f"{asked}: no whole answer{tried}: {problem}")
+
+    def _send_to_realm(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | bytes | None, asked: Asked
+    ) -> Answer:
+        request = Request(method, url, asked, headers=headers, body=body)
+        return self._patiently(lambda: self.wire.send(method, url, headers=headers, body=body), request)
+
+    def _reach(self) -> str:
+        patience = self.settings.patience
+        try:
+            return within(patience.reach, self._find_base)
+        except TimeoutError:
+            problem = f"no answer within {patience.reach:g} s"
+            raise Unreachable(f"registry {self.host}: it can't be reached: {problem}") from None
+        except Broken as problem:
+            kind = RegistryError if problem.kind in ("untrusted", "plain") else Unreachable
+            raise kind(f"registry {self.host}: it can't be reached: {problem}") from problem
+
+    def _find_base(self) -> str:
+        """Where somebody answers. A port speaks one protocol; without one, https goes first."""
+        name = server(self.host)
+        host, port = split_host(name)
+        secure, plain = f"https://{name}/", f"http://{name}/"
+        if not self.settings.may_be_plain(self.host):
+            return self._ping(secure)
+        # A server of plain http may wait for more of what it takes for a request, one of TLS never does.
+        first, second = (plain, secure) if port and is_loopback(host) else (secure, plain)
+        try:
+            return self._ping(first, seconds=self.settings.patience.reach / 2)
+        except Broken as problem:
+            if problem.kind == "untrusted":
+                raise
+        return self._ping(second)
+
+    def _ping(self, base: str, *, seconds: float | None = None) -> str:
+        """Ask for the API, and learn from a 401 how we are let in. Raise Broken when nobody answers."""
+        answer = self.wire.send("GET", f"{base}v2/", headers={}, seconds=seconds)
+        if answer.status == 400 and base.startswith(
+            "http:"
+        ):  # what Go's and nginx' servers of TLS say to http
+            answer.close()
+            raise Broken("it does not speak plain http", "plain")
+        if answer.status == 401:
+            self._authorizer.challenged(answer.headers, base)
+        answer.finish()
+        return base
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` gives; TimeoutError when it takes longer, and then it is left to itself.
+
+    For what can't be called off: looking up a name blocks for as long as the C library likes.
+    """
+    outcome: list[T | BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            outcome.append(error)
+        done.set()
+
+    threading.Thread(target=run, name="sandwright-reach", daemon=True).start()
+    if not done.wait(seconds):
+        raise TimeoutError
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urllib.parse.urlsplit(url)
+    default = 443 if parts.scheme == "https" else 80
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or default

@@ -1,0 +1,113 @@
+"""What goes wrong with registries, and how it is told: who was asked for what, and what came back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from sandwright.errors import FetchError, IntegrityError
+
+MOST_ERRORS = 3
+LONGEST_TEXT = 240
+
+_HINTS = {
+    401: "it wants to know who asks",
+    403: "it does not let us",
+    405: "it does not do this at all",
+    429: "it was asked too often",
+}
+
+
+class RegistryError(FetchError):
+    """A registry refused, or answered with something else than what was asked for.
+
+    `status` is that of HTTP, 0 when none came; `codes` are the registry's own (`MANIFEST_UNKNOWN`).
+    """
+
+    def __init__(self, message: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
+        """`message` names registry, repository and what was asked."""
+        self.status = status
+        self.codes = codes
+        super().__init__(message)
+
+
+class NotThere(RegistryError):
+    """It has no such repository, manifest or blob: 404."""
+
+
+class Denied(RegistryError):
+    """It does not let us: 401 or 403."""
+
+
+class Unreachable(RegistryError):
+    """No registry answered: no such name, no route, nobody there, nothing in time, a proxy that refuses."""
+
+
+class WrongContent(IntegrityError):
+    """A registry gave other bytes than it was asked for: a digest or a size that is not the promised one."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request is about, for messages. `what` is a clause: `manifest latest`, `blob sha256:…`."""
+
+    host: str
+    repository: str
+    what: str
+
+    def __str__(self) -> str:
+        repository = f", repository {self.repository}" if self.repository else ""
+        return f"registry {self.host}{repository}: {self.what}"
+
+
+def refusal(asked: Asked, status: int, content_type: str, body: bytes, *, note: str = "") -> RegistryError:
+    """The error for an answer that is none of those expected. `body` is its beginning."""
+    codes, said = _said(content_type, body)
+    try:
+        name = HTTPStatus(status).phrase
+    except ValueError:
+        name = "a status that HTTP does not have"
+    parts = [f"{status} {name}", note or _HINTS.get(status, ""), said]
+    message = f"{asked}: {': '.join(filter(None, parts))}"
+    kind = {401: Denied, 403: Denied, 404: NotThere}.get(status, RegistryError)
+    return kind(message, status=status, codes=codes)
+
+
+def printable(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Text of a stranger for a terminal: one line, no control characters, not endless."""
+    clean = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return clean if len(clean) <= longest else f"{clean[:longest]}…"
+
+
+def _said(content_type: str, body: bytes) -> tuple[tuple[str, ...], str]:
+    """The registry's own codes and words, of which there may be none."""
+    text = body.decode("utf-8", "replace")
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "text/html" or re.match(r"\s*<(!doctype|html)", text, re.IGNORECASE):
+        title = re.search(r"<title[^>]*>([^<]*)", text, re.IGNORECASE)
+        return (), f"with a web page{f' titled {printable(title[1])!r}' if title else ''}"
+    errors = list(_errors(text))[:MOST_ERRORS]
+    if errors:
+        return tuple(code for code, _ in errors if code), "; ".join(
+            ": ".join(filter(None, each)) for each in errors
+        )
+    return (), printable(text) if kind in ("text/plain", "application/json") else ""
+
+
+def _errors(text: str) -> Iterator[tuple[str, str]]:
+    """Code and message of each error of distribution-spec, "Error Codes"."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    listed = document.get("errors") if isinstance(document, dict) else None
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict):
+            code, message = each.get("code"), each.get("message")
+            yield (
+                printable(code, 60) if isinstance(code, str) else "",
+                printable(message) if isinstance(message, str) else "",
+            )

@@ -1,0 +1,131 @@
+"""What an image consists of: documents that name documents, down to blobs. Pure but for what `load` does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.rootfs.descriptor import (
+    INDEX_TYPES,
+    MANIFEST_TYPES,
+    Descriptor,
+    Platform,
+    check_document,
+    parse_json,
+    read_descriptor,
+    sequence,
+)
+
+DEEPEST = 8
+MOST_DOCUMENTS = 1_000
+
+Load = Callable[[Descriptor], bytes]
+"""Gives the bytes of a document. They need not have been verified."""
+
+Wanted = Callable[[Platform | None], bool]
+"""Whether the manifests of a platform are wanted; None where an index doesn't say for which one is."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A document with what it names: other documents, or blobs. `subject` is what a referrer refers to."""
+
+    descriptor: Descriptor
+    content: bytes
+    children: tuple[Descriptor, ...] = ()
+    blobs: tuple[Descriptor, ...] = ()
+    subject: Descriptor | None = None
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The document as JSON."""
+        return parse_json(self.content, self.descriptor.digest)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An image: its documents, each behind those that it names, so that the root is the last."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def root(self) -> Node:
+        """What names all the rest."""
+        return self.nodes[-1]
+
+    @property
+    def blobs(self) -> tuple[Descriptor, ...]:
+        """Configs and layers, each once."""
+        return tuple({blob.digest: blob for node in self.nodes for blob in node.blobs}.values())
+
+
+def walk(root: Descriptor, load: Load, where: str, *, wanted: Wanted = lambda _: True) -> Graph:
+    """The graph below a document, without the manifests of platforms that are not `wanted`.
+
+    Every document is verified and must be clearly one of its kind. `where` begins messages. Raise
+    ArchiveRefused, IntegrityError, and what `load` raises.
+    """
+    walker = _Walker(load, where, wanted)
+    walker.visit(root, 0)
+    return Graph(tuple(walker.found.values()))
+
+
+class _Walker:
+    """Collects the documents below one, the leaves first."""
+
+    def __init__(self, load: Load, where: str, wanted: Wanted) -> None:
+        self.found: dict[str, Node] = {}
+        self._load = load
+        self._where = where
+        self._wanted = wanted
+
+    def visit(self, at: Descriptor, depth: int) -> None:
+        if at.digest in self.found:
+            return
+        if depth > DEEPEST or len(self.found) >= MOST_DOCUMENTS:
+            limit = f"more than {MOST_DOCUMENTS} documents, or nested more than {DEEPEST} deep"
+            raise ArchiveRefused(f"{self._where}: {limit}")
+        node = read_node(at, self._load(at), f"{self._where}: {at.digest}")
+        for child in node.children:
+            if child.media_type in INDEX_TYPES or self._wanted(child.platform):
+                self.visit(child, depth + 1)
+        self.found[at.digest] = node
+
+
+def read_node(descriptor: Descriptor, content: bytes, where: str) -> Node:
+    """A document and what it names. Raise ArchiveRefused, IntegrityError."""
+    verify(descriptor, content, where)
+    document = parse_json(content, where)
+    if descriptor.media_type not in INDEX_TYPES | MANIFEST_TYPES:
+        raise ArchiveRefused(f"{where}: {descriptor.media_type} is neither a manifest nor an index")
+    check_document(document, descriptor.media_type, where)
+    subject = document.get("subject")
+    pointed = None if subject is None else read_descriptor(subject, f"{where}: subject")
+    if descriptor.media_type in INDEX_TYPES:
+        listed = enumerate(sequence(document["manifests"], f"{where}: manifests"))
+        children = tuple(read_descriptor(each, f"{where}: manifests[{n}]") for n, each in listed)
+        return Node(descriptor, content, children, (), pointed)
+    config = read_descriptor(document["config"], f"{where}: config")
+    listed = enumerate(sequence(document["layers"], f"{where}: layers"))
+    layers = tuple(read_descriptor(each, f"{where}: layers[{n}]") for n, each in listed)
+    return Node(descriptor, content, (), (config, *layers), pointed)
+
+
+def verify(descriptor: Descriptor, content: bytes, where: str) -> None:
+    """Raise IntegrityError unless `content` is what the descriptor promises."""
+    if len(content) != descriptor.size:
+        raise IntegrityError(f"{where}: has {len(content)} bytes where {descriptor.size} were promised")
+    algorithm, _, expected = descriptor.digest.partition(":")
+    found = hashlib.new(algorithm, content).hexdigest()
+    if found != expected:
+        raise IntegrityError(
+            f"{where}: its digest is {algorithm}:{found} where {descriptor.digest} was promised"
+        )
+
+
+def sha256_descriptor(media_type: str, content: bytes) -> Descriptor:
+    """The descriptor of bytes that are at hand."""
+    return Descriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))

@@ -1,0 +1,137 @@
+"""Pushes an image: blobs, then documents from the leaves up, all by digest; read back; and only then tagged.
+
+So a tag never names what is not whole. What is there already is not sent again: a second push sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+from sandwright.progress import SILENT, Progress, Step
+from sandwright.registry.client import LARGEST_DOCUMENT, Document, Repository
+from sandwright.registry.failure import NotThere, RegistryError, WrongContent
+from sandwright.registry.graph import Graph, Node
+from sandwright.registry.reference import check_tag
+from sandwright.registry.transport import JOBS, together
+from sandwright.rootfs.descriptor import Descriptor
+
+OpenBlob = Callable[[Descriptor], BinaryIO]
+"""Opens a blob of the image for reading."""
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push came to. `digest` is the image's; `sent` are the digests of what had to be sent.
+
+    `tagged` are the tags that were moved; those that were right already are not among them.
+    """
+
+    digest: str
+    sent: tuple[str, ...]
+    tagged: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was."""
+        return bool(self.sent or self.tagged)
+
+
+def push(
+    repository: Repository,
+    graph: Graph,
+    open_blob: OpenBlob,
+    *,
+    tags: Sequence[str] = (),
+    mount_from: Sequence[str] = (),
+    jobs: int = JOBS,
+    progress: Progress = SILENT,
+) -> Pushed:
+    """Have an image in a repository, whole and read back, and then under `tags`.
+
+    Blobs that other repositories of the same registry have, those in `mount_from`, are not sent but mounted.
+    Raise UsageError for what can't be a tag, RegistryError, IntegrityError for a blob that is not what its
+    digest says, WrongContent when the registry has something else in the end.
+    """
+    for tag in tags:
+        check_tag(tag)
+    sent = push_by_digest(repository, graph, open_blob, mount_from=mount_from, jobs=jobs, progress=progress)
+    document = _document(graph.root)
+    moved = tuple(tag for tag in dict.fromkeys(tags) if move_tag(repository, document, tag))
+    return Pushed(document.digest, sent, moved)
+
+
+def push_by_digest(
+    repository: Repository,
+    graph: Graph,
+    open_blob: OpenBlob,
+    *,
+    mount_from: Sequence[str] = (),
+    jobs: int = JOBS,
+    progress: Progress = SILENT,
+) -> tuple[str, ...]:
+    """The first half of `push`: everything but the tags. Give the digests of what had to be sent."""
+    sizes = sum(blob.size for blob in graph.blobs)
+    largest_first = sorted(graph.blobs, key=lambda each: -each.size)
+    with progress.step(f"push {repository}", sizes) as step:
+        tasks = [partial(_push_blob, repository, open_blob, mount_from, step, blob) for blob in largest_first]
+        went = together(repository.exchange.wire, tasks, jobs=jobs)
+        sent = [blob.digest for blob, was_sent in zip(largest_first, went, strict=True) if was_sent]
+    sent += [node.descriptor.digest for node in graph.nodes if _push_document(repository, node)]
+    verify(repository, graph, jobs=jobs)
+    return tuple(sent)
+
+
+def verify(repository: Repository, graph: Graph, *, jobs: int = JOBS) -> None:
+    """See that a repository has an image whole: its documents byte for byte, its blobs by their sizes.
+
+    Raise WrongContent or RegistryError that says what it doesn't have.
+    """
+
+    def check_document(node: Node) -> None:
+        found = repository.manifest(node.descriptor.digest)
+        if (found.content, found.media_type) != (node.content, node.descriptor.media_type):
+            was = f"{found.media_type} of {len(found.content)} bytes"
+            raise WrongContent(f"{repository}: gives {node.descriptor.digest} back as something else: {was}")
+
+    def check_blob(blob: Descriptor) -> None:
+        if not repository.has_blob(blob):
+            asked = repository.asked(f"blob {blob.digest}")
+            raise NotThere(f"{asked}: it was pushed, and is not there", status=404)
+
+    tasks = [partial(check_document, node) for node in graph.nodes]
+    tasks += [partial(check_blob, blob) for blob in graph.blobs]
+    together(repository.exchange.wire, tasks, jobs=jobs)
+
+
+def move_tag(repository: Repository, document: Document, tag: str) -> bool:
+    """Have a tag name a document that is there; whether it named something else before. Read back."""
+    if repository.head(tag) == document.digest:
+        return False
+    repository.put_manifest(document, tag)
+    found = repository.manifest(tag).digest
+    if found != document.digest:
+        raise WrongContent(f"{repository}: tag {tag} names {found} after it was moved to {document.digest}")
+    return True
+
+
+def _push_blob(
+    repository: Repository, open_blob: OpenBlob, mount_from: Sequence[str], step: Step, blob: Descriptor
+) -> bool:
+    return repository.push_blob(blob, lambda: open_blob(blob), mount_from=mount_from, step=step)
+
+
+def _push_document(repository: Repository, node: Node) -> bool:
+    if len(node.content) > LARGEST_DOCUMENT:
+        size = f"{len(node.content)} bytes, which registries need not take"
+        raise RegistryError(f"{repository}: {node.descriptor.digest} has {size}")
+    if repository.head(node.descriptor.digest) == node.descriptor.digest:
+        return False
+    repository.put_manifest(_document(node))
+    return True
+
+
+def _document(node: Node) -> Document:
+    return Document(node.descriptor.media_type, node.descriptor.digest, node.content)

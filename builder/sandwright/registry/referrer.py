@@ -1,0 +1,193 @@
+"""Attaches documents to images, and finds them: referrers, with or without the API for them.
+
+Protocol: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Whether a registry has the
+API is told by asking for the list: a registry has been seen to acknowledge a subject (`OCI-Subject`) without
+listing it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.registry.client import Document, Repository, read
+from sandwright.registry.failure import NotThere, RegistryError, WrongContent
+from sandwright.registry.graph import sha256_descriptor
+from sandwright.registry.upload import Source
+from sandwright.rootfs.descriptor import (
+    OCI_INDEX,
+    Descriptor,
+    check_document,
+    parse_json,
+    read_descriptor,
+    sequence,
+)
+
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
+EMPTY = b"{}"
+MOST_PAGES = 50
+_NO_API = frozenset({400, 404, 405, 406, 415, 501})
+
+
+@dataclass(frozen=True)
+class Referrer:
+    """A manifest that refers to another one. `artifact_type` says what it is."""
+
+    descriptor: Descriptor
+    artifact_type: str
+    annotations: Mapping[str, str]
+
+
+def fallback_tag(digest: str) -> str:
+    """The tag under which a registry without the API keeps the list: `sha256-abc…`."""
+    algorithm, _, encoded = digest.partition(":")
+    return f"{algorithm[:32]}-{encoded[:64]}"
+
+
+def referrers(repository: Repository, digest: str, *, artifact_type: str | None = None) -> list[Referrer]:
+    """What refers to the manifest with this digest, of one type or of all. Raise RegistryError."""
+    listed = _listed(repository, digest)
+    found = _fallback(repository, digest) if listed is None else listed
+    return [each for each in found if artifact_type in (None, each.artifact_type)]
+
+
+def push_referrer(
+    repository: Repository,
+    subject: Descriptor,
+    artifact_type: str,
+    content: bytes,
+    *,
+    media_type: str,
+    annotations: Mapping[str, str] | None = None,
+) -> Referrer:
+    """Attach a document to the manifest `subject`, and see that it is listed.
+
+    The same content with the same annotations gives the same manifest, so that a second time changes
+    nothing. Where the registry has no list of its own, the one under the fall-back tag is extended. Two that
+    extend that one at the same moment can lose one; it is read back, and tried again. Raise RegistryError.
+    """
+    blobs = {EMPTY_TYPE: EMPTY, media_type: content}
+    config, layer = (sha256_descriptor(kind, data) for kind, data in blobs.items())
+    document = _manifest(subject, artifact_type, config, layer, annotations or {})
+    for descriptor, data in ((config, EMPTY), (layer, content)):
+        repository.push_blob(descriptor, _opener(data))
+    if repository.head(document.digest) is None:
+        repository.put_manifest(document)
+    referrer = Referrer(document.descriptor, artifact_type, dict(annotations or {}))
+    for _ in range(repository.exchange.settings.patience.attempts):
+        listed = _listed(repository, subject.digest)
+        if listed is None:
+            listed = _extend(repository, subject.digest, referrer)
+        if any(each.descriptor.digest == document.digest for each in listed):
+            return referrer
+        repository.exchange.wire.wait(repository.exchange.settings.patience.pause)
+    asked = repository.asked(f"referrers of {subject.digest}")
+    raise WrongContent(f"{asked}: {document.digest} was attached, and is not listed")
+
+
+def _manifest(
+    subject: Descriptor,
+    artifact_type: str,
+    config: Descriptor,
+    layer: Descriptor,
+    annotations: Mapping[str, str],
+) -> Document:
+    document = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": artifact_type,
+        "config": _plain(config),
+        "layers": [_plain(layer)],
+        "subject": _plain(subject),
+        **({"annotations": dict(annotations)} if annotations else {}),
+    }
+    content = _canonical(document)
+    return Document(OCI_MANIFEST, sha256_descriptor(OCI_MANIFEST, content).digest, content)
+
+
+def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
+    """The registry's own list; None when it keeps none."""
+    asked = repository.asked(f"referrers of {digest}")
+    path, found = f"referrers/{digest}", []
+    for _ in range(MOST_PAGES):
+        try:
+            with repository.send("GET", path, asked.what, headers={"Accept": OCI_INDEX}) as answer:
+                if answer.content_type != OCI_INDEX:
+                    return None  # a page for people, most likely
+                body = read(answer, asked)
+                following = answer.headers.get("Link", "")
+                base = answer.url
+        except RegistryError as error:
+            if error.status in _NO_API:
+                return None
+            raise
+        found += _read_index(body, str(asked))
+        if 'rel="next"' not in following:
+            return found
+        target = following.partition("<")[2].partition(">")[0]
+        path = repository.exchange.resolve(target, base, asked)
+    raise RegistryError(f"{asked}: the list has more than {MOST_PAGES} pages")
+
+
+def _fallback(repository: Repository, digest: str) -> list[Referrer]:
+    try:
+        document = repository.manifest(fallback_tag(digest))
+    except NotThere:
+        return []
+    return _read_index(document.content, f"{repository}: {fallback_tag(digest)}")
+
+
+def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Referrer]:
+    """Add to the list under the fall-back tag; what it then is."""
+    listed = _fallback(repository, digest)
+    if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
+        entries = [_entry(each) for each in (*listed, referrer)]
+        content = _canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
+        index = Document(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
+        repository.put_manifest(index, fallback_tag(digest))
+        listed = _fallback(repository, digest)
+    return listed
+
+
+def _read_index(body: bytes, where: str) -> list[Referrer]:
+    index = parse_json(body, where)
+    check_document(index, OCI_INDEX, where)
+    return [
+        _referrer(each, f"{where}: manifests[{number}]")
+        for number, each in enumerate(sequence(index["manifests"], where))
+    ]
+
+
+def _referrer(value: Any, where: str) -> Referrer:  # noqa: ANN401 - JSON
+    descriptor = read_descriptor(value, where)
+    artifact_type = value.get("artifactType")
+    return Referrer(
+        descriptor, artifact_type if isinstance(artifact_type, str) else "", dict(descriptor.annotations)
+    )
+
+
+def _entry(referrer: Referrer) -> dict[str, Any]:
+    """What an index says of a referrer: its own type and annotations are pulled up."""
+    annotations = {"annotations": dict(referrer.annotations)} if referrer.annotations else {}
+    kind = {"artifactType": referrer.artifact_type} if referrer.artifact_type else {}
+    return {**_plain(referrer.descriptor), **kind, **annotations}
+
+
+def _plain(descriptor: Descriptor) -> dict[str, Any]:
+    return {
+        "mediaType": descriptor.media_type,
+        "digest": descriptor.digest,
+        "size": descriptor.size,
+    }
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _opener(data: bytes) -> Source:
+    return lambda: io.BytesIO(data)

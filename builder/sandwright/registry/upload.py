@@ -1,0 +1,273 @@
+"""Sends one blob: mounted from a neighbour, in one request, or in chunks that go on where they broke off.
+
+Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ: some take no chunks at all, then the blob
+is sent as a whole; some forget an upload under way, then it is begun anew; what one has received it is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from sandwright.errors import IntegrityError, SandwrightError
+from sandwright.progress import Step
+from sandwright.registry.download import Credit
+from sandwright.registry.exchange import Exchange, Request
+from sandwright.registry.failure import Asked, Denied, NotThere, RegistryError, WrongContent, printable
+from sandwright.registry.wire import Answer
+from sandwright.rootfs.descriptor import Descriptor, check_digest
+
+Source = Callable[[], BinaryIO]
+"""Opens the blob for reading, from its start."""
+
+CHUNK = 64 << 20
+"""Bytes in one request: some front-ends let no more than 100 MB pass."""
+
+LARGEST_CHUNK = 1 << 30
+BEGINNINGS = 3
+_PIECE = 1 << 18
+_MAY_PASS = frozenset({0, 408, 416, 500, 502, 504})
+"""Statuses, 0 for none, after which it is worth asking what has arrived."""
+
+_NO_CHUNKS = frozenset({400, 405, 411, 413, 415, 416, 501})
+"""What registries say to a first chunk that take none."""
+
+_RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,19})", re.ASCII)
+
+
+class _Lost(Exception):
+    """The registry knows nothing of the upload any more."""
+
+
+class _NoChunks(Exception):
+    """The registry takes no chunks."""
+
+
+class Upload:
+    """One blob on its way."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        repository: str,
+        scopes: tuple[str, ...],
+        descriptor: Descriptor,
+        source: Source,
+        *,
+        step: Step,
+        chunk: int = CHUNK,
+    ) -> None:
+        self._exchange = exchange
+        self._repository = repository
+        self._scopes = scopes
+        self._descriptor = descriptor
+        self._asked = Asked(exchange.host, repository, f"push blob {descriptor.digest}")
+        self._content = _Content(source, descriptor, self._asked)
+        self._credit = Credit(step)
+        self._chunk = chunk
+        self._location = ""
+
+    def mount(self, repository: str, scopes: tuple[str, ...]) -> bool:
+        """Ask the registry to take the blob from another of its repositories; whether it did."""
+        query = urllib.parse.urlencode({"mount": self._descriptor.digest, "from": repository})
+        try:
+            answer = self._post(f"?{query}", scopes, 201, 202)
+        except (Denied, NotThere):
+            return False  # it may not be read, or not by us
+        if answer.status == 202:
+            self._follow(answer)
+        return answer.status == 201
+
+    def run(self) -> None:
+        """Send it. Raise RegistryError when it isn't taken, IntegrityError when its digest is another."""
+        chunked = self._descriptor.size > self._chunk
+        for _ in range(BEGINNINGS):
+            try:
+                self._begin()
+                if chunked:
+                    self._send_chunks()
+                else:
+                    self._put(self._content.part(0, self._descriptor.size))
+            except _Lost:
+                self._location = ""
+            except _NoChunks:
+                self._location, chunked = "", False
+            except IntegrityError:
+                self._cancel()
+                raise
+            else:
+                self._credit.reach(self._descriptor.size)
+                return
+        raise RegistryError(f"{self._asked}: it lost the upload {BEGINNINGS} times")
+
+    def _begin(self) -> None:
+        if not self._location:
+            self._follow(self._post("", self._scopes, 202))
+
+    def _post(self, query: str, scopes: tuple[str, ...], *expect: int) -> Answer:
+        url = f"/v2/{self._repository}/blobs/uploads/{query}"
+        request = Request("POST", url, self._asked, scopes, body=b"", expect=frozenset(expect))
+        with self._exchange.send(request) as answer:
+            answer.finish()
+        return answer
+
+    def _follow(self, answer: Answer) -> None:
+        """Take note of where the upload goes on."""
+        location = answer.headers.get("Location", "")
+        if location:
+            self._location = self._exchange.resolve(location, answer.url, self._asked)
+        elif not self._location:
+            raise RegistryError(f"{self._asked}: it does not say where the upload goes on (no Location)")
+        least = answer.headers.get("OCI-Chunk-Min-Length", "")
+        if least.isdecimal() and self._chunk < int(least[:19]) <= LARGEST_CHUNK:
+            self._chunk = int(least)
+
+    def _send_chunks(self) -> None:
+        at, troubles = 0, 0
+        while at < self._descriptor.size:
+            end = min(at + self._chunk, self._descriptor.size)
+            try:
+                at = self._send_chunk(at, end)
+            except RegistryError as error:
+                troubles += 1
+                if error.status == 404:
+                    raise _Lost from error
+                if at == 0 and error.status in _NO_CHUNKS:
+                    raise _NoChunks from error
+                if error.status not in _MAY_PASS or troubles >= self._exchange.settings.patience.attempts:
+                    raise
+                self._exchange.wire.wait(self._exchange.settings.patience.pause)
+                at = self._state(end)
+            else:
+                troubles = 0
+            self._credit.reach(at)
+        self._put(self._content.part(at, at))
+
+    def _send_chunk(self, at: int, end: int) -> int:
+        """Send the bytes from `at` to `end`; up to where the registry has it then."""
+        headers = {"Content-Type": "application/octet-stream", "Content-Range": f"{at}-{end - 1}"}
+        part = self._content.part(at, end)
+        request = Request(
+            "PATCH", self._location, self._asked, self._scopes, headers, part, frozenset({202}), again=False
+        )
+        with self._exchange.send(request) as answer:
+            answer.finish()
+        self._follow(answer)
+        return self._reached(answer, end, otherwise=end)
+
+    def _state(self, sent: int) -> int:
+        """Ask how much of the upload has arrived."""
+        request = Request(
+            "GET", self._location, self._asked, self._scopes, expect=frozenset({200, 202, 204, 400, 404, 416})
+        )
+        with self._exchange.send(request) as answer:
+            answer.finish()
+        if answer.status in (400, 404, 416):
+            raise _Lost
+        self._follow(answer)
+        return self._reached(answer, sent, otherwise=0)
+
+    def _reached(self, answer: Answer, sent: int, *, otherwise: int) -> int:
+        """The number of bytes that the registry has, from its `Range: 0-LAST`; of none it says 0-0."""
+        said = answer.headers.get("Range", "").strip()
+        match = _RANGE.fullmatch(said)
+        if match is None:
+            return otherwise
+        count = int(match[1]) + 1 if int(match[1]) else 0
+        if count > sent:
+            raise RegistryError(f"{self._asked}: it claims to have {count} bytes, and {sent} were sent")
+        return count
+
+    def _put(self, rest: _Part) -> None:
+        """Send the rest, which may be nothing, and have it called what it is."""
+        self._content.settle(len(rest) == 0)
+        joined = "&" if urllib.parse.urlsplit(self._location).query else "?"
+        url = f"{self._location}{joined}{urllib.parse.urlencode({'digest': self._descriptor.digest})}"
+        headers = {"Content-Type": "application/octet-stream"}
+        request = Request(
+            "PUT", url, self._asked, self._scopes, headers, rest, frozenset({201, 204}), again=False
+        )
+        try:
+            with self._exchange.send(request) as answer:
+                answer.finish()
+        except RegistryError as error:
+            if error.status == 404 or error.status in _MAY_PASS:
+                if not self._is_there():
+                    raise _Lost from error
+                return
+            raise
+        said = answer.headers.get("Docker-Content-Digest", "")
+        if said and said != self._descriptor.digest:
+            raise WrongContent(f"{self._asked}: it stored {printable(said, 100)} in its place")
+
+    def _is_there(self) -> bool:
+        """Whether it arrived all the same: the answer may have been what was lost."""
+        url = f"/v2/{self._repository}/blobs/{self._descriptor.digest}"
+        request = Request("HEAD", url, self._asked, self._scopes, expect=frozenset({200, 404}))
+        with self._exchange.send(request) as answer:
+            return answer.status == 200
+
+    def _cancel(self) -> None:
+        if self._location:
+            request = Request(
+                "DELETE", self._location, self._asked, self._scopes, expect=frozenset({200, 204})
+            )
+            with contextlib.suppress(SandwrightError), self._exchange.send(request) as answer:
+                answer.finish()
+
+
+class _Content:
+    """What is sent, hashed as it goes by. No byte of the end leaves unless all of it has the digest."""
+
+    def __init__(self, source: Source, descriptor: Descriptor, asked: Asked) -> None:
+        self._source = source
+        self._descriptor = descriptor
+        self._asked = asked
+        self._hash = hashlib.new(check_digest(descriptor.digest, str(asked)).partition(":")[0])
+        self._hashed = 0
+
+    def part(self, start: int, end: int) -> _Part:
+        """The bytes from `start` to `end`."""
+        return _Part(self, start, end)
+
+    def read(self, start: int, end: int) -> Iterator[bytes]:
+        """The same, in pieces, from the source. Raise IntegrityError when it is not what it should be."""
+        with self._source() as file:
+            file.seek(start)
+            at = start
+            while at < end:
+                piece = file.read(min(_PIECE, end - at))
+                if not piece:
+                    size = self._descriptor.size
+                    raise IntegrityError(f"{self._asked}: ends after {at} of the {size} bytes promised")
+                if at == self._hashed:
+                    self._hash.update(piece)
+                    self._hashed += len(piece)
+                at += len(piece)
+                self.settle(self._hashed == self._descriptor.size)
+                yield piece
+
+    def settle(self, whole: bool) -> None:
+        """With `whole`, raise IntegrityError unless everything was hashed and has the digest."""
+        if whole and self._descriptor.digest.partition(":")[2] != self._hash.hexdigest():
+            found = f"{self._hash.name}:{self._hash.hexdigest()}"
+            raise IntegrityError(f"{self._asked}: what was to be sent has the digest {found}")
+
+
+class _Part:
+    """A part of the content as a request's body."""
+
+    def __init__(self, content: _Content, start: int, end: int) -> None:
+        self._content = content
+        self._start = start
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._content.read(self._start, self._end)

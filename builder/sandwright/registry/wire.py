@@ -1,0 +1,247 @@
+"""Sends one HTTP request, as it is: no redirect is followed, no credential added, nothing tried again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, Protocol
+
+import requests
+import requests.utils
+import urllib3.exceptions
+
+import sandwright
+from sandwright.registry.failure import printable
+from sandwright.registry.reference import is_loopback
+from sandwright.registry.settings import Settings
+
+CHUNK = 1 << 20
+
+Kind = Literal["unreachable", "cut", "untrusted", "plain"]
+"""How an exchange broke: nobody answered; it broke off; the certificate is not good; it is not TLS at all."""
+
+
+class Broken(Exception):
+    """No whole answer came."""
+
+    def __init__(self, reason: str, kind: Kind) -> None:
+        """`reason` is a clause for people."""
+        self.kind = kind
+        super().__init__(reason)
+
+
+class Stopped(Exception):
+    """Somebody asked for an end. Never leaves this room."""
+
+
+class Body(Protocol):
+    """What is sent: bytes in pieces, from the start each time it is iterated over; its length is known."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __len__(self) -> int: ...
+
+
+class Wire:
+    """Connections to servers, kept open between requests; one for all threads of a client."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.patience = settings.patience
+        self.stopped = threading.Event()
+        self._verify = settings.trusted(os.environ)
+        self._sessions = threading.local()
+        self._live: set[Any] = set()
+        self._lock = threading.Lock()
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body | bytes | None = None,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Send a request; the answer's body is still to be read. Raise Broken, Stopped.
+
+        `seconds` replaces the patience for a connection and for the first byte.
+        """
+        if self.stopped.is_set():
+            raise Stopped
+        try:
+            response = self._session().request(
+                method,
+                url,
+                headers=dict(headers),
+                data=body if body is None or len(body) else b"",
+                stream=True,
+                allow_redirects=False,
+                timeout=(seconds or self.patience.connect, seconds or self.patience.stall),
+                proxies=self._proxies(url),
+                verify=self._verify,
+            )
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
+            if self.stopped.is_set():
+                raise Stopped from error
+            raise broken(error) from error
+        return Answer(self, response)
+
+    def wait(self, seconds: float) -> None:
+        """Do nothing for a while. Raise Stopped when an end is asked for meanwhile."""
+        if self.stopped.wait(seconds):
+            raise Stopped
+
+    def stop(self) -> None:
+        """End what is under way, and let nothing begin."""
+        self.stopped.set()
+        with self._lock:
+            live = list(self._live)
+        for body in live:
+            with contextlib.suppress(Exception):  # it may have ended just now
+                body.shutdown()
+
+    @contextlib.contextmanager
+    def alive(self, body: object) -> Iterator[None]:
+        """Let `stop` reach this answer while it is read."""
+        with self._lock:
+            self._live.add(body)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._live.discard(body)
+
+    def _session(self) -> requests.Session:
+        session: requests.Session | None = getattr(self._sessions, "session", None)
+        if session is None:
+            session = requests.Session()
+            session.trust_env = False  # or .netrc would add credentials that nobody asked for
+            session.headers.clear()
+            session.headers.update(
+                {"User-Agent": f"sandwright/{sandwright.__version__}", "Accept-Encoding": "identity"}
+            )
+            self._sessions.session = session
+        return session
+
+    def _proxies(self, url: str) -> dict[str, str]:
+        """The environment's, but for what is on this machine."""
+        if is_loopback(urllib.parse.urlsplit(url).hostname or ""):
+            return {}
+        return dict(requests.utils.get_environ_proxies(url, no_proxy=None))
+
+
+class Answer:
+    """An answer whose status and headers are there. `foreign`: another server than the registry's gave it."""
+
+    def __init__(self, wire: Wire, response: requests.Response) -> None:
+        self.status = response.status_code
+        self.headers = response.headers
+        self.url = response.url
+        self.foreign = False
+        self._wire = wire
+        self._response = response
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def content_type(self) -> str:
+        """The media type, without parameters, in lower case."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it comes, in pieces of up to `CHUNK`. Raise Broken when it breaks off, Stopped."""
+        raw = self._response.raw
+        with self._wire.alive(raw):
+            try:
+                while chunk := raw.read1(CHUNK, decode_content=False):
+                    yield chunk
+                    if self._wire.stopped.is_set():
+                        raise Stopped
+            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+                if self._wire.stopped.is_set():
+                    raise Stopped from error
+                raise broken(error) from error
+
+    def beginning(self, limit: int) -> bytes:
+        """The body, as far as it comes in time, at most `limit` bytes and one more. Raise Broken, Stopped."""
+        end = time.monotonic() + self._wire.patience.answer
+        held: list[bytes] = []
+        count = 0
+        for chunk in self.chunks():
+            held.append(chunk)
+            count += len(chunk)
+            if count > limit:
+                break
+            if time.monotonic() > end:
+                raise Broken(f"its answer took longer than {self._wire.patience.answer:g} s", "cut")
+        return b"".join(held)[: limit + 1]
+
+    def finish(self) -> None:
+        """Read a short rest, so that the connection can be used again, and close."""
+        with contextlib.suppress(Broken):
+            self.beginning(1 << 16)
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back, or close it when something of the body is left."""
+        self._response.close()
+
+    def retry_after(self) -> float:
+        """The seconds that the server asks to wait (RFC 9110, 10.2.3); 0 when it has no wish."""
+        wish = self.headers.get("Retry-After", "").strip()
+        if wish.isdecimal():
+            return float(wish[:9])
+        try:
+            return max(0.0, parsedate_to_datetime(wish).timestamp() - time.time())
+        except (ValueError, TypeError, OverflowError):
+            return 0.0
+
+
+def broken(error: Exception) -> Broken:
+    """What an exception of the libraries below means, with its innermost reason."""
+    chain = list(_chain(error))
+    inner = chain[-1]
+    reason = printable(str(inner)) or type(inner).__name__
+    if (
+        any(isinstance(each, ssl.SSLCertVerificationError) for each in chain)
+        or "CERTIFICATE_VERIFY" in reason
+    ):
+        return Broken(f"its certificate is not good: {reason}", "untrusted")
+    if any(mark in reason for mark in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")):
+        return Broken("it does not speak TLS", "plain")
+    if any(isinstance(each, urllib3.exceptions.NameResolutionError) for each in chain):
+        return Broken(f"its name is not known here: {reason.rpartition('] ')[2]}", "unreachable")
+    if any(isinstance(each, _NOBODY) for each in chain):
+        return Broken(reason.rpartition("] ")[2], "unreachable")
+    return Broken(reason, "cut")
+
+
+_NOBODY = (
+    requests.exceptions.ConnectTimeout,
+    requests.exceptions.ProxyError,
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    ConnectionRefusedError,
+)
+
+
+def _chain(error: Exception) -> Iterator[Exception]:
+    """The exception, and those that it was made of, the outermost first."""
+    current: Any = error
+    for _ in range(10):
+        yield current
+        inner = getattr(current, "reason", None)
+        if not isinstance(inner, Exception):
+            inner = next((each for each in getattr(current, "args", ()) if isinstance(each, Exception)), None)
+        if inner is None or inner is current:
+            return
+        current = inner

@@ -1,0 +1,119 @@
+"""A real registry on loopback: Debian's `docker-registry`, with or without TLS and logins."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+
+LOGIN = ("writer", "secret of writer")
+HASHED = "$2b$05$U1tjxDO8Oe7Jee/NOLOMLeDtNWcnhhD78/vXymsBQ1jKoh6eUFOae"
+"""The password of `LOGIN` by bcrypt, the only kind that the registry takes."""
+
+STARTS_WITHIN = 20.0
+
+
+@dataclass(frozen=True)
+class Tls:
+    """A certificate for `localhost` and 127.0.0.1, its key, and the authority that signed it."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True)
+class Server:
+    """A registry that runs. `host` is as references write it; `storage` is where it keeps what it has."""
+
+    host: str
+    storage: Path
+    log: Path
+
+    def blob(self, digest: str) -> Path:
+        """Where it keeps a blob."""
+        algorithm, _, encoded = digest.partition(":")
+        return self.storage / "docker/registry/v2/blobs" / algorithm / encoded[:2] / encoded / "data"
+
+
+@contextlib.contextmanager
+def registry_server(directory: Path, *, login: bool = False, tls: Tls | None = None) -> Iterator[Server]:
+    """Run one for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    storage, log = directory / "storage", directory / "log"
+    configuration = {
+        "version": "0.1",
+        "log": {"level": "warn"},
+        "storage": {"filesystem": {"rootdirectory": str(storage)}, "delete": {"enabled": True}},
+        "http": {"addr": f"127.0.0.1:{port}", "secret": "for tests", **_tls(tls)},
+        **(_auth(directory) if login else {}),
+    }
+    written = directory / "config.json"
+    written.write_text(json.dumps(configuration))  # JSON is YAML
+    serve = ("docker-registry", "serve", written)
+    with log.open("wb") as out, process.start(*serve, stdout=out, stderr=out) as running:
+        _wait_for(port, tls, log)
+        assert running.poll() is None, log.read_text()
+        yield Server(f"localhost:{port}" if tls else f"127.0.0.1:{port}", storage, log)
+
+
+def make_certificates(directory: Path, *, names: str = "DNS:localhost,IP:127.0.0.1") -> Tls:
+    """An authority, and a certificate that it signed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made = Tls(directory / "authority.pem", directory / "server.pem", directory / "server.key")
+    key, request, extensions = (directory / name for name in ("authority.key", "server.csr", "extensions"))
+    extensions.write_text(f"subjectAltName={names}\n")
+    new = ("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    own = ("-x509", "-days", "2", "-subj", "/CN=test authority")
+    process.run(*new, *own, "-keyout", key, "-out", made.authority)
+    process.run(*new, "-subj", "/CN=localhost", "-keyout", made.key, "-out", request)
+    signed = ("-CA", made.authority, "-CAkey", key, "-CAcreateserial", "-extfile", extensions)
+    process.run("openssl", "x509", "-req", "-days", "2", "-in", request, "-out", made.certificate, *signed)
+    return made
+
+
+def _tls(tls: Tls | None) -> dict[str, object]:
+    return {"tls": {"certificate": str(tls.certificate), "key": str(tls.key)}} if tls else {}
+
+
+def _auth(directory: Path) -> dict[str, object]:
+    path = directory / "htpasswd"
+    path.write_text(f"{LOGIN[0]}:{HASHED}\n")
+    return {"auth": {"htpasswd": {"realm": "test", "path": str(path)}}}
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, tls: Tls | None, log: Path) -> None:
+    address = f"{'https' if tls else 'http'}://localhost:{port}/"
+    context = ssl.create_default_context(cafile=str(tls.authority)) if tls else None
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+    )
+    end = time.monotonic() + STARTS_WITHIN
+    while True:
+        try:
+            opener.open(address, timeout=2).close()
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise AssertionError(f"docker-registry did not start: {log.read_text()}") from None
+            time.sleep(0.05)
+        else:
+            return
