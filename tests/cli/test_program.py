@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -16,6 +17,23 @@ from sandwright.cli.console import size
 from sandwright.cli.program import arranged
 
 SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+
+
+@pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])
+def test_help_explains_every_option(words: tuple[str, ...]) -> None:
+    told = process.run(*SANDWRIGHT, *words, timeout=60).text
+    options = [line for line in told.splitlines() if line.startswith("  -")]
+    assert options, told
+    assert not [line for line in options if not re.search(r"[a-z]  +[a-zA-Z]", line)], told
+
+
+@pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])
+def test_help_explains_every_option(words: tuple[str, ...]) -> None:
+    told = process.run(*SANDWRIGHT, *words, timeout=60).text
+    options = told.split("Options:")[1].strip("\n").splitlines()
+    bare = [line for line in options if len(line.split("  ")) < 3 and line.startswith("  -")]
+    assert options, told
+    assert not [line for line in bare if len(line.strip()) < 26], told
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def arranged(words: Sequence[str]) -> list[str]:
     if name is None or name not in namespace.tasks:
         return list(words)
     start = words.index(name) + 1
-    if HELP & set(words[start:]):
-        return ["--help", name]  # Invoke would take the word for the place that comes next
+    if HELP & set(words):  # Invoke would take the word for the place that comes next
+        return ["--help", name]
     return [*words[:start], *_options(name, namespace.tasks[name], words[start:])]
 
 
