@@ -35,6 +35,8 @@ class _Row:
 _CONTAINERS = "docker podman gvisor oci"
 _IMAGE_ROOT = "the root is the image's; paths of the host appear only when they are listed"
 _NO_HOST = "nothing of the host's files appears in the cluster"
+_VOLUME = "of the host there is only the project, as a volume"
+_ON_VOLUME = "by mounts over the volume, which is taken to hold what the host has"
 _NOTHING = "noop enforces nothing"
 _NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 _OWN_LOOPBACK = "the sandbox has a localhost of its own"
@@ -44,45 +46,45 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     "filesystem.read-all": (
         _Row("exact", "bwrap seatbelt noop"),
         _Row("stricter", _CONTAINERS, _IMAGE_ROOT),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "kubernetes", _VOLUME),
         _Row("stricter", "user alcless", "the account reads what its rights let it"),
     ),
     "filesystem.read": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "kubernetes", _VOLUME),
         _Row("cannot", "user alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.write": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "kubernetes", "only the project is there, as a volume"),
+        _Row("stricter", "kubernetes", _VOLUME),
         _Row("exact", "user alcless", "a workspace shared with the account"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.readonly": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("exact", "kubernetes", _ON_VOLUME),
         _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.deny": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("exact", "kubernetes", _ON_VOLUME),
         _Row("exact", "user alcless", "by access control entries that the set-up script makes"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.absent": (
         _Row("exact", "seatbelt"),
         _Row("cannot", f"bwrap {_CONTAINERS}", "a mount needs something to lie on"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("exact", "kubernetes", "by an empty directory that is mounted there, and stays on the volume"),
         _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.protect": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("stricter", "kubernetes", "a repository's own directory is read-only as a whole"),
         _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
@@ -99,7 +101,7 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "network.none": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("exact", "kubernetes", "where the cluster's network enforces NetworkPolicy"),
+        _Row("stricter", "kubernetes", "no IP socket can be made, to its own localhost neither"),
         _Row(
             "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
         ),
@@ -171,7 +173,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("unused", f"bwrap {_CONTAINERS} kubernetes user alcless noop", "fragments are Seatbelt's"),
     ),
     "environment.pass": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless"),
+        _Row("stricter", "kubernetes", "no variable of the host reaches the cluster"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "environment.set": (_Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless noop"),),

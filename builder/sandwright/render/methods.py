@@ -51,9 +51,10 @@ METHODS: Mapping[str, Renderer] = MappingProxyType({
     "gvisor": _row("runtime_spec", "render_gvisor"),
     "oci": _row("runtime_spec", "render_oci"),
     "seatbelt": _row("seatbelt", "render_seatbelt"),
+    "kubernetes": _row("kubernetes", "render_kubernetes"),
     "noop": _row("noop", "render_noop"),
 })  # fmt: skip
-"""The renderers by method. docker, podman, kubernetes, user and alcless have none yet."""
+"""The renderers by method. docker, podman, user and alcless have none yet."""
 
 
 def render(

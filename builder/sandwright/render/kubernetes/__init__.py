@@ -1,0 +1,99 @@
+"""Renders what a cluster needs to run the sandbox: a Job and its Pod, the network around it, its filter.
+
+Nothing here starts anything. The namespace holds one sandbox and admits nothing but Pods of the Pod Security
+profile `restricted`; the volume with the project is a claim that somebody else makes and fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.kubernetes import job
+from sandwright.render.kubernetes.filters import pod_filter
+from sandwright.render.kubernetes.naming import sandbox_name
+from sandwright.render.kubernetes.network import network_policy
+from sandwright.render.kubernetes.pod import Placed, uses_gvisor
+from sandwright.render.kubernetes.volumes import volume_mounts
+from sandwright.render.kubernetes.yamltext import yaml_text
+from sandwright.render.templates import render_template
+
+Json = Mapping[str, Any]
+
+PROFILES = "sandwright"
+"""The directory of our profiles, below the one where a node keeps them."""
+
+
+def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """The manifests, the filter with a script that puts it on a node, and the Pod for Podman.
+
+    Raise RenderError for a path that no volume can be mounted on, a file name that is not UTF-8, or a filter
+    from a file that leaves open what must be closed.
+    """
+    name, gvisor = sandbox_name(policy), uses_gvisor(policy)
+    seccomp = json_artifact("seccomp.json", pod_filter(policy, gvisor=gvisor), "the filter of system calls")
+    profile = f"{PROFILES}/{seccomp.digest.replace(':', '-')}.json"
+    cluster = Placed("cluster", name, profile, volume_mounts(policy))
+    resources = list(_resources(policy, cluster, gvisor=gvisor))
+    return (
+        *resources,
+        _kustomization([each.name for each in resources]),
+        seccomp,
+        _installer(seccomp, profile),
+        _podman(policy, cluster),
+    )
+
+
+def _resources(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
+    """The objects as they are applied: what closes the network is there before the Pod."""
+    name = cluster.name
+    yield _manifest(
+        "namespace.yaml", "the sandbox's namespace, which admits restricted Pods only", job.namespace(name)
+    )
+    if gvisor:
+        yield _manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
+    if any(mount.holds == "empty-file" for mount in cluster.mounts):
+        yield _manifest("configmap.yaml", "a file without content, which hides others", job.empty_file(name))
+    yield _manifest(
+        "networkpolicy.yaml", "what reaches the sandbox, and what it reaches", network_policy(policy, name)
+    )
+    yield _manifest("job.yaml", "runs the image's command in the sandbox", job.job(policy, cluster))
+
+
+def _manifest(name: str, purpose: str, *documents: Json) -> Artifact:
+    return Artifact(name, yaml_text(*documents).encode(), purpose)
+
+
+def _kustomization(resources: list[str]) -> Artifact:
+    document = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "sortOptions": {"order": "fifo"},
+        "resources": resources,
+    }
+    return _manifest("kustomization.yaml", "all of it, in order: kubectl apply -k", document)
+
+
+def _installer(seccomp: Artifact, profile: str) -> Artifact:
+    digest = seccomp.digest.removeprefix("sha256:")
+    text = render_template("oci", "kubernetes/install-profile.sh.j2", digest=digest, profile=profile)
+    return Artifact(
+        "install-profile", text.encode(), "puts the filter where a node looks for it", executable=True
+    )
+
+
+def _podman(policy: ResolvedPolicy, cluster: Placed) -> Artifact:
+    """The Pod on one machine, with the project where it is there."""
+    placed = Placed("podman", cluster.name, cluster.profile, cluster.mounts)
+    text = yaml_text(job.pod(policy, placed), note=_PODMAN)
+    return Artifact("pod.yaml", text.encode(), "the same Pod on one machine, for podman kube play")
+
+
+_PODMAN = (
+    "For `podman kube play`; not for a cluster, whose Pod is in job.yaml. Start it so:",
+    "  ./install-profile DIRECTORY",
+    "  podman kube play --network none --seccomp-profile-root DIRECTORY pod.yaml",
+    "The project is the host's own. Podman keeps no time limit, and no limit of the temporary directory.",
+)

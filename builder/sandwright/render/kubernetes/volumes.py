@@ -1,0 +1,103 @@
+"""What a Pod has of files: the project, on a volume of the cluster, and a temporary directory.
+
+Nothing of the host is there. The volume is taken to hold the project as the facts tell of it: what may be
+written, what stays read-only in it and what is hidden are mounts of their own, as with other methods. Where
+nothing is, an empty directory is mounted, which the runtime makes on the volume and which stays there.
+Elsewhere Git's `commondir` is covered by a file that is removed afterwards; nobody would remove it here, so
+the repository's own directory is read-only as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.errors import RenderError
+from sandwright.policy.paths import ancestors, depth, is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import absent
+from sandwright.render.mounts import Mount, mount_plan
+
+TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
+"""The temporary directory of every program that is told of no other."""
+
+Holds = Literal["project", "nothing", "empty-file", "tmp"]
+
+
+@dataclass(frozen=True)
+class VolumeMount:
+    """One place in the container.
+
+    `holds` says what is seen there: the project from `sub` on (relative to it, empty for all of it), a
+    directory or a file without content, or the temporary directory.
+    """
+
+    path: str
+    holds: Holds
+    writable: bool = False
+    sub: str = ""
+
+
+def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
+    """The mounts of a policy, parents first. Raise RenderError for a path that can't be mounted on."""
+    project = policy.canonical(policy.facts.project)
+    plan = mount_plan(policy, root="image")
+    closed = {cover.path.rpartition("/")[0] for cover in plan.covers}
+    temporary = (TMP, policy.filesystem.tmp_path)
+    chosen = {path: VolumeMount(path, "tmp", writable=True) for path in temporary}
+    found = [_of_project(mount, project) for mount in plan.mounts if mount.entry != "socket"]
+    found += [_of_project(Mount(path, "bind"), project) for path in closed]
+    found += [VolumeMount(path, "nothing") for path in _first_absent(policy)]
+    for mount in found:
+        if is_inside(mount.path, project) and not closed & set(ancestors(mount.path)):
+            taken = chosen.get(mount.path)
+            if taken is None or (taken.writable and not mount.writable):
+                chosen[mount.path] = mount
+    chosen |= {path: _writable(path, project) for path in _movable(policy, project, chosen.values())}
+    _check_paths(policy, chosen)
+    return tuple(sorted(chosen.values(), key=lambda each: (depth(each.path), each.path)))
+
+
+def _of_project(mount: Mount, project: str) -> VolumeMount:
+    match mount.kind:
+        case "bind":
+            sub = mount.target[len(project) :].lstrip("/")
+            return VolumeMount(mount.target, "project", mount.writable, sub)
+        case "mask" if mount.entry != "directory":
+            return VolumeMount(mount.target, "empty-file")
+        case _:
+            return VolumeMount(mount.target, "nothing")
+
+
+def _writable(path: str, project: str) -> VolumeMount:
+    return _of_project(Mount(path, "bind", writable=True), project)
+
+
+def _first_absent(policy: ResolvedPolicy) -> Iterator[str]:
+    """For each restricted path that doesn't exist, the first name on the way to it that doesn't."""
+    for rule in absent(policy):
+        missing = [path for path in (rule.path, *ancestors(rule.path)) if policy.facts.kind(path) is None]
+        yield missing[-1]
+
+
+def _movable(policy: ResolvedPolicy, project: str, mounts: Iterable[VolumeMount]) -> set[str]:
+    """The directories that must be mount points too, or what is restricted below could be moved away."""
+    mounts = tuple(mounts)
+    there = {mount.path for mount in mounts}
+    tree = policy.filesystem.tree
+    return {
+        path
+        for mount in mounts
+        if not mount.writable
+        for path in ancestors(mount.path)
+        if path != project and is_inside(path, project) and path not in there and tree.changes_host(path)
+    }
+
+
+def _check_paths(policy: ResolvedPolicy, mounts: Iterable[str]) -> None:
+    for path in mounts:
+        if ":" in path:
+            rules = policy.filesystem.tree.deciding(path)
+            source = f"{rules[0].source}: " if rules else ""
+            raise RenderError(f"{source}{path!r} can't be mounted on: Kubernetes takes no ':' in a mountPath")

@@ -1,0 +1,93 @@
+"""Writes YAML that every reader takes the same way: in blocks, with quotes around what could mean two things.
+
+Kubernetes' tools read YAML 1.1 (`no`, `012`, `1:30` and dates are no text there), others YAML 1.2. A text
+stands without quotes only where it is a plain word in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sandwright.errors import RenderError
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./_-]*")
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+_PRINTED = re.compile("[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES: Mapping[str, str] = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+
+
+def yaml_text(*documents: Mapping[str, Any], note: Iterable[str] = ()) -> str:
+    """The documents, in the order of their keys. `note` are lines of a comment above them.
+
+    Values are mappings with text keys, lists, text, whole numbers, True and False. Raise RenderError for a
+    text that is not Unicode, such as a file name of other bytes.
+    """
+    lines = [f"# {line}" for line in note]
+    for index, document in enumerate(documents):
+        lines += ["---"] if index else []
+        lines += _mapping(document, "")
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes, on one line (YAML 1.2, 7.3.1)."""
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if _PRINTED.match(character):
+        return character
+    code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        raise RenderError(f"a name is not UTF-8 and can't stand in a manifest: byte 0x{code & 0xFF:02x}")
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _mapping(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, value in mapping.items():
+        yield from _value(f"{indent}{_scalar(key)}:", value, indent)
+
+
+def _value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401 - whatever YAML holds
+    match value:
+        case {}:
+            if not value:
+                yield f"{head} {{}}"
+                return
+            yield head
+            yield from _mapping(value, f"{indent}  ")
+        case []:
+            yield f"{head} []"
+        case [*items]:
+            yield head
+            yield from _items(items, indent)
+        case _:
+            yield f"{head} {_scalar(value)}"
+
+
+def _items(items: Iterable[Any], indent: str) -> Iterator[str]:
+    """List items, each mapping's first key beside its dash."""
+    for item in items:
+        if isinstance(item, Mapping) and item:
+            first, *rest = _mapping(item, f"{indent}  ")
+            yield f"{indent}- {first.lstrip()}"
+            yield from rest
+        else:
+            yield f"{indent}- {'{}' if isinstance(item, Mapping) else _scalar(item)}"
+
+
+def _scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case str():
+            plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+            return value if plain else quoted(value)
+        case _:
+            raise TypeError(f"{value!r} has no place in a manifest")
