@@ -33,6 +33,9 @@ _PATIENCE = 2.0
 _BLOCK = 65536
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
+Say = Callable[[str], None]
+"""Tells a person something."""
+
 Deliver = Callable[[int, int], bool]
 """Sends a signal (second) to whoever is meant below a program (first); false when nobody is there yet."""
 
@@ -43,14 +46,17 @@ def run(
     *,
     deliver: Deliver,
     relay: bool,
+    controlling: bool = False,
     started: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
 
-    With `relay` a program on a terminal gets one of its own, whose size follows ours. `started` is called
-    with its process id. Raise OSError when it can't be started.
+    With `relay` a program on a terminal gets one of its own, whose size follows ours; with `controlling` it
+    is its controlling one. `started` is called with its process id. Raise OSError when it can't be started.
     """
     with _Signals() as signals, _terminal(relay=relay) as terminal:
+        if terminal is not None:
+            terminal.controlling = controlling
         pid = _start(argv, environ, terminal, signals)
         started(pid)
         return _Watching(pid, deliver, terminal, signals).until_end()
@@ -102,6 +108,7 @@ class _Terminal:
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()
         os.set_blocking(self.master, False)
+        self.controlling = False
         self._typed = b""
         self.resize()
 
@@ -110,6 +117,13 @@ class _Terminal:
         with contextlib.suppress(OSError):
             size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def give(self) -> None:
+        """In the child: be its terminal, in place of ours."""
+        if self.controlling:
+            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+        for descriptor in filter(os.isatty, range(3)):
+            os.dup2(self.slave, descriptor)
 
     def selected(self) -> tuple[list[int], list[int]]:
         """The descriptors to wait for: to read, and to write. No key is read before the last has gone on."""
@@ -188,9 +202,8 @@ def _start(
 def _become(argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, write: int) -> None:
     """Be the program; never returns. What goes wrong is written as a number (errno(3))."""
     try:
-        for descriptor in range(3) if terminal is not None else ():
-            if os.isatty(descriptor):
-                os.dup2(terminal.slave, descriptor)  # type: ignore[union-attr]  # not None here
+        if terminal is not None:
+            terminal.give()
         os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - that is what this module is for
     except OSError as error:
         os.write(write, str(error.errno).encode())

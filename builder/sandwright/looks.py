@@ -4,9 +4,6 @@ What was made of the answers holds while they are the same. A question is a kind
 plain JSON data. Asking again needs nothing but the standard library, and starts nothing.
 """
 
-# ruff: noqa: PTH113, PTH115, PTH116, PTH123, PTH208
-# Imported wherever speed counts: pathlib costs more than all the rest here.
-
 from __future__ import annotations
 
 import os

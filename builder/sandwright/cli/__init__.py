@@ -6,7 +6,33 @@ calls the library, and shows what came back. Nothing heavy is imported before a 
 
 from __future__ import annotations
 
-from sandwright.cli.program import main
-from sandwright.cli.tasks import namespace
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandwright.cli.tasks import namespace
 
 __all__ = ["main", "namespace"]
+
+_HELP = frozenset(("-h", "--help"))
+
+
+def main() -> None:
+    """Run the command line; exits. `run` takes a way of its own, past Invoke, as it is to start at once."""
+    words = sys.argv[1:]
+    if words[:1] == ["run"] and not _HELP & set(words[1:2]):
+        from sandwright.cli.running import main as run  # noqa: PLC0415
+
+        sys.exit(run(words[1:]))
+    from sandwright.cli.program import main as program  # noqa: PLC0415
+
+    program()
+
+
+def __getattr__(name: str) -> object:
+    """Import the tasks when they are asked for: all of them cost more than a run may take."""
+    if name != "namespace":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sandwright.cli.tasks import namespace as tasks  # noqa: PLC0415
+
+    return tasks

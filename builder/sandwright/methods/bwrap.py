@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.host import HostFacts
-from sandwright.methods.contract import LIMIT, Code, Preflight
+from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
 from sandwright.methods.launched import Launched, signalled
 from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
 from sandwright.setup.requirements import how_to_get
@@ -25,6 +25,11 @@ class Bwrap(Launched):
     """The row of bubblewrap."""
 
     name: str = "bwrap"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one, since the sandbox must not type into ours (CVE-2017-5226), that the command controls."""
+        return "taken"
 
     def programs(self) -> Sequence[str]:
         """One."""

@@ -85,6 +85,12 @@ class Leftover:
         return f"{self.method} {self.kind} {self.name}"
 
 
+Terminal = Literal["passed", "controlling", "taken"]
+"""What a launcher gets from a session on a terminal: `passed` that terminal itself, as engines make one of
+their own behind it; `controlling` a new one that it controls; `taken` a new one that its command takes
+control of."""
+
+
 class Backend(Protocol):
     """A method that runs sandboxes here."""
 
@@ -96,6 +102,11 @@ class Backend(Protocol):
     @property
     def declaration(self) -> Mapping[str, Support]:
         """What it makes of each feature of a policy; a feature that is not in it can't be enforced."""
+        ...
+
+    @property
+    def terminal(self) -> Terminal:
+        """What its launcher gets when a session is on a terminal."""
         ...
 
     def depends(self, host: HostFacts) -> Iterable[Question]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.looks import Question
-from sandwright.methods.contract import Leftover
+from sandwright.methods.contract import Leftover, Terminal
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
@@ -40,6 +40,11 @@ class Launched:
     def declaration(self) -> Mapping[str, Support]:
         """The column of the table of declarations."""
         return DECLARATIONS[self.name]
+
+    @property
+    def terminal(self) -> Terminal:
+        """The person's own."""
+        return "passed"
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """As the table of renderers has it."""

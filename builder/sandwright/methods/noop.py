@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandwright.host import HostFacts
-from sandwright.methods.contract import LIMIT, Preflight
+from sandwright.methods.contract import LIMIT, Preflight, Terminal
 from sandwright.methods.launched import Launched
 
 
@@ -14,6 +14,11 @@ class Noop(Launched):
     """The row of noop."""
 
     name: str = "noop"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
 
     def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
         """There is no sandbox to start, and it says so."""

@@ -73,8 +73,8 @@ def _loaded(name: str, point: metadata.EntryPoint) -> Backend:
 
 
 _OFFERED = (
-    *("name", "declaration", "depends", "preflight", "render", "wrap", "environment", "deliver"),
-    *("leftovers", "remove"),
+    *("name", "declaration", "terminal", "depends", "preflight", "render", "wrap", "environment"),
+    *("deliver", "leftovers", "remove"),
 )
 """What a backend has to have."""
 

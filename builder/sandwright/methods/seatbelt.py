@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandwright.host import HostFacts
-from sandwright.methods.contract import LIMIT, Code, Preflight
+from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
 from sandwright.methods.launched import Launched
 from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
 
@@ -18,6 +18,11 @@ class Seatbelt(Launched):
     """The row of Seatbelt. It has not been seen to run: there was no Mac."""
 
     name: str = "seatbelt"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
 
     def programs(self) -> Sequence[str]:
         """One, of the system."""

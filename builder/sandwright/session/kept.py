@@ -1,0 +1,94 @@
+"""What was rendered before, and whether it still holds.
+
+A slot for each request holds what was made for it, and every question to this machine that decided it, with
+its answer: which files say the policy and what they hold, what was at each path that was looked at, which
+programs there are, of which files this program itself consists. While all answers are the same, rendering
+would give the same, and is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+
+from sandwright import looks
+from sandwright.session import places
+
+SCHEMA = 1
+MOST = 200
+"""Slots and rendered sandboxes that are kept; the oldest go."""
+
+
+class Prepared:
+    """A sandbox that is ready to be started.
+
+    `directory` holds its artifacts. `wrap` and `wrap_terminal` are the words before the command, without
+    and with a terminal of its own, `terminal` which it gets (`methods.contract.Terminal`). `environment`
+    are variables for the launcher. `proxied`: the session starts a proxy. `digests` are those of the
+    artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
+    what a person should know.
+    """
+
+    __slots__ = (
+        *("digests", "directory", "enforced", "environment", "fresh", "method", "notes", "policy", "project"),
+        *("proxied", "terminal", "wrap", "wrap_terminal"),
+    )
+
+    method: str
+    project: str
+    directory: str
+    policy: str
+    digests: dict[str, str]
+    environment: dict[str, str]
+    wrap: list[str]
+    wrap_terminal: list[str]
+    terminal: str
+    proxied: bool
+    enforced: dict[str, object]
+    notes: list[str]
+    fresh: bool
+
+    def __init__(self, **values: object) -> None:
+        """`values` are all of the fields."""
+        for name in self.__slots__:
+            setattr(self, name, values[name])
+
+    def as_data(self) -> dict[str, object]:
+        """The fields, as JSON has them."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "fresh"}
+
+
+def slot(identity: list[str]) -> str:
+    """The file that keeps what was made for a request."""
+    name = hashlib.sha256(json.dumps(identity).encode("utf-8", "surrogateescape")).hexdigest()
+    return os.path.join(places.cache(), f"{name}.json")
+
+
+def find(identity: list[str]) -> Prepared | None:
+    """What was made for a request, if it still holds."""
+    path = slot(identity)
+    try:
+        status = os.lstat(path)
+        with open(path, "rb") as file:
+            data = json.loads(file.read())
+        if status.st_uid != os.geteuid() or data["schema"] != SCHEMA or data["python"] != sys.version:
+            return None
+        if looks.changed(data["asked"]) is not None:
+            return None
+        return Prepared(**data["prepared"], fresh=False)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # nothing is there, or not what we wrote
+
+
+def keep(identity: list[str], prepared: Prepared, asked: list[looks.Asked]) -> None:
+    """Keep what was made. Raise HostError when it can't be written."""
+    data = {"schema": SCHEMA, "python": sys.version, "asked": asked, "prepared": prepared.as_data()}
+    places.write(slot(identity), json.dumps(data).encode("utf-8", "surrogateescape"))
+
+
+def digest(path: str) -> str:
+    """The SHA-256 of a file, as `sha256:…`. Raise OSError."""
+    with open(path, "rb") as file:
+        return f"sha256:{hashlib.sha256(file.read()).hexdigest()}"

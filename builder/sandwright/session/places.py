@@ -1,0 +1,85 @@
+"""The two directories of a user: what was rendered, kept between sessions, and what sessions run.
+
+Both are the user's alone. What lies there decides what a sandbox is, so a directory that somebody else
+could write is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+NAME = "sandwright"
+
+
+def cache() -> str:
+    """Where rendered sandboxes and what preflights found are kept: below `$XDG_CACHE_HOME`, or `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(_home(), ".cache")
+    return os.path.join(base, NAME, "sessions")
+
+
+def runtime() -> str:
+    """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `$TMPDIR`."""
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if base.startswith("/"):
+        return os.path.join(base, NAME)
+    if os.geteuid() == 0 and os.path.isdir("/run"):
+        return os.path.join("/run", NAME)
+    return os.path.join(os.environ.get("TMPDIR", "/tmp"), f"{NAME}-{os.geteuid()}")  # noqa: S108 - checked
+
+
+def private(path: str) -> str:
+    """Make a directory that is ours alone, if it is not there; give its path.
+
+    Raise HostError when it is somebody else's, a link, or open to others.
+    """
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        status = os.lstat(path)
+    except OSError as fault:
+        raise error(f"{path} can't be made: {fault.strerror}") from fault
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise error(f"{path} is not a directory of this user")
+    if status.st_mode & 0o077:
+        os.chmod(path, 0o700)
+    return path
+
+
+def write(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a file beside its place, and rename it. Raise HostError, for a full disk too."""
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise
+    except OSError as fault:
+        raise error(f"{path} can't be written: {fault.strerror}") from fault
+
+
+def _home() -> str:
+    home = os.environ.get("HOME", "")
+    if home.startswith("/"):
+        return home
+    import pwd  # noqa: PLC0415 - rarely needed
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        raise error("there is no home directory: set HOME, or XDG_CACHE_HOME") from None
+
+
+def error(message: str) -> Exception:
+    """A HostError with this message."""
+    from sandwright.errors import HostError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
+
+    return HostError(message)

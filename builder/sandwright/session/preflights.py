@@ -1,0 +1,48 @@
+"""What preflights found, kept for as long as what they depend on is the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from sandwright import looks
+from sandwright.host import HostFacts
+from sandwright.looks import Looks
+from sandwright.methods.contract import CODES, Backend, Preflight
+from sandwright.session import places
+
+KEPT = ("ready", "hangs", "not-denied")
+"""The findings that are kept. The others are found again at once, and are what a person is busy changing."""
+
+
+def known(backend: Backend, host: HostFacts) -> Preflight:
+    """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
+    path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
+    found = _kept(path, backend)
+    return found if found is not None else fresh(backend, host)
+
+
+def fresh(backend: Backend, host: HostFacts) -> Preflight:
+    """Start the sandbox of a method, and keep what that showed."""
+    path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
+    asking = Looks()
+    asking.ask_all(backend.depends(host))
+    found = backend.preflight(host)
+    if found.code in KEPT:
+        data = {"found": asdict(found), "asked": asking.asked()}
+        places.write(str(path), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
+    else:
+        path.unlink(missing_ok=True)
+    return found
+
+
+def _kept(path: Path, backend: Backend) -> Preflight | None:
+    try:
+        data = json.loads(path.read_bytes())
+        if looks.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
+            found = Preflight(**data["found"])
+            return found if found.code in CODES else None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None

@@ -1,0 +1,268 @@
+"""Makes a sandbox ready: reads its policy, tries its method out, renders, and keeps what was rendered."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import jinja2
+import pydantic
+import yaml
+
+from sandwright.errors import HostError, IntegrityError, UsageError
+from sandwright.host import collect_host
+from sandwright.looks import Looks
+from sandwright.methods import registry
+from sandwright.methods.artifacts import write_artifacts
+from sandwright.methods.contract import Backend
+from sandwright.policy.collect import collect, observe
+from sandwright.policy.load import FLOOR, layers_for, read_layer
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolve import resolve
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.methods import Rendered
+from sandwright.resources import Room, data_path
+from sandwright.session import kept, places, preflights
+from sandwright.session.kept import Prepared
+from sandwright.session.request import Request
+
+RENDERED = ".sandbox"
+"""Where `sandwright render` writes, beside the policy."""
+
+_PLACE = "\0command"
+_ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
+
+
+def prepare(request: Request) -> Prepared:
+    """Make a request's sandbox ready, and keep it for the next time.
+
+    Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
+    can't say it or does not work here, a directory that can't be written.
+    """
+    looks = Looks()
+    places.private(places.cache())
+    policy = load(request, looks)
+    resolved = resolved_here(policy, request, looks)
+    backend, notes = chosen(resolved, looks)
+    rendered = backend.render(resolved)
+    _check_rendered(policy, backend, request, looks)
+    directory = store(rendered.artifacts)
+    prepared = _prepared(resolved, backend, rendered, directory, policy)
+    prepared.notes = [*notes, *map(str, rendered.findings)]
+    _ask_program(looks)
+    kept.keep(request.identity(), prepared, looks.asked())
+    sweep(prepared.directory)
+    return prepared
+
+
+def load(request: Request, looks: Looks) -> Policy:
+    """The policy as all layers say it: floor, user, the file named, and this run."""
+    environ = dict(os.environ)
+    if request.method:
+        environ["SANDBOX_METHOD"] = request.method
+    file = Path(request.policy)
+    config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
+        looks.ask("digest", str(path))
+    methods = registry.registered()
+    layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
+    below = [layer for layer in layers if layer.kind != "project"]
+    return Policy.from_layers([*below, read_layer(file, kind="project", methods=methods)])
+
+
+def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPolicy:
+    """The policy on this machine. What we keep ourselves stays read-only in sandboxes."""
+    own = [places.cache(), places.private(places.runtime())]
+    facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, looks=looks)
+    facts = observe(facts, own, looks=looks)
+    files = [layer.file for layer in policy.layers if layer.file is not None]
+    return resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+
+
+def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
+    """The first of the policy's methods that works, and why no earlier one. Raise HostError."""
+    if not resolved.methods:
+        raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
+    host = collect_host()
+    refused: list[str] = []
+    for name in resolved.methods:
+        backend = registry.backend(name)
+        found = preflights.known(backend, host)
+        if found:
+            looks.ask_all(backend.depends(host))
+            notes = [f"method: {name} ({'; '.join(refused)})"] if len(resolved.methods) > 1 else []
+            return backend, notes
+        refused.append(found.describe())
+    raise HostError("\n".join(refused))
+
+
+def store(artifacts: Iterable[Artifact]) -> Path:
+    """Put artifacts into a directory named by what they are, and give it. One that is there is checked."""
+    listed = sorted(artifacts, key=lambda each: each.name)
+    names = "".join(f"{each.name} {each.mode:o} {each.digest}\n" for each in listed)
+    folder = places.private(f"{places.cache()}/rendered")
+    directory = Path(folder, hashlib.sha256(names.encode()).hexdigest())
+    if directory.exists():
+        if _holds(directory, listed):
+            os.utime(directory)
+            return directory
+        directory.rename(directory.with_name(f".old-{uuid.uuid4().hex}"))
+    part = directory.with_name(f".part-{uuid.uuid4().hex}")
+    try:
+        write_artifacts(part, listed)
+        with contextlib.suppress(FileExistsError):  # somebody was faster
+            part.rename(directory)
+    except OSError as error:
+        raise HostError(f"{directory} can't be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return directory
+
+
+def _holds(directory: Path, artifacts: Iterable[Artifact]) -> bool:
+    try:
+        return all((directory / each.name).read_bytes() == each.content for each in artifacts)
+    except OSError:
+        return False
+
+
+def sweep(used: str) -> None:
+    """Remove the oldest of what is kept, and what a killed process left half-made; never `used`."""
+    cache = Path(places.cache())
+    rendered = cache / "rendered"
+    for half_made in (*rendered.glob(".part-*"), *rendered.glob(".old-*")):
+        _remove_after(half_made, 3600)
+    for folder, pattern in ((cache, "*.json"), (rendered, "[0-9a-f]*")):
+        found = sorted(folder.glob(pattern), key=_age)
+        for path in found[kept.MOST :]:
+            if str(path) != used:
+                _remove_after(path, 24 * 3600)
+
+
+def _age(path: Path) -> float:
+    import time  # noqa: PLC0415
+
+    with contextlib.suppress(OSError):
+        return time.time() - path.lstat().st_mtime
+    return 0.0
+
+
+def _remove_after(path: Path, seconds: float) -> None:
+    """Remove what has not been used for long: a session may be starting with it."""
+    if _age(path) > seconds:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _check_rendered(policy: Policy, backend: Backend, request: Request, looks: Looks) -> None:
+    """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
+    folder = Path(request.policy).parent / RENDERED / backend.name
+    looks.ask("type", str(folder / "manifest.json"))
+    if request.settings or not (folder / "manifest.json").exists():
+        return
+    artifacts = backend.render(policy.resolve()).artifacts
+    for each in artifacts:
+        looks.ask("digest", str(folder / each.name))
+    differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
+    if differing:
+        raise IntegrityError(
+            f"{folder}: {', '.join(differing)}: not what the policy renders to now: one of them was changed; "
+            f"look at `sandwright render --diff`, then render again or remove {folder}"
+        )
+
+
+def _differs(path: Path, artifact: Artifact) -> bool:
+    try:
+        return path.read_bytes() != artifact.content
+    except OSError:
+        return True
+
+
+def _prepared(
+    resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, directory: Path, policy: Policy
+) -> Prepared:
+    return Prepared(
+        method=backend.name,
+        project=resolved.facts.project,
+        directory=str(directory),
+        policy=_policy_digest(policy),
+        digests={each.name: each.digest for each in rendered.artifacts},
+        environment=dict(backend.environment(resolved)),
+        wrap=_words(backend, directory, terminal=False),
+        wrap_terminal=_words(backend, directory, terminal=True),
+        terminal=backend.terminal,
+        proxied=resolved.network.mode == "proxy",
+        enforced=enforced(resolved, rendered),
+        notes=[],
+        fresh=True,
+    )
+
+
+def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:
+    """The words before the command."""
+    words = backend.wrap(directory, [_PLACE], terminal=terminal)
+    if words[-1:] != (_PLACE,) or _PLACE in words[:-1]:
+        raise UsageError(f"the method {backend.name} does not put the command last")
+    return list(words[:-1])
+
+
+def _policy_digest(policy: Policy) -> str:
+    """Of the layers' data, in their order: what the policy says, however it is spelled."""
+    import json  # noqa: PLC0415
+
+    said = json.dumps([[layer.kind, layer.document.data] for layer in policy.layers], sort_keys=True)
+    return f"sha256:{hashlib.sha256(said.encode('utf-8', 'surrogateescape')).hexdigest()}"
+
+
+def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
+    """What a session enforces, in the policy's words."""
+    rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
+    limits = resolved.resources
+    given = {name: getattr(limits, name) for name in ("memory", "cpus", "pids", "files", "time")}
+    return {
+        "network": resolved.network.mode,
+        "write": [rule.path for rule in rules if rule.kind == "write"],
+        "denied": sum(rule.kind == "deny" for rule in rules),
+        "seccomp": resolved.process.seccomp,
+        "privileged": resolved.process.privileged,
+        "limits": {name: value for name, value in given.items() if value is not None},
+        "degraded": [each.use.feature for each in rendered.findings if each.kind == "degraded"],
+        "stricter": [each.use.feature for each in rendered.findings if each.kind == "stricter"],
+    }
+
+
+def start_proxy(request: Request, stack: contextlib.ExitStack) -> dict[str, str]:
+    """Start the proxy of a session, for as long as `stack` is open; give the launcher's variables for it."""
+    from sandwright.egress import proxy  # noqa: PLC0415 - few sessions have one
+
+    looks = Looks()
+    resolved = resolved_here(load(request, looks), request, looks)
+    return dict(stack.enter_context(proxy(resolved)).environment)
+
+
+def _ask_program(looks: Looks) -> None:
+    """What this program consists of: another version of it renders other things."""
+    for path in _program_files():
+        looks.ask("identity", path)
+
+
+def _program_files() -> Iterator[str]:
+    for name, module in sorted(sys.modules.items()):
+        if name.split(".")[0] == "sandwright" and getattr(module, "__file__", None):
+            yield str(module.__file__)
+    for library in (jinja2, pydantic, yaml):
+        yield str(library.__file__)
+    for room in _ROOMS:
+        yield from (str(path) for path in sorted(data_path(room).rglob("*")))
+    yield from (
+        str(path) for path in sorted((Path(__file__).parents[1] / "policy" / "presets").glob("*.yaml"))
+    )

@@ -1,0 +1,50 @@
+"""What one run asks for."""
+
+from __future__ import annotations
+
+import os
+
+
+class Request:
+    """A command, and which policy it is to run under.
+
+    `policy` is the project's file. `method` and `settings` (FIELD=VALUE) are of this run only, as `time`
+    is, the limit in seconds or with a unit. `cidfile` gets the name of what is started. `telemetry` is a
+    file that a line about the session is appended to.
+    """
+
+    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "settings", "telemetry")
+
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        policy: str = "sandbox.yaml",
+        method: str = "",
+        settings: list[str] | None = None,
+        time: str = "",
+        cidfile: str = "",
+        telemetry: str = "",
+    ) -> None:
+        """Paths are relative to the current directory."""
+        self.argv = argv
+        self.cwd = os.getcwd()
+        self.policy = _plain(os.path.join(self.cwd, policy))
+        self.method = method
+        self.settings = [*(settings or []), *([f"resources.time={time}"] if time else [])]
+        self.cidfile = cidfile
+        self.telemetry = telemetry
+
+    def identity(self) -> list[str]:
+        """All that chooses what is rendered, but for what lies in files and on the host."""
+        names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "HOME")
+        environment = [f"{name}={os.environ.get(name)}" for name in names]
+        return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *self.settings]
+
+
+def _plain(path: str) -> str:
+    """An absolute path without `..`, which leads where it led: behind a link, `..` is not what it seems."""
+    folder, name = os.path.split(path)
+    return os.path.join(
+        os.path.realpath(folder) if ".." in folder.split("/") else os.path.normpath(folder), name
+    )

@@ -1,0 +1,145 @@
+"""Runs a command in the sandbox of a policy, from the request to the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+
+from sandwright import foreground
+from sandwright.session import kept, places, state
+from sandwright.session.kept import Prepared
+from sandwright.session.request import Request
+
+LAUNCHER_FAILED = 125
+TIME_IS_UP = 124
+
+
+def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
+    """Run the request's command; give its exit status.
+
+    128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
+    as it was rendered, and said so. `say` is told what a person should know before it starts. Raise
+    SandwrightError when nothing was started.
+    """
+    if not request.argv:
+        from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
+
+        raise UsageError("give a command to run, behind --")
+    began = time.time()
+    prepared = ready(request)
+    for note in prepared.notes if prepared.fresh else ():
+        say(note)
+    return _Session(request, prepared, began).run()
+
+
+def ready(request: Request) -> Prepared:
+    """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError."""
+    found = kept.find(request.identity())
+    if found is not None and _as_rendered(found):
+        return found
+    from sandwright.session.prepare import prepare  # noqa: PLC0415 - the long way
+
+    return prepare(request)
+
+
+def _as_rendered(prepared: Prepared) -> bool:
+    """Whether the artifacts are still what they were. The launcher looks at the others; we look at it."""
+    try:
+        launcher = os.path.join(prepared.directory, "launch")
+        return kept.digest(launcher) == prepared.digests.get("launch")
+    except OSError:
+        return False
+
+
+class _Session:
+    """One run."""
+
+    def __init__(self, request: Request, prepared: Prepared, began: float) -> None:
+        self.id = state.new_id()
+        self._request = request
+        self._prepared = prepared
+        self._began = began
+
+    def run(self) -> int:
+        """Start the launcher, and see it through."""
+        status: int | None = None
+        self._sweep()
+        try:
+            with contextlib.ExitStack() as stack:
+                environment = {**os.environ, **self._prepared.environment, "SANDWRIGHT_SESSION": self.id}
+                if self._prepared.proxied:
+                    environment |= self._proxy(stack)
+                if self._request.cidfile:
+                    _write_new(self._request.cidfile, f"sandwright-{self.id}\n")
+                self._record()
+                stack.callback(state.forget, self.id)
+                status = self._start(environment)
+        finally:
+            self._tell(status)
+        return status
+
+    def _start(self, environment: dict[str, str]) -> int:
+        prepared, request = self._prepared, self._request
+        relay = prepared.terminal != "passed" and foreground.on_terminal()
+        words = [*(prepared.wrap_terminal if relay else prepared.wrap), *request.argv]
+        try:
+            return foreground.run(
+                words,
+                environment,
+                deliver=self._deliver,
+                relay=relay,
+                controlling=prepared.terminal == "controlling",
+            )
+        except OSError as error:
+            raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+
+    def _deliver(self, launcher: int, number: int) -> bool:
+        from sandwright.methods.registry import backend  # noqa: PLC0415 - only where a signal comes
+
+        return backend(self._prepared.method).deliver(launcher, number)
+
+    def _record(self) -> None:
+        prepared = self._prepared
+        record = {
+            "method": prepared.method,
+            "began": self._began,
+            "project": prepared.project,
+            "command": os.path.basename(self._request.argv[0]),
+            "policy": prepared.policy,
+            "artifacts": prepared.digests,
+            "directory": prepared.directory,
+            "enforced": prepared.enforced,
+        }
+        state.write(self.id, record)
+
+    def _proxy(self, stack: contextlib.ExitStack) -> dict[str, str]:
+        from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
+
+        return start_proxy(self._request, stack)
+
+    def _sweep(self) -> None:
+        """Remove the records of sessions whose process was killed: nothing else of them is left."""
+        for data in state.read_all():
+            if not state.runs(data):
+                state.forget(str(data["session"]))
+
+    def _tell(self, status: int | None) -> None:
+        where = self._request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", "")
+        traced = "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
+        if where or traced:
+            from sandwright.session.telemetry import Outcome, tell  # noqa: PLC0415 - only where somebody listens
+
+            command = os.path.basename(self._request.argv[0])
+            outcome = Outcome(self.id, command, status, self._began, time.time())
+            tell(outcome, self._prepared, where)
+
+
+def _write_new(path: str, text: str) -> None:
+    """Write a file that must not be there yet, as `docker run --cidfile` does."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise places.error(f"{path} can't be written: {error.strerror}") from error

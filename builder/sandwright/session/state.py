@@ -1,0 +1,93 @@
+"""What runs: a file for each session in a directory of the user's own.
+
+A session is known by the process that runs it and the time at which that process started, as the number
+alone may be somebody else's by now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from sandwright.session import places
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+def directory() -> str:
+    """Where the files are. Raise HostError when it is not ours."""
+    return places.private(os.path.join(places.runtime(), "sessions"))
+
+
+def new_id() -> str:
+    """A name for a session: 16 hexadecimal digits."""
+    return os.urandom(8).hex()
+
+
+def write(session: str, data: dict[str, object]) -> str:
+    """Record a session of this process; give the file. Raise HostError."""
+    path = os.path.join(directory(), f"{session}.json")
+    own = {"session": session, "pid": os.getpid(), "start": started(os.getpid()), "boot": boot()}
+    places.write(path, json.dumps({**own, **data}, indent=1).encode("utf-8", "surrogateescape"))
+    return path
+
+
+def forget(session: str) -> None:
+    """Remove the record of a session."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory(), f"{session}.json"))
+
+
+def read_all() -> list[dict[str, object]]:
+    """The records that are there, also of sessions that are over, oldest first."""
+    found: list[dict[str, object]] = []
+    folder = directory()
+    for name in os.listdir(folder):
+        if not name.endswith(".json"):
+            continue
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                data = json.loads(file.read())
+        except (OSError, ValueError):
+            continue
+        if isinstance(data, dict) and data.get("session") == name.removesuffix(".json"):
+            found.append(data)
+    return sorted(found, key=lambda data: str(data.get("began")))
+
+
+def runs(data: dict[str, object]) -> bool:
+    """Whether the process of a record is still that process."""
+    pid = data.get("pid")
+    return isinstance(pid, int) and data.get("boot") == boot() and 0 != started(pid) == data.get("start")
+
+
+def started(process: int) -> int:
+    """When a process started, in clock ticks since the boot (proc(5)); 0 when there is none."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return _without_proc(process)
+
+
+def boot() -> str:
+    """Which boot of this machine this is; empty where nobody tells."""
+    try:
+        with open(BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _without_proc(process: int) -> int:
+    """1 for a process that is there, on systems without /proc."""
+    if os.path.isdir("/proc/self"):
+        return 0
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return 0
+    except PermissionError:
+        pass
+    return 1

@@ -1,0 +1,120 @@
+"""One event for each session: what ran where, under which policy, and how it ended.
+
+The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API
+is in use. It holds no argument of the command and no variable: of the command only its name.
+
+| field | what |
+|---|---|
+| `event`, `schema` | `sandwright.session`, 1 |
+| `session` | its id, as `sandwright status` shows it |
+| `began`, `seconds` | time of the start (UTC, RFC 3339), and how long it took |
+| `method` | what enforced the policy |
+| `policy`, `artifacts` | digest of what the policy says; digests of the artifacts by name |
+| `preflight` | `ready`: a real sandbox of the method was seen to hide a file on this boot |
+| `rendered` | `now`, or `before` |
+| `command` | the name of the program |
+| `outcome` | `exited`, `signalled`, `time-up`, `refused` (its launcher did not start it), `failed` (we didn't) |
+| `status` | the exit status; null when nothing was started |
+| `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
+| `denials` | what was refused where that can be seen: the proxy's decisions, by host; null where it can't |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sandwright.session.kept import Prepared
+from sandwright.session.places import error
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a session went. Times are seconds since the epoch; `status` is None when nothing was started."""
+
+    session: str
+    command: str
+    status: int | None
+    began: float
+    ended: float
+    denials: Mapping[str, int] | None = None
+
+
+def event(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
+    """The event, as the table in this module has it."""
+    return {
+        "event": "sandwright.session",
+        "schema": SCHEMA,
+        "session": outcome.session,
+        "began": datetime.fromtimestamp(outcome.began, UTC).isoformat(),
+        "seconds": round(outcome.ended - outcome.began, 6),
+        "method": prepared.method,
+        "policy": prepared.policy,
+        "artifacts": prepared.digests,
+        "preflight": "ready",
+        "rendered": "now" if prepared.fresh else "before",
+        "command": outcome.command,
+        "outcome": _how(outcome.status),
+        "status": outcome.status,
+        "enforced": prepared.enforced,
+        "denials": outcome.denials,
+    }
+
+
+def tell(outcome: Outcome, prepared: Prepared, file: str) -> None:
+    """Append the event to a file, if one is named, and make a span of it. Raise HostError for the file."""
+    data = event(outcome, prepared)
+    if file:
+        _append(file, data)
+    if "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ):
+        _span(outcome, data)
+
+
+def _how(status: int | None) -> str:
+    match status:
+        case None:
+            return "failed"
+        case 124:
+            return "time-up"
+        case 125:
+            return "refused"
+        case int() if status > 128:
+            return "signalled"
+        case _:
+            return "exited"
+
+
+def _append(file: str, data: Mapping[str, object]) -> None:
+    """One write, so that lines of sessions that end together stay whole (write(2), O_APPEND)."""
+    line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+    except OSError as fault:
+        raise error(f"{file} can't be written: {fault.strerror}") from fault
+
+
+def _span(outcome: Outcome, data: Mapping[str, object]) -> None:
+    """A span from the session's beginning to its end, where the API is installed."""
+    try:
+        from opentelemetry import trace  # noqa: PLC0415 - optional
+    except ImportError:
+        return
+    given = {f"sandwright.{name}": _attribute(value) for name, value in data.items() if value is not None}
+    tracer = trace.get_tracer("sandwright")
+    span = tracer.start_span("sandwright.session", start_time=int(outcome.began * 1e9), attributes=given)
+    span.end(end_time=int(outcome.ended * 1e9))
+
+
+def _attribute(value: object) -> str | int | float | bool:
+    """A value as attributes can have it: anything nested is JSON."""
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,111 @@
+"""What the tests of sessions share: a project with a policy, and the command in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
+WAIT = 60.0
+
+
+@dataclass
+class Project:
+    """A directory with a policy, in a home of its own."""
+
+    root: Path
+    home: Path
+    runtime: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> Path:
+        return self.root / "sandbox.yaml"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "SANDWRIGHT_TEST_RUN") if name in os.environ}
+        own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.runtime), "LC_ALL": "C.UTF-8"}
+        return {**kept, **own, **self.environment}
+
+    def run(
+        self, *words: str, stdin: bytes = b"", options: tuple[str, ...] = (), cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """`sandwright run OPTIONS -- WORDS` in the project."""
+        return self.sandwright("run", *options, "--", *words, stdin=stdin, cwd=cwd)
+
+    def sandwright(
+        self, *words: str, stdin: bytes = b"", cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*SANDWRIGHT, *words],
+            input=stdin,
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+            cwd=cwd or self.root,
+            env=self.environ,
+        )
+
+    def start(self, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*SANDWRIGHT, "run", *options, "--", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.root,
+            env=self.environ,
+        )
+
+    def tree(self) -> set[str]:
+        """All paths of the project."""
+        return {path.relative_to(self.root).as_posix() for path in self.root.rglob("*")}
+
+    def records(self) -> list[Path]:
+        """The records of sessions."""
+        return sorted((self.runtime / "sandwright" / "sessions").glob("*"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path / "home" / "p", tmp_path / "home", tmp_path / "run")
+    for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
+        (made.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (made.root / path).write_text("content")
+    made.runtime.mkdir(mode=0o700)
+    made.policy.write_text(POLICY)
+    yield made
+    eventually(lambda: not processes_with(str(tmp_path).encode()), "a process of the test still runs")
+    mounted = [
+        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
+    ]
+    assert mounted == []
+
+
+def processes_with(marker: bytes) -> list[str]:
+    """The processes that have something in their command line; not we ourselves."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if marker in words and int(entry.name) != os.getpid():
+            found.append(f"{entry.name} {words!r}")
+    return found
+
+
+def eventually(true: Callable[[], bool], otherwise: str, *, within: float = 10.0) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.02)
