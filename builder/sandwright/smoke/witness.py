@@ -39,6 +39,11 @@ class Witness:
                 peer.settimeout(2)
                 self._heard.add(peer.recv(_LONGEST_WORD))
 
+    def stop(self) -> None:
+        """End `listen`, wherever it runs."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+
 
 @contextlib.contextmanager
 def witness() -> Iterator[Witness]:
@@ -50,6 +55,5 @@ def witness() -> Iterator[Witness]:
         try:
             yield hearing
         finally:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
+            hearing.stop()
             thread.join(timeout=5)

@@ -1,0 +1,112 @@
+"""What the probe program is asked to attempt.
+
+And what it answers: the lines of its protocol (`probe/main.c`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["ok", "errno", "signal", "late", "unknown", "none"]
+"""How an attempt ended. `none`: no answer came, as the sandbox or the program ended before."""
+
+Word = bytes | str | int | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An operation of the probe program, and its arguments: any bytes but NUL."""
+
+    operation: str
+    arguments: tuple[bytes, ...] = ()
+
+    def __str__(self) -> str:
+        """As a person would write it; long arguments are cut."""
+        shown = (repr(os.fsdecode(each))[1:-1][:120] for each in self.arguments)
+        return " ".join([self.operation, *shown])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of an attempt.
+
+    `detail` is the error's name or the signal's number, `value` what `ok` gave.
+    """
+
+    kind: Kind
+    detail: str = ""
+    value: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """As the table of expected results writes it: `ok`, `EROFS`, `SIGKILL`, `late`, `unknown`, `none`."""
+        if self.kind == "signal":
+            known = self.detail.isdigit() and int(self.detail) in set(signal.Signals)
+            return signal.Signals(int(self.detail)).name if known else f"signal {self.detail}"
+        return self.detail if self.kind == "errno" else self.kind
+
+    def __str__(self) -> str:
+        """`EROFS`, or `ok` and the beginning of its value."""
+        if not self.value:
+            return self.name
+        return f"{self.name} {self.value[:160].decode(errors='backslashreplace').strip()!r}"
+
+
+NO_ANSWER = Answer("none")
+
+
+def attempt(operation: str, *words: Word) -> Attempt:
+    """An attempt with arguments of several types: numbers are written in decimal."""
+    return Attempt(operation, tuple(_bytes(word) for word in words))
+
+
+def requests(attempts: Sequence[Attempt], *, word: str) -> bytes:
+    """The program's standard input. `word` marks its answers; it holds no space."""
+    lines = (
+        " ".join([word, str(index), each.operation, *(_hex(argument) for argument in each.arguments)])
+        for index, each in enumerate(attempts)
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def answers(output: bytes, count: int, *, word: str) -> list[Answer]:
+    """The answers in the program's output, one for each of `count` attempts; other output is passed over."""
+    found: dict[str, Answer] = {}
+    for line in output.decode(errors="replace").splitlines():
+        words = line.split(" ")
+        if len(words) == 4 and words[0] == word:
+            found.setdefault(words[1], _answer(words[2], words[3]))
+    return [found.get(str(index), NO_ANSWER) for index in range(count)]
+
+
+_KINDS: Mapping[str, Kind] = {
+    "ok": "ok",
+    "errno": "errno",
+    "signal": "signal",
+    "late": "late",
+    "unknown": "unknown",
+}
+
+
+def _answer(kind: str, detail: str) -> Answer:
+    known = _KINDS.get(kind)
+    if known == "ok":
+        try:
+            return Answer("ok", value=b"" if detail == "-" else bytes.fromhex(detail))
+        except ValueError:
+            return NO_ANSWER
+    return Answer(known, detail) if known else NO_ANSWER
+
+
+def _bytes(word: Word) -> bytes:
+    if isinstance(word, bytes):
+        return word
+    return str(word).encode() if isinstance(word, int) else os.fsencode(word)
+
+
+def _hex(argument: bytes) -> str:
+    return argument.hex() or "-"

@@ -1,0 +1,34 @@
+"""The probes, family by family: those that every policy gets, and those made from what a policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sandwright.verify.catalogue import (
+    environment,
+    files,
+    limits,
+    links,
+    listed,
+    network,
+    processes,
+    syscalls,
+)
+from sandwright.verify.probe import Probe
+from sandwright.verify.subject import Subject
+
+_FAMILIES: tuple[Callable[[Subject], Iterator[Probe]], ...] = (
+    files.probes,
+    listed.probes,
+    links.probes,
+    processes.probes,
+    syscalls.probes,
+    network.probes,
+    environment.probes,
+    limits.probes,
+)
+
+
+def catalogue(subject: Subject) -> tuple[Probe, ...]:
+    """All probes for a subject that are attempts inside. Those of runs as a whole are in `lifecycle`."""
+    return tuple(probe for family in _FAMILIES for probe in family(subject))

@@ -1,0 +1,71 @@
+"""Variables, secrets, and what a process inherits besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.catalogue.files import reads_plain
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family."""
+    environment, canaries = subject.policy.environment, subject.canaries
+    secrets = tuple(value.encode() for value in canaries.withheld.values())
+    control = _control(subject)
+    yield _probe(
+        "withheld",
+        f"variables that the policy doesn't pass don't arrive: {', '.join(canaries.withheld)}",
+        *(step("variable.none", "environment", name) for name in canaries.withheld),
+        Step(attempt("environment"), "works", lacks=secrets),
+        controls=control,
+    )
+    if canaries.passed:
+        yield _probe(
+            "passed",
+            f"variables that the policy passes arrive as they are: {', '.join(canaries.passed)}",
+            *(
+                Step(attempt("environment", name), "works", value=value.encode())
+                for name, value in canaries.passed.items()
+            ),
+        )
+    if environment.set:
+        yield _probe(
+            "set",
+            f"variables have the policy's values: {', '.join(environment.set)}",
+            *(
+                Step(attempt("environment", name), "works", value=value.encode("utf-8", "surrogateescape"))
+                for name, value in environment.set.items()
+            ),
+        )
+    if subject.linux:
+        yield from _inherited(secrets, control)
+
+
+def _control(subject: Subject) -> tuple[Step, ...]:
+    """That variables arrive at all, where any should."""
+    environment = subject.policy.environment
+    names = [*subject.canaries.passed, *environment.set]
+    arriving = tuple(step("works", "environment", name) for name in names[:1])
+    return (*arriving, reads_plain(subject.ground))
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
+    return Probe(f"environment/{name}", Family.ENVIRONMENT, about, steps, controls)
+
+
+def _inherited(secrets: tuple[bytes, ...], control: tuple[Step, ...]) -> Iterator[Probe]:
+    yield _probe(
+        "first-process",
+        "the sandbox's first process holds none of the host's variables either (containers/bubblewrap#725)",
+        Step(attempt("read", "/proc/1/environ"), "process.environ", lacks=secrets),
+        Step(attempt("read", "/proc/1/cmdline"), "works", lacks=secrets),
+        controls=(*control, step("works", "read", "/proc/self/environ")),
+    )
+    yield _probe(
+        "descriptors",
+        "no descriptor is open but the three of standard input and output",
+        Step(attempt("descriptors"), "works", value=b"0\n1\n2\n"),
+    )

@@ -1,0 +1,226 @@
+"""What can be read and written, shown on planted files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.ground import HOSTILE, Ground
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes about planted files, about the root, and about what the sandbox has for itself."""
+    yield from _grants(subject)
+    yield from _denials(subject)
+    yield from _restrictions(subject)
+    yield _temporary(subject)
+    if subject.linux:
+        yield from _system(subject)
+
+
+def reads_plain(ground: Ground) -> Step:
+    """The control of all that must not be read: a file beside it can be."""
+    return Step(attempt("read", ground.read / "plain"), "works", value=ground.plain.encode())
+
+
+def writes_plain(ground: Ground) -> Step:
+    """The control of all that must not be written: a file beside it can be, without changing it."""
+    return step("works", "write", ground.write / "plain")
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), **more: object) -> Probe:
+    return Probe(f"files/{name}", Family.FILES, about, steps, controls, **more)  # type: ignore[arg-type]
+
+
+def _grants(subject: Subject) -> Iterator[Probe]:
+    ground = subject.ground
+    made = ground.write / "made"
+    yield _probe(
+        "read", "a path that may be read can be", reads_plain(ground), step("works", "list", ground.read)
+    )
+    yield _probe(
+        "write",
+        "what is written is on the host, and belongs to who started the run",
+        step("works", "create", made, ground.word),
+        step("works", "chmod", made, 0o640),
+        step("works", "mkdir", ground.write / "made-directory"),
+        check=lambda: _written(made, ground.word, subject.policy.facts.uid),
+    )
+    yield _probe(
+        "replace",
+        "a writable file can be renamed and removed",
+        step("works", "create", ground.write / "first"),
+        step("works", "rename", ground.write / "first", ground.write / "second"),
+        step("works", "unlink", ground.write / "second"),
+        check=lambda: _absent(ground.write / "first", ground.write / "second"),
+    )
+    if "TMPDIR" not in subject.policy.environment.set and subject.linux:
+        yield _probe(
+            "temporary",
+            "the temporary directory can be written",
+            step("works", "create", "/tmp/sandwright-probe", "x"),  # noqa: S108 - inside
+            check=lambda: (
+                _absent(Path("/tmp/sandwright-probe"))  # noqa: S108 - on the host
+                if subject.policy.filesystem.tmp == "private"
+                else _removed(Path("/tmp/sandwright-probe"))  # noqa: S108
+            ),
+        )
+
+
+def _denials(subject: Subject) -> Iterator[Probe]:
+    ground = subject.ground
+    secret, control = (ground.word.encode(),), (reads_plain(ground),)
+    denied, file = ground.read / "denied", ground.read / "denied-file"
+    yield _probe(
+        "denied-directory",
+        "a denied directory shows nothing of what is in it, and nothing can be put there",
+        step("hidden.entry", "read", denied / "secret"),
+        Step(attempt("list", denied), "hidden.list", value=b""),
+        step("hidden.create", "create", denied / "new"),
+        controls=control,
+        check=lambda: _absent(denied / "new"),
+    )
+    yield _probe(
+        "denied-file",
+        "a denied file can be neither read nor written, and is still no directory",
+        Step(attempt("read", file), "hidden.file", lacks=secret),
+        step("hidden.file", "write", file),
+        step("hidden.kind", "list", file),
+        controls=control,
+        check=lambda: _unchanged(file, ground.word),
+    )
+    yield _probe(
+        "denied-in-writable",
+        "what is denied inside something writable is hidden",
+        step("hidden.entry", "read", ground.write / "hidden/secret"),
+        step("hidden.create", "create", ground.write / "hidden/new"),
+        controls=(writes_plain(ground),),
+        check=lambda: _absent(ground.write / "hidden/new"),
+    )
+    yield _probe(
+        "denied-neighbour",
+        "a name that begins like a denied one is no denied one",
+        Step(attempt("read", ground.read / "denied-not"), "works", value=ground.plain.encode()),
+    )
+    yield _probe(
+        "denied-names",
+        "names with spaces, quotes, brackets, dashes and line breaks are denied like others",
+        *(step("hidden.entry", "read", ground.read / name / "secret") for name in HOSTILE),
+        controls=control,
+    )
+
+
+def _restrictions(subject: Subject) -> Iterator[Probe]:
+    ground = subject.ground
+    plain, kept = ground.read / "plain", ground.write / "kept"
+    yield _probe(
+        "read-only",
+        "what may only be read can't be written, changed, or removed",
+        *_all_writes("readonly.write", plain, ground.read),
+        controls=(reads_plain(ground), writes_plain(ground)),
+        check=lambda: _unchanged(plain, ground.plain),
+    )
+    yield _probe(
+        "read-only-in-writable",
+        "what is read-only inside something writable stays as it is, but can be read",
+        *_all_writes("readonly.write", kept / "file", kept),
+        step("readonly.write", "write", ground.write / "kept-file"),
+        step("readonly.write", "truncate", ground.write / "kept-file"),
+        Step(attempt("read", kept / "file"), "works", value=ground.plain.encode()),
+        controls=(writes_plain(ground),),
+        check=lambda: (
+            _unchanged(kept / "file", ground.plain) or _unchanged(ground.write / "kept-file", ground.plain)
+        ),
+    )
+    hooks = ground.write / ".git/hooks"
+    if any(
+        name.value == ".git/hooks" for each in subject.policy.filesystem.protections for name in each.names
+    ):
+        yield _probe(
+            "protected",
+            "what the host runs of a repository can't be written, while commits work",
+            step("readonly.write", "create", hooks / "pre-commit"),
+            step("readonly.write", "write", ground.write / ".git/config"),
+            step("works", "create", ground.write / ".git/refs/heads/main", "0"),
+            step("works", "create", ground.write / ".git/index", "0"),
+            controls=(writes_plain(ground),),
+            check=lambda: _absent(hooks / "pre-commit"),
+        )
+
+
+def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[Step]:
+    """Every way to change a file, and to make one beside it."""
+    yield step(claim, "write", file)
+    yield step(claim, "truncate", file)
+    yield step(claim, "chmod", file, 0o600)
+    yield step(claim, "utimes", file)
+    yield step(claim, "unlink", file)
+    yield step(claim, "create", directory / "new")
+    yield step(claim, "mkdir", directory / "new-directory")
+    yield step(claim, "symlink", "plain", directory / "new-link")
+
+
+def _temporary(subject: Subject) -> Probe:
+    """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
+    hidden = subject.ground.root / "state"
+    claim = "tmp.hidden" if subject.policy.filesystem.tmp == "private" and subject.linux else "works"
+    return _probe(
+        "temporary-of-host",
+        "the host's temporary files are as the policy says: hidden where the directory is private",
+        step(claim, "stat", hidden),
+        controls=(reads_plain(subject.ground),),
+        skip="" if str(hidden).startswith("/tmp/") else "this host's temporary directory is not /tmp",  # noqa: S108
+    )
+
+
+def _system(subject: Subject) -> Iterator[Probe]:
+    control = (writes_plain(subject.ground),)
+    yield _probe(
+        "root",
+        "the root and the system's directories can't be written",
+        *(step("readonly.write", "create", f"{place}/sandwright-probe") for place in ("", "/etc", "/usr")),
+        controls=control,
+    )
+    yield _probe(
+        "devices",
+        "only harmless devices are there",
+        *(
+            step("device.none", "stat", f"/dev/{name}")
+            for name in ("mem", "kmsg", "sda", "vda", "kvm", "fuse", "loop0")
+        ),
+        controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
+    )
+    yield _probe(
+        "device-nodes",
+        "no device can be made; a FIFO can",
+        step("device.make", "mknod", subject.ground.write / "device", "c"),
+        controls=(step("works", "mknod", subject.ground.write / "fifo", "p"),),
+        check=lambda: _absent(subject.ground.write / "device"),
+    )
+
+
+def _written(path: Path, content: str, uid: int) -> str | None:
+    if not path.is_file():
+        return f"{path} is not there"
+    owner = path.stat().st_uid
+    return f"{path} belongs to {owner}, not {uid}" if owner != uid else _unchanged(path, content)
+
+
+def _unchanged(path: Path, content: str) -> str | None:
+    found = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    return None if found == content else f"{path} is not what it was: {found!r}"
+
+
+def _absent(*paths: Path) -> str | None:
+    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    return f"{', '.join(there)} was made" if there else None
+
+
+def _removed(path: Path) -> str | None:
+    if not path.exists():
+        return f"{path} is not on the host"
+    path.unlink()
+    return None

@@ -1,0 +1,53 @@
+"""The policy's limits: each is run into, and what lies below it works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+_MEBIBYTE = 1 << 20
+_RLIMIT_CORE = 4
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family. Time is `lifecycle`'s."""
+    limits = subject.policy.resources
+    yield _probe(
+        "core",
+        "a crash leaves no core file",
+        Step(attempt("limit", _RLIMIT_CORE), "works", value=b"0 0"),
+        Step(attempt("core"), "works", value=b"none"),
+    )
+    if limits.files is not None:
+        yield _probe(
+            "files",
+            f"no process has more than {limits.files} files open",
+            step("limit.files", "files", limits.files + 1),
+            controls=(step("works", "files", max(limits.files - 32, 1)),),
+        )
+    if limits.pids is not None:
+        yield _probe(
+            "pids",
+            f"there are no more than {limits.pids} processes",
+            step("limit.pids", "fork", limits.pids + 8),
+            controls=(step("works", "fork", max(limits.pids // 2 - 8, 1)),),
+            alone=True,
+        )
+    if limits.memory is not None:
+        more = limits.memory // _MEBIBYTE
+        yield _probe(
+            "memory",
+            f"no more than {more} MiB are used",
+            step("limit.memory", "memory", more + max(more // 8, 64)),
+            controls=(step("works", "memory", max(more // 2 - 32, 1)),),
+            alone=True,
+        )
+
+
+def _probe(
+    name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), alone: bool = False
+) -> Probe:
+    return Probe(f"limits/{name}", Family.LIMITS, about, steps, controls, alone=alone)

@@ -1,0 +1,130 @@
+"""Ways around a path's rule: links, renames, mount points, other names of the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.catalogue.files import reads_plain, writes_plain
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family."""
+    yield from _links(subject)
+    yield from _renames(subject)
+    if subject.linux:
+        yield from _other_names(subject)
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...]) -> Probe:
+    return Probe(f"links/{name}", Family.LINKS, about, steps, controls)
+
+
+def _links(subject: Subject) -> Iterator[Probe]:
+    ground = subject.ground
+    write, control = ground.write, (reads_plain(ground), writes_plain(ground))
+    yield _probe(
+        "symbolic-to-denied",
+        "a link to something denied leads nowhere, one made before or one made inside",
+        step("hidden.entry", "read", ground.read / "link-to-denied"),
+        step("works", "symlink", ground.read / "denied/secret", write / "to-denied"),
+        step("hidden.entry", "read", write / "to-denied"),
+        controls=control,
+    )
+    yield _probe(
+        "symbolic-to-read-only",
+        "writing through a link is writing where it leads",
+        step("works", "symlink", ground.read / "plain", write / "to-plain"),
+        step("readonly.write", "write", write / "to-plain"),
+        step("works", "symlink", ground.read, write / "to-read"),
+        step("readonly.write", "create", write / "to-read/new"),
+        controls=control,
+    )
+    yield _probe(
+        "dots",
+        "a path with .. is the path it leads to",
+        step("hidden.entry", "read", f"{write}/../read/denied/secret"),
+        step("readonly.write", "create", f"{write}/../read/new"),
+        controls=control,
+    )
+    yield _probe(
+        "hard",
+        "no second name is made for what is read-only or denied",
+        step("link.across", "link", ground.read / "plain", write / "hard"),
+        step("link.across", "link", write / "kept-file", write / "hard-kept"),
+        step("hidden.entry", "link", ground.read / "denied/secret", write / "hard-denied"),
+        controls=(step("works", "link", write / "plain", write / "hard-plain"), *control),
+    )
+
+
+def _renames(subject: Subject) -> Iterator[Probe]:
+    write = subject.ground.write
+    control = (
+        step("works", "mkdir", write / "moved"),
+        step("works", "rename", write / "moved", write / "moved-on"),
+    )
+    yield _probe(
+        "move-restricted",
+        "nothing restricted is moved away, replaced, or removed",
+        step("readonly.move", "rename", write / "kept", write / "away"),
+        step("readonly.move", "rename", write / "kept-file", write / "away"),
+        step("readonly.move", "rename", write / "hidden", write / "away"),
+        step("readonly.move", "rename", write / "plain", write / "kept-file"),
+        step("readonly.move", "unlink", write / "kept-file"),
+        step("readonly.move", "rmdir", write / "hidden"),
+        controls=control,
+    )
+    yield _probe(
+        "move-parent",
+        "no directory above something restricted is moved away",
+        step("readonly.move", "rename", write / "deep", write / "away"),
+        step("readonly.move", "rename", write / "deep/er", write / "deep/away"),
+        controls=control,
+    )
+    if subject.linux:
+        yield _probe(
+            "exchange",
+            "nothing restricted is exchanged for something else",
+            step("readonly.move", "exchange", write / "kept-file", write / "plain"),
+            step("readonly.move", "exchange", write / "deep", write / "moved-on"),
+            controls=control,
+        )
+    if _protects_git(subject):
+        yield _probe(
+            "move-repository",
+            "a repository's own directory is not moved, nor told to take its hooks from elsewhere",
+            step("readonly.move", "rename", write / ".git", write / "away"),
+            step("readonly.write", "write", write / ".git/commondir"),
+            controls=control,
+        )
+
+
+def _protects_git(subject: Subject) -> bool:
+    names = {name.value for each in subject.policy.filesystem.protections for name in each.names}
+    return {".git/hooks", ".git/config", ".git/commondir"} <= names
+
+
+def _other_names(subject: Subject) -> Iterator[Probe]:
+    ground = subject.ground
+    secret = (ground.word.encode(),)
+    control = (reads_plain(ground),)
+    through = Path("/proc/self/root") / str(ground.read / "denied/secret").lstrip("/")
+    yield _probe(
+        "through-proc",
+        "the sandbox's own /proc leads to the sandbox's own root",
+        Step(attempt("read", through), "hidden.entry", lacks=secret),
+        Step(
+            attempt("read", "/proc/self/cwd/../../../../../.." + str(ground.read / "denied/secret")),
+            "hidden.entry",
+        ),
+        controls=(*control, step("works", "stat", "/proc/self/root/proc")),
+    )
+    yield _probe(
+        "by-handle",
+        "no file is opened by its handle, which knows no directories",
+        step("privilege.none", "handle", ground.write),
+        controls=(step("works", "list", ground.write),),
+    )

@@ -1,0 +1,193 @@
+"""The paths that the policy itself names: each rule is attempted where it holds.
+
+Nothing that belongs to anybody is changed, even in a sandbox that holds nothing back: files are opened to be
+written without a byte, modes are set to what they are, and what is created has a name of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.policy.paths import ancestors
+from sandwright.policy.rules import PathRule
+from sandwright.verify.attempt import attempt
+from sandwright.verify.catalogue.files import reads_plain, writes_plain
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+_SECTION = {"read": "read", "write": "write", "readonly": "readonly", "deny": "deny"}
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """One for each rule that names something that exists; those that are denied and don't exist share one."""
+    absent = []
+    for rule in subject.policy.filesystem.rules:
+        if rule.private or rule.origin == "tmp" or _planted(rule, subject):
+            continue
+        if subject.policy.facts.kind(rule.path) is None:
+            absent += [rule] if rule.kind == "deny" else []
+            continue
+        yield from _for_rule(rule, subject)
+    if absent:
+        yield _absent_probe(absent, subject)
+
+
+def _planted(rule: PathRule, subject: Subject) -> bool:
+    return Path(rule.path).is_relative_to(subject.ground.root)
+
+
+def _for_rule(rule: PathRule, subject: Subject) -> Iterator[Probe]:
+    there = _visible(rule.path, subject)
+    if rule.kind == "deny":
+        yield _probe(rule, "is not seen", _hidden(rule, subject, masked=there), reads_plain(subject.ground))
+    elif not there:
+        return  # a preset's, for methods that show all the host
+    elif rule.kind == "write":
+        yield _writable(rule, subject)
+    else:
+        steps = (*_readable(rule), *_unwritable(rule, subject))
+        yield _probe(rule, "can be read and not written", steps, writes_plain(subject.ground))
+
+
+def _visible(path: str, subject: Subject) -> bool:
+    """Whether what the host has at or above a path is shown inside at all, whatever a rule says of it."""
+    if not subject.image_root:
+        return True
+    listed = {
+        rule.path
+        for rule in subject.policy.filesystem.rules
+        if rule.kind in ("read", "write", "readonly")
+        and rule.path != "/"
+        and not _only_for_host(rule, subject)
+    }
+    return bool(listed & {path, *ancestors(path)})
+
+
+def _only_for_host(rule: PathRule, subject: Subject) -> bool:
+    """Whether a preset that grants the whole host reopens something denied of it.
+
+    Not where there is no host.
+    """
+    preset = rule.kind == "read" and rule.source.layer.startswith("preset ")
+    return preset and subject.policy.filesystem.reads_all
+
+
+def _probe(rule: PathRule, what: str, steps: Iterator[Step] | tuple[Step, ...], control: Step) -> Probe:
+    name = f"files/{_SECTION[rule.kind]}: {rule.path}"
+    about = f"{rule} {what} ({rule.source})"
+    return Probe(name, Family.FILES, about, tuple(steps), (control,))
+
+
+def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]:
+    path = Path(rule.path)
+    inside = _entries(path)
+    if not masked:
+        yield Step(attempt("stat", path), "foreign", lacks=(_identity(path),))
+        yield from (
+            Step(attempt("stat", path / each), "foreign", lacks=(_identity(path / each),)) for each in inside
+        )
+    elif not subject.policy.filesystem.tree.allows("read", str(path.parent)):
+        yield step("hidden.entry", "stat", path)  # what is above is hidden already
+    elif subject.policy.facts.kind(rule.path) == "directory":
+        yield from (step("hidden.entry", "stat", path / each) for each in inside)
+        yield Step(attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside))
+        yield step("hidden.create", "create", path / f"sandwright-{subject.word}")
+    else:
+        yield step("hidden.file", "read", path)
+        yield step("hidden.file", "write", path)
+
+
+def _entries(directory: Path) -> list[str]:
+    """Up to three names in it.
+
+    Some have nothing, which then says nothing, and that is all that can be asked.
+    """
+    try:
+        return sorted(os.listdir(directory))[:3]  # noqa: PTH208 - names
+    except OSError:
+        return []
+
+
+def _identity(path: Path) -> bytes:
+    """Device and inode as the probe program writes them: what the image has there has others."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return b"\0"
+    return f" {status.st_dev}:{status.st_ino}".encode()
+
+
+def _readable(rule: PathRule) -> Iterator[Step]:
+    path = Path(rule.path)
+    if path.is_dir():
+        yield step("works", "list", path)
+    elif path.is_file():
+        yield step("works", "read", path)
+    else:
+        yield step("works", "stat", path)
+
+
+def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
+    path = Path(rule.path)
+    mode = stat.S_IMODE(path.lstat().st_mode)
+    yield step("readonly.write", "chmod", path, mode)
+    if path.is_dir():
+        yield step("readonly.write", "create", path / f"sandwright-{subject.word}")
+    elif path.is_file():
+        yield step("readonly.write", "write", path)
+
+
+def _writable(rule: PathRule, subject: Subject) -> Probe:
+    path = Path(rule.path)
+    if not path.is_dir():
+        return _probe(rule, "can be written", (step("works", "write", path),), reads_plain(subject.ground))
+    made = path / f".sandwright-{subject.word}"
+    probe = _probe(
+        rule,
+        "can be written",
+        (step("works", "create", made, subject.word), step("works", "unlink", made)),
+        reads_plain(subject.ground),
+    )
+    return Probe(probe.name, probe.family, probe.about, probe.steps, probe.controls, lambda: _left(made))
+
+
+def _left(made: Path) -> str | None:
+    if not made.exists():
+        return None
+    made.unlink()
+    return f"{made} was left"
+
+
+def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
+    """Denied paths that nobody has here: they aren't there, and can't be made where all is read-only."""
+    tree = subject.policy.filesystem.tree
+    steps: list[Step] = []
+    for rule in rules:
+        if not _visible(rule.path, subject) and subject.image_root and _in_image(rule.path):
+            continue
+        steps.append(step("absent", "stat", rule.path))
+        top = _first_missing(rule.path, subject)
+        above = os.path.dirname(top)  # noqa: PTH120 - text
+        if tree.allows("read", above) and not tree.changes_host(above):
+            steps.append(step("absent.create", "mkdir", top))
+    return Probe(
+        "files/deny: what does not exist",
+        Family.FILES,
+        f"{len(rules)} denied paths that don't exist here aren't there inside, and can't be made",
+        tuple(steps),
+        (reads_plain(subject.ground), writes_plain(subject.ground)),
+    )
+
+
+def _in_image(path: str) -> bool:
+    """Whether an image can have something of its own there."""
+    return path.split("/")[1] in ("bin", "dev", "etc", "lib", "proc", "run", "sbin", "sys", "usr", "var")
+
+
+def _first_missing(path: str, subject: Subject) -> str:
+    """The first directory on the way that doesn't exist: what would be made."""
+    facts = subject.policy.facts
+    return next((each for each in [*reversed(ancestors(path)), path] if facts.kind(each) is None), path)

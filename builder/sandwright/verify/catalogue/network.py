@@ -1,0 +1,125 @@
+"""Networks and sockets: what of the host can be reached, with the host's own listeners as witnesses."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+_METADATA = "169.254.169.254"
+"""Where clouds tell a machine its secrets."""
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family."""
+    if subject.policy.network.mode == "host":
+        yield from _open(subject)
+    else:
+        yield from _closed(subject)
+    yield from _local(subject)
+
+
+def _probe(
+    name: str,
+    about: str,
+    *steps: Step,
+    controls: tuple[Step, ...] = (),
+    check: Callable[[], str | None] | None = None,
+) -> Probe:
+    return Probe(f"network/{name}", Family.NETWORK, about, steps, controls, check)
+
+
+def _open(subject: Subject) -> Iterator[Probe]:
+    word, listeners = uuid.uuid4().hex, subject.listeners
+    yield _probe(
+        "host",
+        "the host's network can be used: a listener on its loopback hears us",
+        step("works", "tcp", "127.0.0.1", listeners.loopback, word),
+        check=lambda: None if listeners.heard(word) else "the listener on the host heard nothing",
+    )
+
+
+def _closed(subject: Subject) -> Iterator[Probe]:
+    listeners, word = subject.listeners, uuid.uuid4().hex
+    control = (step("works", "loopback", "127.0.0.1"),) if subject.linux else ()
+    yield _probe(
+        "host-loopback",
+        "the host's localhost is not ours: its listeners hear nothing",
+        step("net.loopback", "tcp", "127.0.0.1", listeners.loopback, word),
+        step("net.datagram", "udp", "127.0.0.1", listeners.datagrams, word),
+        controls=control,
+        check=lambda: _silent(subject, word),
+    )
+    if listeners.address:
+        yield _probe(
+            "host-address",
+            "the host's own address leads nowhere",
+            step("net.outside", "tcp", listeners.address, listeners.port, word),
+            controls=control,
+            check=lambda: _silent(subject, word),
+        )
+    yield _probe(
+        "outside",
+        "nothing outside is reached: addresses, name servers, a cloud's metadata, IPv6",
+        step("net.outside", "tcp", "1.1.1.1", 443),
+        step("net.outside", "udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"),
+        step("net.outside", "tcp", _METADATA, 80),
+        step("net.outside", "tcp", "2606:4700:4700::1111", 443),
+        controls=control,
+    )
+    if subject.linux:
+        yield _probe(
+            "interfaces",
+            "there is no interface but the loopback's",
+            Step(attempt("read", "/proc/net/dev"), "works", lacks=tuple(_interfaces())),
+            controls=control,
+        )
+
+
+def _interfaces() -> Iterator[bytes]:
+    yield from (f" {name}:".encode() for _, name in socket.if_nameindex() if name != "lo")
+
+
+def _silent(subject: Subject, word: str) -> str | None:
+    """Whether the witnesses heard nothing of a word, and would have: each hears one that the host says."""
+    listeners, own = subject.listeners, uuid.uuid4().hex
+    with socket.create_connection(("127.0.0.1", listeners.loopback), timeout=5) as end:
+        end.sendall(own.encode())
+    if not _soon(lambda: listeners.heard(own)):
+        return "the witness does not hear what the host itself says"
+    return "a listener of the host was reached" if listeners.heard(word) else None
+
+
+def _soon(true: Callable[[], bool]) -> bool:
+    import time  # noqa: PLC0415
+
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        if true():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _local(subject: Subject) -> Iterator[Probe]:
+    listeners, word = subject.listeners, uuid.uuid4().hex
+    control = (step("works", "pair"),) if subject.linux else ()
+    yield _probe(
+        "unix-socket",
+        "a Unix socket of the host in a readable directory is not connected to",
+        step("unix.unlisted", "unix", listeners.path, word),
+        controls=(*control, step("works", "read", subject.ground.read / "plain")),
+        check=lambda: _silent(subject, word),
+    )
+    if subject.linux:
+        yield _probe(
+            "abstract-socket",
+            "an abstract Unix socket of the host is not connected to",
+            step("unix.abstract", "abstract", listeners.abstract, word),
+            controls=control,
+            check=lambda: _silent(subject, word),
+        )

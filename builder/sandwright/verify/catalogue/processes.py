@@ -1,0 +1,189 @@
+"""Who one is inside, what one may become, and whom one can touch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+NAMESPACES = ("mnt", "pid", "ipc", "uts")
+"""Namespaces that every method for Linux makes; the network's is the policy's to say."""
+
+_MS_BIND, _MS_REMOUNT = 0x1000, 0x20
+_CLONE = {"NEWUSER": 0x10000000, "NEWNS": 0x00020000, "NEWPID": 0x20000000, "NEWNET": 0x40000000}
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family."""
+    if not subject.linux:
+        return
+    yield from _inside(subject)
+    if not subject.policy.process.privileged:
+        yield from _rights(subject)
+    yield from _mounts(subject)
+    yield from _namespaces()
+    yield from _others()
+    yield from _kernel()
+
+
+def alive() -> Step:
+    """The control of what must be refused whatever it is asked of.
+
+    The same program can do harmless things.
+    """
+    return Step(attempt("echo", "alive"), "works", value=b"alive")
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
+    return Probe(f"processes/{name}", Family.PROCESSES, about, steps, controls or (alive(),))
+
+
+def _inside(subject: Subject) -> Iterator[Probe]:
+    if subject.method == "gvisor":
+        yield _probe(
+            "inside",
+            "the kernel inside is gVisor's, not the host's",
+            Step(attempt("read", "/proc/version"), "works", lacks=(os.uname().release.encode(),)),
+        )
+        return
+    kinds = [*NAMESPACES, *(["net"] if subject.policy.network.mode != "host" else [])]
+    yield _probe(
+        "inside",
+        f"the namespaces ({', '.join(kinds)}) are not the host's",
+        *(Step(attempt("readlink", f"/proc/self/ns/{kind}"), "works", lacks=(_own(kind),)) for kind in kinds),
+    )
+
+
+def _own(kind: str) -> bytes:
+    return os.fsencode(Path(f"/proc/self/ns/{kind}").readlink())
+
+
+def _rights(subject: Subject) -> Iterator[Probe]:
+    if subject.method == "gvisor":
+        wanted = [b"CapEff:\t0000000000000000"]
+    else:
+        wanted = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")]
+        wanted += [b"NoNewPrivs:\t1", b"Seccomp:\t2"]
+    yield _probe(
+        "status",
+        "no capability is held, none can be gained, and a filter is in force",
+        *(Step(attempt("read", "/proc/self/status"), "works", holds=each) for each in wanted),
+    )
+    yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
+    yield _probe(
+        "identity",
+        "nobody else can be become",
+        step("privilege.identity", "setuid", 12345),
+        step("privilege.identity", "setgid", 12345),
+        step("privilege.none", "setgroups"),
+    )
+    yield _probe(
+        "chown",
+        "files are given to nobody",
+        step("privilege.identity", "chown", subject.ground.write / "plain", 12345),
+    )
+    yield _probe("host-name", "the host name stays", step("privilege.none", "sethostname", "other"))
+    yield _probe(
+        "set-id",
+        "a set-user-id program gains nothing: no mount honours it",
+        *(
+            Step(attempt("flags", place), "works", holds=b"nosuid")
+            for place in (subject.ground.write, subject.ground.read, "/tmp")  # noqa: S108 - inside
+        ),
+    )
+
+
+def _mounts(subject: Subject) -> Iterator[Probe]:
+    write, read = subject.ground.write, subject.ground.read
+    yield _probe(
+        "mount",
+        "nothing is mounted, remounted, or unmounted",
+        step("privilege.none", "mount", read, write, "", _MS_BIND),
+        step("privilege.none", "mount", "tmpfs", write, "tmpfs", 0),
+        step("privilege.none", "mount", "", read, "", _MS_BIND | _MS_REMOUNT),
+        step("privilege.none", "mount", "", "/", "", _MS_BIND | _MS_REMOUNT),
+        step("privilege.none", "umount", read / "denied"),
+        step("privilege.none", "umount", "/proc"),
+    )
+    yield _probe(
+        "root-change",
+        "the root stays",
+        step("privilege.none", "chroot", write),
+        step("privilege.none", "pivot", write),
+    )
+
+
+def _namespaces() -> Iterator[Probe]:
+    yield _probe(
+        "unshare",
+        "no namespace is made, a user namespace above all",
+        *(step("privilege.none", "unshare", flag) for flag in _CLONE.values()),
+    )
+    yield _probe(
+        "clone",
+        "no process is started in a new namespace",
+        *(step("privilege.none", "clone", flag) for flag in _CLONE.values()),
+        controls=(step("works", "clone", 0),),
+    )
+    yield _probe(
+        "enter",
+        "no namespace is entered",
+        *(step("privilege.none", "enter", f"/proc/self/ns/{kind}", 0) for kind in ("mnt", "net", "user")),
+    )
+
+
+def _others() -> Iterator[Probe]:
+    own = os.getpid()
+    yield _probe(
+        "outside",
+        "processes of the host are not there",
+        step("outside.process", "kill", own, 0),
+        Step(attempt("list", "/proc"), "works", lacks=(f"\n{own}\n".encode(),)),
+        step("outside.directory", "stat", f"/proc/{own}"),
+        controls=(step("works", "kill", 0, 0), step("works", "stat", "/proc/self/status")),
+    )
+    yield _probe(
+        "trace",
+        "no process is traced, and no other's memory is read",
+        step("privilege.trace", "trace", 0),
+        step("privilege.trace", "peek", 0),
+    )
+
+
+def _kernel() -> Iterator[Probe]:
+    settings = ("kernel/core_pattern", "kernel/hostname", "vm/overcommit_memory")
+    yield _probe(
+        "kernel-settings",
+        "the kernel's settings are not changed: core_pattern would run programs on the host",
+        *(step("kernel.write", "write", f"/proc/sys/{name}") for name in settings),
+        controls=(step("works", "read", "/proc/sys/kernel/ostype"),),
+    )
+    yield _probe(
+        "kernel-orders",
+        "the kernel takes no orders, and runs no program for the sandbox",
+        *(_order(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper", _release_agent())),
+        controls=(step("works", "read", "/proc/self/stat"),),
+    )
+    kcore = Path("/proc/kcore").exists()
+    yield _probe(
+        "kernel-memory",
+        "the kernel's memory is not read",
+        step("kernel.memory" if kcore else "kernel.absent", "read", "/proc/kcore"),
+        step("device.none", "read", "/dev/mem"),
+        controls=(step("works", "read", "/proc/self/stat"),),
+    )
+
+
+def _order(path: str) -> Step:
+    """What this kernel doesn't have is not there inside either."""
+    return step("kernel.write" if Path(path).exists() else "kernel.absent", "write", path)
+
+
+def _release_agent() -> str:
+    """That of a hierarchy of control groups of version 1, with which containers were left (CVE-2022-0492)."""
+    found = sorted(Path("/sys/fs/cgroup").glob("*/release_agent"))
+    return str(found[0]) if found else "/sys/fs/cgroup/release_agent"

@@ -1,0 +1,144 @@
+"""What the filter of system calls refuses, whatever rights one has.
+
+Each call is made with arguments by which the kernel itself would answer otherwise: a filter's EPERM is told
+from the kernel's own. Numbers and expected errors are written down here; they are not read from a profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sandwright.verify.attempt import attempt
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A system call. `arguments` are such that the kernel answers `kernel`, or for 0 lets it be done."""
+
+    name: str
+    amd64: int
+    arm64: int | None
+    arguments: tuple[str | int, ...]
+    kernel: str
+    why: str
+    claim: str = "filtered"
+
+
+_BAD = 0x10000000
+"""A size that no structure has."""
+
+_CALLS = (
+    _Call("bpf", 321, 280, (0, 0, _BAD), "E2BIG", "programs in the kernel"),
+    _Call(
+        "perf_event_open", 298, 241, (0, 0, -1, -1, 1 << 30), "EINVAL", "what the processor does for others"
+    ),
+    _Call("keyctl", 250, 219, (0, -3, 0), "ok", "keys of the host's user: no namespace holds them"),
+    _Call("add_key", 248, 217, (0, 0, 0, 0, 0), "EFAULT", "the same"),
+    _Call(
+        "request_key", 249, 218, (0, 0, 0, 0), "EFAULT", "the same, and the kernel starts a program for it"
+    ),
+    _Call("io_uring_setup", 425, 425, (0, 0), "EFAULT", "calls that no filter sees"),
+    _Call("io_uring_enter", 426, 426, (-1, 0, 0, 0), "EBADF", "the same"),
+    _Call("userfaultfd", 323, 282, (_BAD | 1,), "EINVAL", "stops the kernel in the middle of a call"),
+    _Call("open_by_handle_at", 304, 265, (-100, "page", 0), "EINVAL", "files past all directories"),
+    _Call("mount", 165, 40, ("page", 0, 0, 0, 0), "ENOENT", "mounts"),
+    _Call("umount2", 166, 39, (0, _BAD), "EINVAL", "mounts"),
+    _Call("pivot_root", 155, 41, (0, 0), "EFAULT", "another root"),
+    _Call("move_mount", 429, 429, (-1, 0, -1, 0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
+    _Call("fsopen", 430, 430, (0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
+    _Call("open_tree", 428, 428, (-1, 0, _BAD), "EINVAL", "mounts", "filtered.nosys"),
+    _Call("setns", 308, 268, (-1, 0), "EBADF", "other namespaces"),
+    _Call("unshare", 272, 97, (1 << 40,), "EINVAL", "new namespaces"),
+    _Call("ptrace", 101, 117, (0x4206, 1 << 22, 0, 0), "ESRCH", "other processes"),
+    _Call("process_vm_readv", 310, 270, (1 << 22, 0, 0, 0, 0, 1), "EINVAL", "memory of others"),
+    _Call("kexec_load", 246, 104, (0, 0, 0, _BAD), "EINVAL", "another kernel"),
+    _Call("init_module", 175, 105, (0, 0, 0), "EFAULT", "code for the kernel"),
+    _Call("reboot", 169, 142, (0, 0, 0, 0), "EINVAL", "the machine"),
+    _Call("swapon", 167, 224, (0, -1), "EINVAL", "the machine"),
+    _Call("acct", 163, 89, ("page",), "ENOENT", "the machine"),
+    _Call("settimeofday", 170, 170, (1, 1), "EFAULT", "the clock"),
+    _Call("quotactl", 179, 60, (-1, 0, 0, 0), "EINVAL", "limits of file systems"),
+    _Call("fanotify_init", 300, 262, (_BAD, 0), "EINVAL", "files of others"),
+)
+"""Kernel's answers are those of Linux 5.10 to 6.18, without rights where they matter."""
+
+_CLONE3, _MEMFD = (435, 435), (319, 279)
+_TIOCSTI, _TIOCLINUX, _TIOCGWINSZ = 0x5412, 0x541C, 0x5413
+_FAMILIES: Mapping[str, tuple[int, int, int]] = {
+    "AF_PACKET": (17, 2, 0),
+    "AF_VSOCK": (40, 1, 0),
+    "AF_ALG": (38, 5, 0),
+    "AF_BLUETOOTH": (31, 3, 1),
+    "AF_CAN": (29, 3, 1),
+    "AF_KEY": (15, 3, 2),
+    "AF_TIPC": (30, 1, 0),
+    "AF_RDS": (21, 5, 0),
+}
+
+
+def probes(subject: Subject) -> Iterator[Probe]:
+    """The probes of this family: none where a filter is Linux' and the sandbox is not."""
+    if not subject.linux or subject.policy.process.privileged:
+        return
+    arm = subject.policy.facts.platform.endswith("arm64")
+    for call in _CALLS:
+        number = call.arm64 if arm else call.amd64
+        if number is None or _granted(call.name, subject):
+            continue
+        about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
+        yield _probe(call.name, about, step(call.claim, "syscall", number, *call.arguments))
+    yield from _special(arm=arm)
+
+
+def _granted(name: str, subject: Subject) -> bool:
+    """What the profile `build` grants more than the others, for test suites that trace."""
+    return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
+    control = (Step(attempt("echo", "alive"), "works"), step("works", "clone", 0))
+    return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control)
+
+
+def _special(*, arm: bool) -> Iterator[Probe]:
+    yield _probe(
+        "clone3",
+        "clone3 does not exist, so that C libraries take clone, whose flags a filter can see",
+        step("filtered.nosys", "syscall", _CLONE3[arm], 0, 0),
+        controls=(step("works", "clone", 0),),
+    )
+    yield _probe(
+        "terminal",
+        "nothing is typed into a terminal (CVE-2017-5226, CVE-2023-28100), also with other upper halves",
+        *(
+            step("filtered", "terminal", request | high)
+            for request in (_TIOCSTI, _TIOCLINUX)
+            for high in (0, 1 << 32)
+        ),
+        controls=(step("works", "terminal", _TIOCGWINSZ),),
+    )
+    yield _probe(
+        "personality",
+        "addresses stay random and data is not executed",
+        step("filtered", "syscall", 92 if arm else 135, 0x0040000),
+        step("filtered", "syscall", 92 if arm else 135, 0x0400000),
+        controls=(step("works", "syscall", 92 if arm else 135, 0xFFFFFFFF),),
+    )
+    yield _probe(
+        "socket-families",
+        "no sockets of kinds whose code no namespace holds",
+        *(step("filtered.family", "socket", *words) for words in _FAMILIES.values()),
+        step("filtered.netlink", "socket", 16, 3, 9),
+        controls=(step("works", "socket", 2, 1, 0), step("works", "socket", 10, 1, 0), step("works", "pair")),
+    )
+    if not arm:
+        yield _probe(
+            "other-abi",
+            "calls of 32-bit programs and of x32 end the process: their numbers are others",
+            step("foreign-abi", "syscall32", 20),
+            step("foreign-abi.x32", "syscall", 0x40000000 | 39),
+            controls=(step("works", "syscall", 39),),
+        )

@@ -1,0 +1,76 @@
+"""What `sandwright verify` does, without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.image.cache import default_cache
+from sandwright.policy.load import layers_for, read_layer, run_layer
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.store import write_atomically
+from sandwright.verify import matrix
+from sandwright.verify.page import page
+from sandwright.verify.program import own_platform, probe_program
+from sandwright.verify.report import Report, encode, junit, summary
+
+
+def verify_policy(
+    path: Path,
+    asked: str,
+    *,
+    environ: Mapping[str, str],
+    settings: Sequence[str] = (),
+    build: Path = Path("build"),
+    progress: Progress = SILENT,
+) -> tuple[Report, tuple[str, ...]]:
+    """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
+
+    `environ` is where the user's layer is looked for. Raise what loading a policy raises, ToolMissing without
+    a compiler for the probe program.
+    """
+    layers = [
+        layer
+        for layer in layers_for(path.parent, environ, settings=list(settings))
+        if layer.kind != "project"
+    ]
+    own = [*layers, read_layer(path, kind="project")]
+
+    def resolve(more: Sequence[str]) -> ResolvedPolicy:
+        added = run_layer(more)
+        return Policy.from_layers([*own, *([added] if added else [])]).resolve()
+
+    methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
+    program = probe_program(own_platform(), default_cache(environ), progress=progress)
+    report = matrix.verify(resolve, methods, policy=str(path), program=program, progress=progress)
+    return report, () if asked == "all" else methods
+
+
+def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
+    """The policy's, as far as they can be verified. Raise UsageError when none can."""
+    found = tuple(name for name in policy.methods if name in matrix.PROGRAMS)
+    if not found:
+        raise UsageError(
+            f"no method of the policy ({', '.join(policy.methods) or 'none'}) can be verified; name one"
+        )
+    return found
+
+
+def table(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows for a terminal."""
+    return summary(report)
+
+
+def write(report: Report, *, json: str = "", junit: str = "", html: str = "") -> None:
+    """Write the report's files, each whole or not at all; an empty name means none."""
+    for name, make in ((json, encode), (junit, _junit), (html, page)):
+        if name:
+            target = Path(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target, make(report))
+
+
+_junit = junit

@@ -1,0 +1,157 @@
+"""What must come of each attempt, by claim and method: written down, never taken from what is rendered.
+
+A row is a claim: what a policy's feature promises of one kind of attempt, with the answers that show it. The
+answers hold for all methods but those that have a word of their own there, with the reason. `ok` is that it
+worked; all others are errors by their names (errno(3)) or signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_CONTAINERS = ("oci", "docker", "podman", "gvisor")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The answers that show a claim. `reason` says why a method has others than the rest."""
+
+    claim: str
+    feature: str
+    about: str
+    answers: tuple[str, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    feature: str
+    about: str
+    answers: str
+    others: Mapping[str, tuple[str, str]]
+    """Answers and reason, by methods named between blanks."""
+
+
+def expected(claim: str, method: str) -> Expected:
+    """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
+    row = _TABLE[claim]
+    for methods, (answers, reason) in row.others.items():
+        if method in methods.split():
+            return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
+    return Expected(claim, row.feature, row.about, tuple(row.answers.split()))
+
+
+def claims() -> Iterator[str]:
+    """All claims there are."""
+    return iter(_TABLE)
+
+
+def _row(feature: str, about: str, answers: str, **others: tuple[str, str]) -> _Row:
+    return _Row(feature, about, answers, {key.replace("_", " "): value for key, value in others.items()})
+
+
+_SEATBELT = ("EPERM", "Seatbelt answers every refusal so")
+_SENTRY = "gVisor's kernel, the sentry, answers in the host's place"
+
+_TABLE: Mapping[str, _Row] = {
+    # What works.
+    "works": _row("", "what the policy allows works", "ok"),
+    # Files
+    "readonly.write": _row(
+        "filesystem.readonly", "what may only be read is on a read-only mount", "EROFS", seatbelt=_SEATBELT
+    ),
+    "readonly.move": _row(
+        "filesystem.readonly",
+        "a restricted path is a mount point, and none is renamed, replaced or removed",
+        "EBUSY",
+        seatbelt=_SEATBELT,
+    ),
+    "hidden.entry": _row(
+        "filesystem.deny", "what lies in a denied directory is not there", "ENOENT", seatbelt=_SEATBELT
+    ),
+    "hidden.list": _row("filesystem.deny", "a denied directory has nothing in it", "ok", seatbelt=_SEATBELT),
+    "hidden.create": _row(
+        "filesystem.deny", "nothing can be made in a denied directory", "EROFS", seatbelt=_SEATBELT
+    ),
+    "hidden.file": _row(
+        "filesystem.deny",
+        "over a denied file lies a device on a mount that has no devices",
+        "EACCES",
+        seatbelt=_SEATBELT,
+    ),
+    "hidden.kind": _row("filesystem.deny", "a denied file is no directory", "ENOTDIR", seatbelt=_SEATBELT),
+    "foreign": _row(
+        "filesystem.read-all",
+        "nothing of the host is there but what is listed: absent, or the image's own",
+        "ENOENT ok",
+    ),
+    "absent": _row("filesystem.deny", "a denied path that doesn't exist isn't there either", "ENOENT"),
+    "absent.create": _row(
+        "filesystem.deny",
+        "a denied path that doesn't exist can't be made",
+        "EROFS",
+        oci_docker_podman_gvisor=(
+            "EROFS ENOENT",
+            "the root is the image's, which may lack the directory above, too",
+        ),
+        seatbelt=_SEATBELT,
+    ),
+    "tmp.hidden": _row(
+        "filesystem.tmp-private", "the host's temporary files are not there", "ENOENT", seatbelt=_SEATBELT
+    ),
+    "device.none": _row("", "no device of the host is there", "ENOENT"),
+    "device.make": _row("process.unprivileged", "no device is made", "EPERM", seatbelt=_SEATBELT),
+    # Links and renames
+    "link.across": _row(
+        "filesystem.readonly", "no second name on another mount", "EXDEV", seatbelt=_SEATBELT
+    ),
+    # Processes
+    "privilege.none": _row("process.unprivileged", "no right to it", "EPERM"),
+    "outside.process": _row("", "processes outside are not there", "ESRCH"),
+    # System calls
+    "filtered": _row("process.seccomp", "the filter refuses it before the kernel looks", "EPERM"),
+    "filtered.nosys": _row(
+        "process.seccomp",
+        "the filter says there is no such call",
+        "ENOSYS",
+        gvisor=("ENOSYS EPERM", "runsc answers every refusal with EPERM"),
+    ),
+    "foreign-abi": _row("process.seccomp", "calls of another ABI end the process", "SIGSYS"),
+    "foreign-abi.x32": _row("process.seccomp", "calls of x32 end the process", "SIGSYS"),
+    "filtered.family": _row("process.seccomp", "the filter refuses the family", "EPERM"),
+    "filtered.netlink": _row(
+        "process.seccomp",
+        "the filter refuses other netlink than that of routes",
+        "EPROTONOSUPPORT",
+        gvisor=("EPERM", "runsc answers every refusal with EPERM"),
+    ),
+    "privilege.identity": _row(
+        "process.unprivileged",
+        "no right to become or name somebody else",
+        "EPERM",
+        bwrap=("EINVAL EPERM", "the user namespace has one user, so there is nobody of that number"),
+    ),
+    "privilege.trace": _row("process.seccomp", "no right to other processes", "EPERM"),
+    "outside.directory": _row("", "no directory of a process outside", "ENOENT"),
+    "kernel.write": _row("", "what steers the kernel is on a read-only mount", "EROFS"),
+    "kernel.memory": _row("", "the kernel's memory needs a capability", "EPERM"),
+    "kernel.absent": _row("", "what this kernel lacks is not there inside either", "ENOENT"),
+    "process.environ": _row("", "variables of the first process", "ok"),
+    # Network
+    "net.loopback": _row(
+        "network.none", "nobody listens on a loopback of one's own", "ECONNREFUSED", seatbelt=_SEATBELT
+    ),
+    "net.datagram": _row(
+        "network.none", "sent to a loopback of one's own", "ok ECONNREFUSED", seatbelt=_SEATBELT
+    ),
+    "net.outside": _row("network.none", "there is no way out", "ENETUNREACH", seatbelt=_SEATBELT),
+    "unix.unlisted": _row("network.no-sockets", "a socket that is not listed", "EPERM"),
+    "unix.abstract": _row("network.no-sockets", "a socket without a path", "EPERM"),
+    # Environment
+    "variable.none": _row("environment.pass", "a variable that is not passed", "ENOENT"),
+    # Limits
+    "limit.files": _row("resources.files", "one file too many", "EMFILE"),
+    "limit.pids": _row("resources.pids", "one process too many", "EAGAIN"),
+    "limit.memory": _row("resources.memory", "too much memory ends who takes it", "SIGKILL ENOMEM"),
+}

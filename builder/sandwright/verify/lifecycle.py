@@ -1,0 +1,264 @@
+"""How runs begin and end: statuses, signals, time, and that nothing is left however the launcher ends.
+
+Each of these probes is a start of its own. What it expects stands beside it, as it is the launcher's
+contract: it exits as its command does, with 124 when time was up, with 125 when nothing was run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.attempt import attempt, requests
+from sandwright.verify.outcome import Outcome
+from sandwright.verify.probe import Family
+from sandwright.verify.sandbox import Sandbox
+from sandwright.verify.subject import Subject
+
+GRACE = 10.0
+"""Seconds in which all of a run must be gone once its launcher is."""
+
+START = 60.0
+"""Seconds that a start may take."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What the probes of runs as a whole need: the sandbox, and the same with a time limit of one second."""
+
+    subject: Subject
+    sandbox: Sandbox
+    short: Sandbox | None
+
+
+def lifecycle(runs: Runs) -> Iterator[Outcome]:
+    """The verdicts on runs as a whole."""
+    before = _names(Path(runs.subject.policy.facts.project))
+    yield _status(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
+    yield _status(
+        runs, "signal", ("fault", "8"), 128 + signal.SIGSEGV, "a signal's end is 128 and its number"
+    )
+    yield _unchanged_only(runs)
+    if runs.short is not None:
+        yield _time(runs, runs.short)
+    yield from _ended(runs, "killed", signal.SIGKILL)
+    yield from _ended(runs, "terminated", signal.SIGTERM)
+    yield _ghosts(runs, before)
+
+
+def _outcome(
+    runs: Runs, name: str, about: str, *, expected: str, observed: str, wrong: str = "", evidence: str = ""
+) -> Outcome:
+    return Outcome(
+        probe=f"{'environment' if name == 'arguments' else 'lifecycle'}/{name}",
+        method=runs.subject.method,
+        family=Family.ENVIRONMENT if name == "arguments" else Family.LIFECYCLE,
+        verdict=Verdict.FAIL if wrong else Verdict.PASS,
+        expected=expected,
+        observed=observed,
+        evidence="\n".join(part for part in (evidence, wrong) if part),
+        about=about,
+    )
+
+
+def _ran(sandbox: Sandbox, *words: str) -> tuple[int | None, str]:
+    try:
+        result = sandbox.run(words, limit=START)
+    except CommandFailed as failed:
+        return failed.status, failed.stderr
+    return result.status, result.stderr
+
+
+def _status(runs: Runs, name: str, words: tuple[str, ...], expected: int, about: str) -> Outcome:
+    control, _ = _ran(runs.sandbox, "exit", "0")
+    status, stderr = _ran(runs.sandbox, *words)
+    wrong = "" if (control, status) == (0, expected) else stderr.strip() or "the statuses differ"
+    evidence = f"{' '.join(words)} → {status}\ncontrol: exit 0 → {control}"
+    return _outcome(
+        runs, name, about, expected=str(expected), observed=str(status), wrong=wrong, evidence=evidence
+    )
+
+
+def _unchanged_only(runs: Runs) -> Outcome:
+    """A copy of the artifacts in which the first that is checked has one byte more."""
+    source = runs.sandbox.launcher.parent
+    directory = source.with_name("changed")
+    shutil.copytree(source, directory)
+    changed = next(each for each in sorted(directory.iterdir()) if each.name != "launch")
+    with changed.open("ab") as file:
+        file.write(b"\n")
+    sandbox = Sandbox(
+        runs.sandbox.method, directory / "launch", runs.sandbox.program, runs.sandbox.environment
+    )
+    control, _ = _ran(runs.sandbox, "exit", "0")
+    status, stderr = _ran(sandbox, "exit", "0")
+    return _outcome(
+        runs,
+        "changed",
+        f"nothing runs when {changed.name} was changed after it was rendered",
+        expected="125",
+        observed=str(status),
+        wrong=""
+        if (control, status) == (0, 125) and "changed" in stderr
+        else "it ran, or refused for another reason",
+        evidence=f"one byte more → {status}: {stderr.strip()}\ncontrol: unchanged → {control}",
+    )
+
+
+def _time(runs: Runs, sandbox: Sandbox) -> Outcome:
+    started = time.monotonic()
+    status, stderr = _ran(sandbox, "sleep", "1000")
+    seconds = time.monotonic() - started
+    left = _left(runs)
+    wrong = "" if status == 124 else f"not ended by its time limit: {stderr.strip()}"
+    return _outcome(
+        runs,
+        "time",
+        "a run ends when its time is up, and nothing of it goes on",
+        expected="124",
+        observed=str(status),
+        wrong="; ".join(part for part in (wrong, left) if part),
+        evidence=f"a limit of 1 s: ended after {seconds:.1f} s with {status}: {stderr.strip()}",
+    )
+
+
+def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
+    """Start, see it alive, send the launcher a signal, and look for what is left of it."""
+    about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
+    with process.start(*runs.sandbox.argv(()), stdin=b"", env=runs.sandbox.environment) as started:
+        alive = _alive(started, runs.subject.ground.write / f"alive-{uuid.uuid4().hex}")
+        if name == "killed":
+            yield _arguments(runs, alive=alive)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(started.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(timeout=GRACE)
+        left = _left(runs)
+    if not alive:
+        yield _undecided(runs, name, about)
+        return
+    yield _outcome(
+        runs,
+        name,
+        about,
+        expected="nothing is left",
+        observed="something is left" if left else "nothing is left",
+        wrong=left,
+        evidence=f"it answered, then {number.name} to the launcher; ended with {started.returncode}",
+    )
+
+
+def _undecided(runs: Runs, name: str, about: str) -> Outcome:
+    return Outcome(
+        probe=f"lifecycle/{name}",
+        method=runs.subject.method,
+        family=Family.LIFECYCLE,
+        verdict=Verdict.INCONCLUSIVE,
+        expected="nothing is left",
+        observed="none",
+        evidence="the sandbox did not answer, so there was nothing to leave",
+        about=about,
+    )
+
+
+def _alive(started: subprocess.Popen[bytes], mark: Path) -> bool:
+    """Have it make a file, and wait for its answer. Its standard input stays open, so that it goes on."""
+    assert started.stdin is not None
+    assert started.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        started.stdin.write(requests([attempt("create", mark)], word="alive"))
+        started.stdin.flush()
+    readable, _, _ = select.select([started.stdout], [], [], START)
+    return bool(readable) and started.stdout.readline().startswith(b"alive 0 ok") and mark.exists()
+
+
+def _arguments(runs: Runs, *, alive: bool) -> Outcome:
+    """While it runs: whether a variable's value is among any process's arguments.
+
+    Which all users can read.
+    """
+    values = {value.encode(): name for name, value in runs.subject.canaries.environment.items()}
+    seen = sorted(
+        {name for line in _command_lines().values() for value, name in values.items() if value in line}
+    )
+    return _outcome(
+        runs,
+        "arguments",
+        "no variable's value is an argument of a process on the host while the sandbox runs",
+        expected="none of them",
+        observed=", ".join(seen) or "none of them",
+        wrong=""
+        if alive and not seen
+        else "the sandbox did not answer"
+        if not alive
+        else "arguments hold values",
+        evidence=f"looked for {len(values)} values in the arguments of all processes",
+    )
+
+
+def _command_lines() -> dict[int, bytes]:
+    found = {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found[int(directory.name)] = (directory / "cmdline").read_bytes()
+    return found
+
+
+def _left(runs: Runs) -> str:
+    """What is left of a run, after some time for it to go; empty for nothing."""
+    until = time.monotonic() + GRACE
+    while True:
+        left = "; ".join(_remains(runs))
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.02)
+
+
+def _remains(runs: Runs) -> Iterator[str]:
+    """Processes that name a file of ours.
+
+    Mounts below our directory, and what the launcher keeps of a run.
+    """
+    ground = runs.subject.ground
+    own = os.getpid()
+    for pid, line in _command_lines().items():
+        if os.fsencode(ground.root) in line and pid != own:
+            yield f"process {pid}: {line.replace(bytes(1), b' ').decode(errors='replace')[:200]}"
+    with contextlib.suppress(OSError):
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        points = (line.split()[4] for line in mounts.splitlines())
+        yield from (f"mount {point}" for point in points if point.startswith(f"{ground.root}/"))
+    yield from (f"file {each}" for each in sorted(ground.state.iterdir()))
+
+
+def _names(project: Path) -> frozenset[str]:
+    """What is in the project, two levels deep, and in its repository."""
+    found: set[str] = set()
+    for pattern in ("*", "*/*", ".git/*/*"):
+        found |= {str(path.relative_to(project)) for path in project.glob(pattern)}
+    return frozenset(found)
+
+
+def _ghosts(runs: Runs, before: frozenset[str]) -> Outcome:
+    appeared = sorted(_names(Path(runs.subject.policy.facts.project)) - before)
+    return _outcome(
+        runs,
+        "ghosts",
+        "no file appeared in the project that nobody made: mount points leave none behind",
+        expected="nothing new",
+        observed=", ".join(appeared) or "nothing new",
+        wrong="there is something new in the project" if appeared else "",
+        evidence=f"{len(before)} names before, the same after",
+    )

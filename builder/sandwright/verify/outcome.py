@@ -1,0 +1,155 @@
+"""What came of a probe, and how that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.attempt import Answer
+from sandwright.verify.expected import Expected, expected
+from sandwright.verify.probe import Family, Probe, Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on one probe of one method.
+
+    `expected` and `observed` are answers in words, a `; ` between attempts; `evidence` is every attempt with
+    its answer, or for a skip the reason. `note` says why the method's answer is another than others'.
+    `simulated`: nothing ran, an evaluator answered.
+    """
+
+    probe: str
+    method: str
+    family: Family
+    verdict: Verdict
+    expected: str
+    observed: str
+    evidence: str
+    about: str = ""
+    note: str = ""
+    simulated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As `verify.json` has it."""
+        return {
+            "probe": self.probe,
+            "method": self.method,
+            "family": str(self.family),
+            "verdict": str(self.verdict),
+            "expected": self.expected,
+            "observed": self.observed,
+            "evidence": self.evidence,
+            "about": self.about,
+            "note": self.note,
+            "simulated": self.simulated,
+        }
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One step with its answer. `wrong` is what is wrong with it, empty for nothing."""
+
+    step: Step
+    wanted: Expected
+    answer: Answer
+    verdict: Verdict
+    wrong: str = ""
+
+    def __str__(self) -> str:
+        wrong = f" ({self.wrong})" if self.wrong else ""
+        return f"{self.step.attempt} → {self.answer}{wrong}"
+
+
+def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bool = False) -> Outcome:
+    """The verdict on a probe from the answers to what it asked, in that order.
+
+    A breach is a fail whatever the controls say; where a control did not succeed, a denial proves nothing.
+    """
+    if probe.skip:
+        return skipped(probe, method, probe.skip, simulated=simulated)
+    judged = [_judged(step, method, answer) for step, answer in zip(probe.asked, answers, strict=True)]
+    controls, steps = judged[: len(probe.controls)], judged[len(probe.controls) :]
+    verdict, words = _verdict(steps, controls)
+    if verdict is Verdict.PASS and probe.check is not None:
+        seen = probe.check()
+        verdict, words = (Verdict.FAIL, [*words, f"on the host: {seen}"]) if seen else (verdict, words)
+    lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
+    return Outcome(
+        probe=probe.name,
+        method=method,
+        family=probe.family,
+        verdict=verdict,
+        expected=_joined(" or ".join(each.wanted.answers) for each in steps),
+        observed=_joined(each.answer.name for each in steps),
+        evidence="\n".join(lines),
+        about=probe.about,
+        note=_joined(each.wanted.reason for each in steps),
+        simulated=simulated,
+    )
+
+
+def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) -> Outcome:
+    """A probe that was not tried."""
+    return Outcome(
+        probe=probe.name,
+        method=method,
+        family=probe.family,
+        verdict=Verdict.SKIPPED,
+        expected=_joined(" or ".join(expected(each.claim, method).answers) for each in probe.steps),
+        observed="",
+        evidence=reason,
+        about=probe.about,
+        simulated=simulated,
+    )
+
+
+def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Verdict, list[str]]:
+    verdicts = {each.verdict for each in steps}
+    if Verdict.FAIL in verdicts:
+        return Verdict.FAIL, []
+    broken = [each for each in controls if each.verdict is not Verdict.PASS]
+    if broken:
+        return Verdict.INCONCLUSIVE, ["a control did not succeed, so the rest proves nothing"]
+    return (Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS), []
+
+
+def _judged(step: Step, method: str, answer: Answer) -> _Judged:
+    wanted = expected(step.claim, method)
+    verdict, wrong = _compared(step, wanted.answers, answer)
+    return _Judged(step, wanted, answer, verdict, wrong)
+
+
+def _compared(step: Step, wanted: Sequence[str], answer: Answer) -> tuple[Verdict, str]:
+    """What an answer says: only the expected one passes, and being let do what must be denied fails."""
+    if answer.name in wanted:
+        wrong = next(_value_faults(step, answer.value), "") if answer.kind == "ok" else ""
+        return (Verdict.FAIL, wrong) if wrong else (Verdict.PASS, "")
+    text = f"expected {' or '.join(wanted)}"
+    if answer.kind in ("none", "unknown", "late"):
+        return Verdict.INCONCLUSIVE, text
+    denied = "ok" not in wanted
+    if denied and answer.kind != "ok":
+        return Verdict.INCONCLUSIVE, f"{text}: denied, for another reason"
+    return Verdict.FAIL, text
+
+
+def _value_faults(step: Step, value: bytes) -> Iterator[str]:
+    if step.value is not None and value != step.value:
+        yield f"expected the value {_shown(step.value)}"
+    if step.holds not in value:
+        yield f"its value lacks {_shown(step.holds)}"
+    for each in step.lacks:
+        if each in value:
+            yield f"its value holds {_shown(each)}"
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:100].decode(errors="backslashreplace"))
+
+
+def _joined(parts: Iterator[str]) -> str:
+    """Each different part once, in order."""
+    return "; ".join(dict.fromkeys(part for part in parts if part))

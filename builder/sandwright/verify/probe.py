@@ -1,0 +1,68 @@
+"""What a probe is: attempts, what must come of each, and controls that must succeed in the same sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sandwright.verify.attempt import Attempt
+
+
+class Family(StrEnum):
+    """What a probe is about."""
+
+    FILES = "files"
+    """What can be read and written."""
+    LINKS = "links"
+    """Ways around: links, renames, other names of the same file."""
+    PROCESSES = "processes"
+    """Who one is, what one may become, and whom one can touch."""
+    SYSCALLS = "syscalls"
+    """What the filter of system calls refuses, whatever rights one has."""
+    NETWORK = "network"
+    """Networks and sockets."""
+    ENVIRONMENT = "environment"
+    """Variables, secrets, descriptors."""
+    LIFECYCLE = "lifecycle"
+    """How a run begins and ends."""
+    LIMITS = "limits"
+    """Memory, processes, files, time."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An attempt, and the claim about it: a row of the table of expected results.
+
+    Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
+    """
+
+    attempt: Attempt
+    claim: str
+    value: bytes | None = None
+    holds: bytes = b""
+    lacks: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to prove.
+
+    `name` is unique among a method's probes; `about` says in words what is proved. `check` looks at the host
+    when all is done, and gives what is wrong there. One that is `alone` has a sandbox to itself, as it can
+    disturb others.
+    """
+
+    name: str
+    family: Family
+    about: str
+    steps: tuple[Step, ...]
+    controls: tuple[Step, ...] = ()
+    check: Callable[[], str | None] | None = None
+    alone: bool = False
+    skip: str = ""
+
+    @property
+    def asked(self) -> tuple[Step, ...]:
+        """All its steps in the order in which they are attempted: the controls first."""
+        return (*self.controls, *self.steps)

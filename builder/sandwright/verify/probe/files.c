@@ -1,0 +1,215 @@
+/* Attempts on files: PATH is taken as it is, relative to where the program was started. */
+#include "probe.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+#define PATH given->text[0]
+#define OTHER given->text[1]
+
+/* read PATH: its content, as much as a value holds. */
+static int read_file(const struct arguments *given, struct value *value) {
+    char block[4096];
+    ssize_t length = -1;
+    int file = open(PATH, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0)
+        return errno;
+    while (value->length < MAX_VALUE && (length = read(file, block, sizeof block)) > 0)
+        say_bytes(value, block, (size_t)length);
+    return outcome(length);
+}
+
+static int write_all(int file, const char *bytes, size_t length) {
+    if (file < 0)
+        return errno;
+    ssize_t written = length ? write(file, bytes, length) : 0;
+    int error = outcome(written);
+    close(file);
+    return error;
+}
+
+/* write PATH [BYTES]: opened to write, with nothing changed unless there are bytes, which are put at its end. */
+static int write_file(const struct arguments *given, struct value *value) {
+    (void)value;
+    return write_all(open(PATH, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), OTHER, given->length[1]);
+}
+
+/* create PATH [BYTES]: a new file; one that is there is an error. */
+static int create_file(const struct arguments *given, struct value *value) {
+    (void)value;
+    return write_all(open(PATH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644), OTHER, given->length[1]);
+}
+
+static int truncate_file(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(truncate(PATH, 0));
+}
+
+/* list PATH: the names in a directory, a line each. */
+static int list_directory(const struct arguments *given, struct value *value) {
+    DIR *directory = opendir(PATH);
+    if (!directory)
+        return errno;
+    errno = 0;
+    for (const struct dirent *entry; (entry = readdir(directory));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            say(value, "%s\n", entry->d_name);
+    int error = errno;
+    closedir(directory);
+    return error;
+}
+
+/* stat PATH: type and mode in octal, uid, gid, device and inode; the path's own, if it is a link. */
+static int stat_path(const struct arguments *given, struct value *value) {
+    struct stat status;
+    if (lstat(PATH, &status) != 0)
+        return errno;
+    say(value, "%o %ld %ld %llu:%llu", (unsigned)status.st_mode, (long)status.st_uid, (long)status.st_gid,
+        (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
+    return 0;
+}
+
+static int read_link(const struct arguments *given, struct value *value) {
+    char text[4096];
+    ssize_t length = readlink(PATH, text, sizeof text);
+    if (length < 0)
+        return errno;
+    say_bytes(value, text, (size_t)length);
+    return 0;
+}
+
+/* flags PATH: those of the file system it is on, that matter here. */
+static int mount_flags(const struct arguments *given, struct value *value) {
+    struct statvfs status;
+    if (statvfs(PATH, &status) != 0)
+        return errno;
+    say(value, "%s%s", status.f_flag & ST_RDONLY ? "ro " : "rw ", status.f_flag & ST_NOSUID ? "nosuid " : "suid ");
+#ifdef __linux__
+    say(value, "%s", status.f_flag & ST_NODEV ? "nodev" : "dev");
+#endif
+    return 0;
+}
+
+static int unlink_path(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(unlink(PATH));
+}
+
+static int remove_directory(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(rmdir(PATH));
+}
+
+static int make_directory(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(mkdir(PATH, 0755));
+}
+
+static int rename_path(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(rename(PATH, OTHER));
+}
+
+static int link_path(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(link(PATH, OTHER));
+}
+
+/* symlink TEXT PATH */
+static int make_symlink(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(symlink(PATH, OTHER));
+}
+
+/* chmod PATH MODE */
+static int change_mode(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(chmod(PATH, (mode_t)number(OTHER)));
+}
+
+/* chown PATH UID */
+static int change_owner(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(lchown(PATH, (uid_t)number(OTHER), (gid_t)-1));
+}
+
+static int set_times(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(utimes(PATH, NULL));
+}
+
+/* mknod PATH p|c: a FIFO, or the device 1:3, which is Linux' /dev/null */
+static int make_node(const struct arguments *given, struct value *value) {
+    (void)value;
+    if (OTHER[0] == 'p')
+        return outcome(mkfifo(PATH, 0644));
+    return outcome(mknod(PATH, S_IFCHR | 0666, (dev_t)(1 << 8 | 3)));
+}
+
+#ifdef __linux__
+/* exchange PATH OTHER: both keep existing (renameat2(2), RENAME_EXCHANGE). */
+static int exchange_paths(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(syscall(SYS_renameat2, AT_FDCWD, PATH, AT_FDCWD, OTHER, 2));
+}
+
+/* handle PATH: a file by its handle, past all directories (open_by_handle_at(2)). PATH is on its file system. */
+static int open_handle(const struct arguments *given, struct value *value) {
+    struct {
+        unsigned bytes;
+        int type;
+        char handle[128];
+    } handle = {.bytes = sizeof handle.handle};
+    int mount = 0;
+    (void)value;
+    int directory = open(PATH, O_RDONLY | O_CLOEXEC);
+    if (directory < 0)
+        return errno;
+    if (syscall(SYS_name_to_handle_at, AT_FDCWD, PATH, &handle, &mount, 0) != 0) {
+        /* No handle can be had; the root of most file systems has inode 2. */
+        handle.bytes = 8;
+        handle.type = 1;
+        memset(handle.handle, 0, sizeof handle.handle);
+        handle.handle[0] = 2;
+    }
+    return outcome(syscall(SYS_open_by_handle_at, directory, &handle, O_RDONLY));
+}
+#endif
+
+const struct operation file_operations[] = {
+    {"read", read_file},
+    {"write", write_file},
+    {"create", create_file},
+    {"truncate", truncate_file},
+    {"list", list_directory},
+    {"stat", stat_path},
+    {"readlink", read_link},
+    {"flags", mount_flags},
+    {"unlink", unlink_path},
+    {"rmdir", remove_directory},
+    {"mkdir", make_directory},
+    {"rename", rename_path},
+    {"link", link_path},
+    {"symlink", make_symlink},
+    {"chmod", change_mode},
+    {"chown", change_owner},
+    {"utimes", set_times},
+    {"mknod", make_node},
+#ifdef __linux__
+    {"exchange", exchange_paths},
+    {"handle", open_handle},
+#endif
+    {NULL, NULL},
+};

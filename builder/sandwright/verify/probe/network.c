@@ -1,0 +1,166 @@
+/* Attempts on the network and on sockets. */
+#include "probe.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { MILLISECONDS = 1500 };
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un local;
+};
+
+/* The length of an IP address in `address`, 0 when the text is none: names are never looked up. */
+static socklen_t parse(union address *address, const char *host, const char *port) {
+    memset(address, 0, sizeof *address);
+    if (inet_pton(AF_INET, host, &address->v4.sin_addr) == 1) {
+        address->v4.sin_family = AF_INET;
+        address->v4.sin_port = htons((unsigned short)number(port));
+        return sizeof address->v4;
+    }
+    if (inet_pton(AF_INET6, host, &address->v6.sin6_addr) == 1) {
+        address->v6.sin6_family = AF_INET6;
+        address->v6.sin6_port = htons((unsigned short)number(port));
+        return sizeof address->v6;
+    }
+    return 0;
+}
+
+/* connect(2) that does not wait for ever: ETIMEDOUT when nothing comes back. */
+static int connect_soon(int end, const union address *address, socklen_t length) {
+    struct pollfd waiting = {.fd = end, .events = POLLOUT};
+    int error = 0;
+    socklen_t size = sizeof error;
+    fcntl(end, F_SETFL, O_NONBLOCK);
+    if (connect(end, &address->any, length) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return errno;
+    if (poll(&waiting, 1, MILLISECONDS) == 0)
+        return ETIMEDOUT;
+    return getsockopt(end, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+/* Connect, say a word, and give what comes back, if anything does. */
+static int tell(int type, const union address *address, socklen_t length, const struct arguments *given, int word,
+                struct value *value) {
+    char reply[256];
+    int end = socket(address->any.sa_family, type, 0);
+    if (end < 0)
+        return errno;
+    int error = connect_soon(end, address, length);
+    if (!error && given->length[word])
+        error = outcome(send(end, given->text[word], given->length[word], 0));
+    struct pollfd waiting = {.fd = end, .events = POLLIN};
+    if (!error && poll(&waiting, 1, type == SOCK_STREAM ? 300 : 50) > 0) {
+        ssize_t got = recv(end, reply, sizeof reply, 0);
+        error = outcome(got);
+        if (got > 0)
+            say_bytes(value, reply, (size_t)got);
+    }
+    close(end);
+    return error;
+}
+
+static int tell_ip(int type, const struct arguments *given, struct value *value) {
+    union address address;
+    socklen_t length = parse(&address, given->text[0], given->text[1]);
+    return length ? tell(type, &address, length, given, 2, value) : EINVAL;
+}
+
+/* tcp ADDRESS PORT [WORD], udp ADDRESS PORT [WORD] */
+static int tell_tcp(const struct arguments *given, struct value *value) {
+    return tell_ip(SOCK_STREAM, given, value);
+}
+
+static int tell_udp(const struct arguments *given, struct value *value) {
+    return tell_ip(SOCK_DGRAM, given, value);
+}
+
+/* unix PATH [WORD], abstract NAME [WORD], unixgram PATH [WORD] */
+static int tell_local(int type, int skip, const struct arguments *given, struct value *value) {
+    union address address = {0};
+    if (given->length[0] + (size_t)skip + 1 > sizeof address.local.sun_path)
+        return ENAMETOOLONG;
+    address.local.sun_family = AF_UNIX;
+    memcpy(address.local.sun_path + skip, given->text[0], given->length[0]);
+    socklen_t length =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + given->length[0] + (size_t)(skip ? skip : 1));
+    return tell(type, &address, length, given, 1, value);
+}
+
+static int tell_unix(const struct arguments *given, struct value *value) {
+    return tell_local(SOCK_STREAM, 0, given, value);
+}
+
+static int tell_unixgram(const struct arguments *given, struct value *value) {
+    return tell_local(SOCK_DGRAM, 0, given, value);
+}
+
+static int tell_abstract(const struct arguments *given, struct value *value) {
+    return tell_local(SOCK_STREAM, 1, given, value);
+}
+
+/* loopback ADDRESS: listen there, connect to oneself, pass a byte. */
+static int own_loopback(const struct arguments *given, struct value *value) {
+    union address address;
+    socklen_t length = parse(&address, given->text[0], "0");
+    (void)value;
+    int listener = socket(address.any.sa_family, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, &address.any, length) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, &address.any, &length) != 0)
+        return errno;
+    int end = socket(address.any.sa_family, SOCK_STREAM, 0);
+    int error = end < 0 ? errno : connect_soon(end, &address, length);
+    int peer = error ? -1 : accept(listener, NULL, NULL);
+    return error ? error : peer < 0 ? errno : outcome(send(end, "x", 1, 0));
+}
+
+/* bind ADDRESS PORT: to listen where others could reach it. */
+static int bind_ip(const struct arguments *given, struct value *value) {
+    union address address;
+    socklen_t length = parse(&address, given->text[0], given->text[1]);
+    (void)value;
+    int end = socket(address.any.sa_family, SOCK_STREAM, 0);
+    return end < 0 || bind(end, &address.any, length) != 0 ? errno : outcome(listen(end, 1));
+}
+
+/* socket FAMILY TYPE PROTOCOL: only made. */
+static int make_socket(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(
+        socket((int)number(given->text[0]), (int)number(given->text[1]), (int)number(given->text[2])));
+}
+
+/* pair: two connected Unix sockets. */
+static int make_pair(const struct arguments *given, struct value *value) {
+    int ends[2];
+    (void)given;
+    (void)value;
+    return outcome(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+}
+
+const struct operation network_operations[] = {
+    {"tcp", tell_tcp},
+    {"udp", tell_udp},
+    {"unix", tell_unix},
+    {"unixgram", tell_unixgram},
+    {"abstract", tell_abstract},
+    {"loopback", own_loopback},
+    {"bind", bind_ip},
+    {"socket", make_socket},
+    {"pair", make_pair},
+    {NULL, NULL},
+};

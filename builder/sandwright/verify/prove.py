@@ -1,0 +1,116 @@
+"""Proves a policy with a method: plants, renders, starts, attempts, judges."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.methods import render
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.attempt import Answer
+from sandwright.verify.catalogue import catalogue
+from sandwright.verify.ground import planted
+from sandwright.verify.lifecycle import Runs, lifecycle
+from sandwright.verify.outcome import Outcome, judge
+from sandwright.verify.probe import Family, Probe
+from sandwright.verify.sandbox import Batch, Sandbox, base_environment, materialize
+from sandwright.verify.subject import Subject, canaries
+from sandwright.verify.witnesses import listening
+
+Resolve = Callable[[Sequence[str]], ResolvedPolicy]
+"""The policy on this host, with some settings of this run more."""
+
+Weaken = Callable[[Subject, tuple[Artifact, ...]], tuple[Artifact, ...]]
+"""Changes artifacts before they are started, by which it is seen that probes can fail."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of one method.
+
+    Outcomes in order, what it makes of the policy otherwise, and what we added.
+    """
+
+    method: str
+    outcomes: tuple[Outcome, ...]
+    notes: tuple[str, ...]
+
+
+def prove(
+    resolve: Resolve, method: str, *, program: Path, weaken: Weaken | None = None, runs: bool = True
+) -> Proof:
+    """Prove one method with all its probes; without `runs` only with those that are attempts inside.
+
+    Raise RenderError when the method can't enforce the policy.
+    """
+    with contextlib.ExitStack() as stack:
+        ground = stack.enter_context(planted(program))
+        listeners = stack.enter_context(listening(ground.read, ground.word))
+        policy = resolve(ground.settings())
+        subject = Subject(method, policy, ground, listeners, canaries(policy))
+        rendered = render(policy, method)
+        artifacts = rendered.artifacts if weaken is None else weaken(subject, rendered.artifacts)
+        sandbox = _sandbox(subject, artifacts, "rendered")
+        outcomes = list(_proved(catalogue(subject), sandbox))
+        if runs and outcomes[0].verdict is Verdict.PASS:
+            short = None
+            if policy.resources.time is not None:
+                timed = resolve([*ground.settings(), "resources.time=1s"])
+                short = _sandbox(subject, render(timed, method).artifacts, "short")
+            outcomes += lifecycle(Runs(subject, sandbox, short))
+        notes = (*(str(finding) for finding in rendered.findings), _granted(subject))
+        return Proof(method, tuple(outcomes), notes)
+
+
+def _granted(subject: Subject) -> str:
+    return (
+        f"{subject.method}: beside what the policy grants, this run granted planted files below "
+        f"{subject.ground.root}, among them the probe program"
+    )
+
+
+def _sandbox(subject: Subject, artifacts: Sequence[Artifact], name: str) -> Sandbox:
+    ground = subject.ground
+    launcher = materialize(artifacts, ground.artifacts / name)
+    environment = {**base_environment(ground.state), **subject.canaries.environment}
+    return Sandbox(subject.method, launcher, ground.program, environment)
+
+
+def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:
+    """The verdict on whether it starts at all, then on each probe: those that bear company in one start."""
+    together = [probe for probe in probes if not probe.alone and not probe.skip]
+    batch, shared = _answers(together, sandbox)
+    yield _started(batch, sandbox)
+    for probe in probes:
+        if probe.skip:
+            yield judge(probe, sandbox.method, ())
+        else:
+            answers = _answers([probe], sandbox)[1][0] if probe.alone else shared[together.index(probe)]
+            yield judge(probe, sandbox.method, answers)
+
+
+def _answers(probes: Sequence[Probe], sandbox: Sandbox) -> tuple[Batch, list[tuple[Answer, ...]]]:
+    """The answers to each probe's steps, from one start."""
+    batch = sandbox.attempt([step.attempt for probe in probes for step in probe.asked])
+    remaining = iter(batch.answers)
+    return batch, [tuple(next(remaining) for _ in probe.asked) for probe in probes]
+
+
+def _started(batch: Batch, sandbox: Sandbox) -> Outcome:
+    answered = sum(each.kind != "none" for each in batch.answers)
+    good = batch.status == 0 and answered == len(batch.answers)
+    ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"
+    return Outcome(
+        probe="lifecycle/starts",
+        method=sandbox.method,
+        family=Family.LIFECYCLE,
+        verdict=Verdict.PASS if good else Verdict.FAIL,
+        expected="every attempt is answered",
+        observed=f"{answered} of {len(batch.answers)} answered",
+        evidence=f"the launcher {ended}\n{batch.stderr}".strip(),
+        about="the sandbox starts, and the probe program runs in it to its end",
+    )

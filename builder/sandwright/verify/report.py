@@ -1,0 +1,132 @@
+"""What came of a run of `verify`: as JSON, as JUnit's XML, as rows of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.outcome import Outcome
+from sandwright.verify.probe import Family
+
+_VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
+_ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}
+_UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of all methods. `notes` is what the reader of a verdict must know besides.
+
+    `policy` is the policy's file, `started` an ISO 8601 time, `host` says on what machine this was.
+    """
+
+    policy: str
+    methods: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    notes: tuple[str, ...]
+    started: str
+    seconds: float
+    host: str
+
+    def of(self, method: str) -> list[Outcome]:
+        """The outcomes of one method."""
+        return [outcome for outcome in self.outcomes if outcome.method == method]
+
+    def faults(self, *, named: Sequence[str] = (), required: Sequence[str] = ()) -> list[str]:
+        """Why this is not green: a line for each fail and inconclusive.
+
+        Of methods in `required` each skip is one too; of those in `named` that nothing was decided.
+        """
+        lines = [
+            _line(each) for each in self.outcomes if each.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+        ]
+        for method in required:
+            skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
+            lines += [f"{_line(each)} (required)" for each in skips]
+            lines += [] if self.of(method) else [f"fail: {method}: it is required, and was not tried"]
+        for method in named:
+            if all(each.verdict is Verdict.SKIPPED for each in self.of(method)) and method not in required:
+                lines.append(f"fail: {method}: nothing was proved")
+        return lines
+
+    def skips(self) -> list[str]:
+        """A line for each skip, with its reason."""
+        return [_line(each) for each in self.outcomes if each.verdict is Verdict.SKIPPED]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The contract of `verify.json`: a list of outcomes."""
+        return [outcome.to_json() for outcome in self.outcomes]
+
+
+def encode(report: Report) -> bytes:
+    """`verify.json`."""
+    return (json.dumps(report.to_json(), indent=2) + "\n").encode()
+
+
+def summary(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a row for each method, in each family how many passed, and the four sums."""
+    families = [family for family in Family if any(each.family is family for each in report.outcomes)]
+    rows = [[_label(report, method), *_counts(report, method, families)] for method in report.methods]
+    return ["method", *map(str, families), *map(str, _VERDICTS)], rows
+
+
+def _label(report: Report, method: str) -> str:
+    simulated = any(outcome.simulated for outcome in report.of(method))
+    return f"{method} (simulated)" if simulated else method
+
+
+def _counts(report: Report, method: str, families: Sequence[Family]) -> Iterator[str]:
+    outcomes = report.of(method)
+    for family in families:
+        own = [each for each in outcomes if each.family is family]
+        passed = sum(each.verdict is Verdict.PASS for each in own)
+        yield f"{passed}/{len(own)}" if own else "–"
+    counts = Counter(each.verdict for each in outcomes)
+    yield from (str(counts[verdict]) for verdict in _VERDICTS)
+
+
+def _line(outcome: Outcome) -> str:
+    if outcome.verdict is Verdict.SKIPPED:
+        return f"skipped: {outcome.method}: {outcome.probe}: {outcome.evidence}"
+    telling = [
+        line for line in outcome.evidence.splitlines() if " (" in line or line.startswith("on the host")
+    ]
+    detail = "; ".join(telling[:3]) or outcome.evidence.replace("\n", "; ")
+    return f"{outcome.verdict}: {outcome.method}: {outcome.probe}: {detail}"
+
+
+def junit(report: Report) -> bytes:
+    """JUnit's XML: a suite for each method, a case for each probe; what is undecided is an error there."""
+    root = ET.Element("testsuites", name="sandwright verify", time=f"{report.seconds:.3f}")
+    for method in report.methods:
+        outcomes = report.of(method)
+        suite = ET.SubElement(
+            root, "testsuite", name=_label(report, method), timestamp=report.started, tests=str(len(outcomes))
+        )
+        for outcome in outcomes:
+            case = ET.SubElement(
+                suite, "testcase", classname=f"{method}.{outcome.family}", name=_text(outcome.probe)
+            )
+            if outcome.verdict is not Verdict.PASS:
+                message = (
+                    f"expected {outcome.expected}, observed {outcome.observed}"
+                    if outcome.observed
+                    else outcome.evidence
+                )
+                element = ET.SubElement(case, _ELEMENTS[outcome.verdict], message=_text(message))
+                element.text = _text(outcome.evidence)
+        for element_name, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            suite.set(attribute, str(len(suite.findall(f"testcase/{element_name}"))))
+    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml
+
+
+def _text(text: str) -> str:
+    """Text in which what XML 1.0 can't hold is replaced."""
+    return _UNPRINTABLE.sub("\ufffd", text)

@@ -1,0 +1,75 @@
+"""Starts a rendered sandbox with the probe program in it, through the rendered launcher."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed
+from sandwright.render.artifact import Artifact
+from sandwright.verify.attempt import Answer, Attempt, answers, requests
+
+LIMIT = 120.0
+"""Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What came of one start: an answer to each attempt, and how the launcher ended (None: out of time)."""
+
+    answers: tuple[Answer, ...]
+    status: int | None
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A rendered method that can be started.
+
+    `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
+    which is no more than the host's with what a method needs besides.
+    """
+
+    method: str
+    launcher: Path
+    program: Path
+    environment: Mapping[str, str] = field(repr=False)
+
+    def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
+        """Start it once and make all attempts in it."""
+        word = uuid.uuid4().hex
+        try:
+            result = self.run((), stdin=requests(attempts, word=word), limit=limit)
+        except CommandFailed as failed:
+            return Batch(tuple(answers(b"", len(attempts), word=word)), None, failed.stderr)
+        return Batch(
+            tuple(answers(result.stdout, len(attempts), word=word)), result.status, result.stderr.strip()
+        )
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """The command line that starts the probe program with some words."""
+        return [str(self.launcher), str(self.program), *words]
+
+    def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
+        """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
+        argv = self.argv(words)
+        return process.run(*argv, stdin=stdin, check=False, timeout=limit, env=self.environment)
+
+
+def materialize(artifacts: Sequence[Artifact], directory: Path) -> Path:
+    """Write a method's artifacts, and give its launcher's path."""
+    for artifact in artifacts:
+        target = directory / artifact.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(artifact.content)
+        target.chmod(artifact.mode)
+    return directory / "launch"
+
+
+def base_environment(state: Path) -> dict[str, str]:
+    """This process's environment, with the directory in which launchers keep what belongs to a run."""
+    return {**os.environ, "XDG_RUNTIME_DIR": str(state)}

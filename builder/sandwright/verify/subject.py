@@ -1,0 +1,79 @@
+"""What is proved: one method with one policy, and what was put on the host for that."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.verify.attempt import Word, attempt
+from sandwright.verify.ground import Ground
+from sandwright.verify.probe import Step
+from sandwright.verify.witnesses import Listeners
+
+IMAGE_METHODS = frozenset(("oci", "gvisor", "docker", "podman"))
+"""Methods whose root is an image's: paths of the host are there only when they are listed."""
+
+LINUX_METHODS = IMAGE_METHODS | {"bwrap"}
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Values by which it is seen whether a variable gets in.
+
+    `passed` are variables of the host that the policy passes, `withheld` those it doesn't, each with its
+    value for this run. No two values are alike.
+    """
+
+    passed: Mapping[str, str] = field(default_factory=dict)
+    withheld: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All of them."""
+        return {**self.passed, **self.withheld}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it."""
+
+    method: str
+    policy: ResolvedPolicy
+    ground: Ground
+    listeners: Listeners
+    canaries: Canaries
+    word: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def image_root(self) -> bool:
+        """Whether the root inside is an image's."""
+        return self.method in IMAGE_METHODS
+
+    @property
+    def linux(self) -> bool:
+        """Whether the sandbox is Linux'."""
+        return self.method in LINUX_METHODS
+
+
+def step(claim: str, operation: str, *words: Word) -> Step:
+    """A step without conditions on its value."""
+    return Step(attempt(operation, *words), claim)
+
+
+def canaries(policy: ResolvedPolicy) -> Canaries:
+    """Variables to look for.
+
+    Of each pattern that passes one, of each that must not, one with nobody's name.
+    """
+    passed = {}
+    for pattern in policy.environment.passed:
+        name = pattern.replace("*", "SANDWRIGHT") if pattern.endswith("*") else pattern
+        if policy.environment.passes(name) and name not in ("PATH", "HOME"):
+            # What shells and JSON treat in ways of their own must arrive as it is.
+            passed[name] = f"{uuid.uuid4().hex} a=b 'c\" $HOME \\n\ttab"
+    withheld = ["SANDWRIGHT_CANARY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY", "BASH_ENV"]
+    withheld += [*sorted(policy.environment.secret)]
+    kept = [name for name in withheld if not policy.environment.passes(name)]
+    return Canaries(passed, {name: f"/nonexistent/{uuid.uuid4().hex}" for name in kept})

@@ -1,0 +1,112 @@
+"""Listeners on the host, of every kind that a sandbox could reach: each remembers the words it was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.smoke.witness import Witness
+
+_LONGEST_WORD = 256
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """The host's listeners.
+
+    `loopback` and `datagrams` are ports on 127.0.0.1. `address` and `port` are a way in from outside: an
+    address of this host that is not its loopback's, empty where it has none. `path` is a Unix socket in a
+    directory that may be read, `abstract` the name of another that has no path.
+    """
+
+    loopback: int
+    datagrams: int
+    address: str
+    port: int
+    path: Path
+    abstract: str
+    _witnesses: tuple[Witness, ...]
+
+    def heard(self, word: str) -> bool:
+        """Whether any listener was sent `word`."""
+        return any(witness.heard(word) for witness in self._witnesses)
+
+
+class _Datagrams(Witness):
+    """One that hears datagrams."""
+
+    def listen(self) -> None:
+        """Hear everybody, until the socket is shut down."""
+        while True:
+            try:
+                word = self._listener.recv(_LONGEST_WORD)
+            except OSError:
+                return
+            if not word:
+                return
+            self._heard.add(word)
+
+
+@contextlib.contextmanager
+def listening(directory: Path, word: str) -> Iterator[Listeners]:
+    """Listen for the length of a `with`.
+
+    The Unix socket lies in `directory`, and `word` is part of a name.
+    """
+    with contextlib.ExitStack() as stack:
+        path = directory / "socket"
+        abstract = f"sandwright-{word}"
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        address = _own_address()
+        wide = stack.enter_context(socket.create_server((address or "127.0.0.1", 0)))
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind(("127.0.0.1", 0))
+        local = [stack.enter_context(_unix(str(path))), stack.enter_context(_unix(f"\0{abstract}"))]
+        witnesses = (*(Witness(each) for each in (tcp, wide, *local)), _Datagrams(udp))
+        for witness in witnesses:
+            stack.enter_context(_hearing(witness))
+        yield Listeners(
+            loopback=tcp.getsockname()[1],
+            datagrams=udp.getsockname()[1],
+            address=address,
+            port=wide.getsockname()[1],
+            path=path,
+            abstract=abstract,
+            _witnesses=witnesses,
+        )
+
+
+def _unix(name: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(name)
+    listener.listen()
+    return listener
+
+
+def _own_address() -> str:
+    """An address of this host that others could reach it by.
+
+    The one it would use to go out. Nothing is sent.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))  # RFC 5737: documentation, never answered
+        except OSError:
+            return ""
+        address: str = asking.getsockname()[0]
+        return "" if address.startswith("127.") else address
+
+
+@contextlib.contextmanager
+def _hearing(witness: Witness) -> Iterator[None]:
+    thread = threading.Thread(target=witness.listen, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        witness.stop()
+        thread.join(timeout=5)
