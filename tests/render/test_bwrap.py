@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldens import CASES, case_policy, check_golden
+from sandwright import process
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -19,7 +21,8 @@ FLAGS = {
     "--unshare-user": 0, "--unshare-pid": 0, "--unshare-ipc": 0, "--unshare-uts": 0, "--unshare-net": 0,
     "--unshare-cgroup-try": 0, "--die-with-parent": 0, "--new-session": 0, "--hostname": 1, "--seccomp": 1,
     "--sync-fd": 1, "--cap-drop": 1, "--cap-add": 1, "--uid": 1, "--gid": 1, "--ro-bind": 2, "--bind": 2,
-    "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1, "--chdir": 1, "--setenv": 2,
+    "--ro-bind-try": 2, "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1,
+    "--chdir": 1, "--setenv": 2,
 }  # fmt: skip
 """Options that we use, with the number of values each takes (bwrap(1))."""
 
@@ -65,7 +68,12 @@ def test_the_arguments_of_a_case() -> None:
 
 STRICT_ROOT: list[Option] = [
     ("--symlink", "usr/bin", "/bin"), ("--dev", "/dev"), ("--symlink", "usr/lib", "/lib"),
-    ("--symlink", "usr/lib64", "/lib64"), ("--proc", "/proc"), ("--symlink", "usr/sbin", "/sbin"),
+    ("--symlink", "usr/lib64", "/lib64"), ("--proc", "/proc"),
+    ("--ro-bind-try", "/proc/acpi", "/proc/acpi"), ("--ro-bind-try", "/proc/bus", "/proc/bus"),
+    ("--ro-bind-try", "/proc/fs", "/proc/fs"), ("--ro-bind-try", "/proc/irq", "/proc/irq"),
+    ("--ro-bind-try", "/proc/scsi", "/proc/scsi"), ("--ro-bind-try", "/proc/sys", "/proc/sys"),
+    ("--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"),
+    ("--symlink", "usr/sbin", "/sbin"),
     ("--tmpfs", "/tmp"), ("--ro-bind", "/usr", "/usr"),
     ("--ro-bind", "/etc/alternatives", "/etc/alternatives"),
     ("--ro-bind", "/etc/group", "/etc/group"), ("--ro-bind", "/etc/hosts", "/etc/hosts"),
@@ -76,6 +84,21 @@ STRICT_ROOT: list[Option] = [
     ("--ro-bind", "/etc/nsswitch.conf", "/etc/nsswitch.conf"), ("--ro-bind", "/etc/passwd", "/etc/passwd"),
     ("--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"), ("--ro-bind", "/sys/fs/cgroup", "/sys/fs/cgroup"),
 ]  # fmt: skip
+
+
+@pytest.mark.needs("bwrap")
+def test_the_settings_of_the_kernel_are_not_root_s(tmp_path: Path) -> None:
+    """bwrap maps root to root, and the kernel asks only for that: core_pattern would run programs outside."""
+    policy = Policy.from_text('{"schema": 1, "method": "bwrap"}').resolve()
+    for each in render(policy, "bwrap").artifacts:
+        (tmp_path / each.name).write_bytes(each.content)
+        (tmp_path / each.name).chmod(each.mode)
+    script = "echo core >/proc/sys/kernel/core_pattern || echo denied; echo x >/proc/self/comm && echo works"
+    before = Path("/proc/sys/kernel/core_pattern").read_bytes()
+    result = process.run(str(tmp_path / "launch"), "/bin/sh", "-c", script, check=False, timeout=20)
+    assert Path("/proc/sys/kernel/core_pattern").read_bytes() == before
+    assert result.text.splitlines() == ["denied", "works"]
+    assert "Read-only file system" in result.stderr
 
 
 NAMES = st.text(

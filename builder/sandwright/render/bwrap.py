@@ -44,6 +44,8 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
     yield from _process(policy, plan)
     for mount in plan.mounts:
         yield from _mount(mount)
+        if mount.kind == "proc":
+            yield from _kernel_settings()
     for cover in plan.covers:
         yield from ("--ro-bind", cover.path, cover.path)
     for mount in plan.mounts:
@@ -93,6 +95,20 @@ def _mount(mount: Mount) -> tuple[str, ...]:
             return (f"--{mount.kind}", mount.target)
         case _:
             assert_never(mount.kind)
+
+
+def _kernel_settings() -> Iterator[str]:
+    """Read-only, whoever starts it: for these the kernel asks who one is outside and not for capabilities.
+
+    Root stays root there, whose core_pattern runs programs on the host. bwrap covers some of them by itself,
+    /proc/sys not.
+    """
+    for path in sorted((*load_baseline().readonly, *_SWITCHES)):
+        yield from ("--ro-bind-try", path, path)
+
+
+_SWITCHES = ("/proc/acpi", "/proc/scsi")
+"""What containers have masked; a mask needs something to lie on, and not every kernel has these."""
 
 
 def _start(policy: ResolvedPolicy, plan: MountPlan) -> str:
