@@ -1,3 +1,54 @@
-"""Builds sandboxes from one policy, and proves them."""
+"""Builds sandboxes from one policy, and proves them.
+
+    from sandwright import Policy
+
+    policy = Policy.load("sandbox.yaml")
+    policy.is_path_writable("~/.ssh/id_rsa")                    # False
+    policy.render("bwrap").artifact("launch").content           # a shell script
+    policy.explain("connect", "github.com:443", methods=["bwrap", "seatbelt"]).agree
+
+`HostFacts` carry a host elsewhere: `policy.render("seatbelt", HostFacts.from_json(text))` makes a Mac's
+profile on Linux. Every error that is raised on purpose is a `SandwrightError` (`sandwright.errors`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandwright.errors import SandwrightError
+    from sandwright.evaluate.explain import Comparison
+    from sandwright.policy import HostFacts, Policy, ResolvedPolicy
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.methods import Rendered
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Artifact",
+    "Comparison",
+    "HostFacts",
+    "Policy",
+    "Rendered",
+    "ResolvedPolicy",
+    "SandwrightError",
+    "__version__",
+]
+
+_HOMES = {
+    "Artifact": "render.artifact",
+    "Comparison": "evaluate.explain",
+    "HostFacts": "policy",
+    "Policy": "policy",
+    "Rendered": "render.methods",
+    "ResolvedPolicy": "policy",
+    "SandwrightError": "errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the public names when they are first asked for: they cost more than `--help` may take."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

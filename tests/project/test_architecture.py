@@ -29,6 +29,9 @@ LAYERS = [
 ]
 """From the ground up. A room imports rooms of its own layer and of those below it."""
 
+DOORS = {"policy/policy.py": {"render", "evaluate"}}
+"""The Python API: methods of `Policy` reach up for what they do, but only once they are called."""
+
 PURE = ("document.py", "policy/", "render/", "evaluate/", "image/definition.py", "rootfs/convert.py")
 PURE_BUT = {"policy/collect.py", "policy/load.py", "evaluate/sbpl/command.py"}
 EFFECTS = {"os", "subprocess", "socket", "docker", "requests", "shutil", "tempfile", "time", "random"}
@@ -65,6 +68,8 @@ def test_imports_point_down(module: Path) -> None:
     height = _height(own)
     assert height is not None, f"{own} has no layer"
     for dotted, line in _imports(module):
+        if _room(dotted) in DOORS.get(_name(module), ()):
+            continue
         below = _height(_room(dotted) or "")
         assert below is None or below <= height, f"{module}:{line}: {own} imports {dotted}"
 

@@ -53,6 +53,16 @@ def line(text: str) -> None:
     print(text)
 
 
+def write(text: str) -> None:
+    """Print a text that ends its own lines on standard output."""
+    print(text, end="")
+
+
+def warn(text: str) -> None:
+    """Print one line on standard error: something to know, although the task goes on."""
+    print(f"sandwright: {text}", file=sys.stderr, flush=True)
+
+
 def size(count: int) -> str:
     """A number of bytes as people read it: `1.2 MB`, powers of 1000."""
     amount = float(count)

@@ -17,16 +17,14 @@ from sandwright.cli.evaluators import read_file
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
+    from sandwright.cli.artifacts import Changes
+    from sandwright.evaluate.explain import Comparison, Row
     from sandwright.policy.facts import HostFacts
     from sandwright.policy.policy import Policy
     from sandwright.policy.resolved import ResolvedPolicy
-    from sandwright.render.artifact import Artifact
-    from sandwright.render.methods import Rendered
 
 POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
 SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times"
-MANIFEST = "manifest.json"
-"""Beside a method's artifacts: the digest of each."""
 
 
 @command(
@@ -35,7 +33,7 @@ MANIFEST = "manifest.json"
         "policy": POLICY_HELP,
         "method": "a method to render; may be given several times (absent: the policy's own)",
         "out": "directory; a method's artifacts go into one of its name below it (absent: .sandbox)",
-        "facts": "render for the host that this JSON file tells of, not for this one",
+        "facts": "render for the host that this JSON file tells of (`sandwright facts`), not for this one",
         "set": SET_HELP,
         "check": "write nothing; fail when what is there is not what would be rendered",
         "diff": "write nothing; show what would change",
@@ -53,35 +51,39 @@ def render(
     diff: bool = False,
 ) -> None:
     """Render the artifacts of a policy, with a manifest of their digests."""
+    from sandwright.cli.artifacts import changes  # noqa: PLC0415
     from sandwright.render.methods import render as render_method  # noqa: PLC0415
 
     if not check and not diff:
-        Path(out).mkdir(parents=True, exist_ok=True)  # before we look: the sandbox must not write it
+        _make(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolved(policy, facts, set)
-    stale = []
+    stale: list[str] = []
     for name in method or resolved.methods:
         rendered = render_method(resolved, name)
         for finding in rendered.findings:
             console.line(str(finding))
-        directory = Path(out) / name
-        changed = [each for each in _files(rendered) if _content(directory / each.name) != each.content]
-        stale += [str(directory / each.name) for each in changed]
+        _warn_of_other_host(resolved, name)
+        found = changes(rendered, Path(out) / name)
+        stale += found.names()
         if diff:
-            _show_changes(directory, changed)
+            _show_changes(found)
         elif not check:
-            _write(directory, changed)
-            console.line(f"{directory}: {len(rendered.artifacts)} artifacts, {len(changed)} files written")
+            found.apply()
+            _say(found, len(rendered.artifacts))
     if check and stale:
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
 
 
 @command(
-    iterable=["set"],
+    iterable=["argument", "method", "arch", "set"],
     help={
-        "question": "read, write, connect or env; first word of `sandwright explain`",
-        "subject": "a path, HOST:PORT or socket, or variable; second word",
+        "question": "read, write, exec, connect, env or syscall; first word of `sandwright explain`",
+        "subject": "a path, HOST:PORT or socket, variable, or system call; second word",
+        "argument": "arguments of a system call, decimal or 0x…; further words",
         "policy": POLICY_HELP,
-        "facts": "explain for the host that this JSON file tells of, not for this one",
+        "method": "a method to ask; may be given several times (absent: all)",
+        "arch": "an architecture to ask for, amd64 or arm64; may be given several times (absent: the host's)",
+        "facts": "explain for the host that this JSON file tells of (`sandwright facts`), not for this one",
         "set": SET_HELP,
         "json": "answer as one JSON object",
     },
@@ -91,19 +93,51 @@ def explain(
     *,
     question: str = "",
     subject: str = "",
+    argument: Sequence[str] | None = None,
     policy: str = "sandbox.yaml",
+    method: Sequence[str] | None = None,
+    arch: Sequence[str] | None = None,
     facts: str = "",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     json: bool = False,
 ) -> None:
-    """Say what a policy answers to a question, by which rule of which layer."""
+    """Say what a policy answers to a question, and what each method's artifacts do, by which rule."""
+    from sandwright.evaluate.explain import explain_methods  # noqa: PLC0415
+
     if not question or not subject:
-        raise UsageError("usage: sandwright explain read|write|connect|env SUBJECT [--policy FILE]")
-    answer = _load(policy, set).explain(question, subject, _facts(facts))
-    console.line(encoder.dumps(answer.as_data()) if json else str(answer))
-    if not json:
-        for ground in answer.others:
-            console.line(f"  weaker: {ground.text} ({ground.source})")
+        raise UsageError(
+            "usage: sandwright explain read|write|exec|connect|env|syscall SUBJECT [ARGUMENT ...]"
+        )
+    loaded = _load(policy, set)
+    answer = explain_methods(
+        loaded.asked(question, subject, _facts(facts)),
+        question,
+        subject,
+        arguments=[_number(each) for each in argument] if argument else None,
+        methods=method or None,
+        architectures=arch or (),
+    )
+    if json:
+        console.line(encoder.dumps(answer.as_data()))
+    else:
+        _show(answer)
+    if not answer.agree:
+        names = ", ".join(dict.fromkeys(row.method for row in answer.rows if row.status == "disagrees"))
+        raise VerdictError(f"artifacts do not do what the policy says: {names}")
+
+
+@command(
+    iterable=["set"],
+    help={"policy": POLICY_HELP, "set": SET_HELP},
+)
+def facts(
+    c: Context,  # noqa: ARG001
+    *,
+    policy: str = "sandbox.yaml",
+    set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+) -> None:
+    """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts."""
+    console.write(_load(policy, set).facts().to_json())
 
 
 @command(help={"document": "policy or image"}, positional=["document"])
@@ -176,46 +210,79 @@ def _facts(file: str) -> HostFacts | None:
         return None
     from sandwright.policy.facts import HostFacts  # noqa: PLC0415
 
+    return HostFacts.from_json(read_file(file), file=file)
+
+
+def _make(out: Path) -> None:
     try:
-        return HostFacts.from_json(encoder.loads(read_file(file)))
-    except ValueError as error:
-        raise UsageError(f"{file} is not the facts of a host: {error}") from error
-
-
-def _files(rendered: Rendered) -> list[Artifact]:
-    from sandwright.render.artifact import json_artifact  # noqa: PLC0415
-
-    digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
-    document = {"method": rendered.method, "artifacts": digests}
-    return [*rendered.artifacts, json_artifact(MANIFEST, document, "digests of the artifacts")]
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+        raise UsageError(f"{out} can't be made: {error.strerror}") from error
 
 
-def _write(directory: Path, artifacts: Sequence[Artifact]) -> None:
-    from sandwright.rootfs.store import write_atomically  # noqa: PLC0415
+def _warn_of_other_host(policy: ResolvedPolicy, method: str) -> None:
+    """Say so when a profile for macOS is made from what is known of a Linux host."""
+    if method == "seatbelt" and policy.facts.os != "darwin":
+        console.warn(
+            "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "
+            "facts` on the Mac, and give its output with --facts"
+        )
 
-    for artifact in artifacts:
-        target = directory / artifact.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, artifact.content)
-        target.chmod(artifact.mode)
+
+def _say(found: Changes, count: int) -> None:
+    console.line(f"{found.directory}: {count} artifacts, {len(found.written)} files written")
+    for name in found.removed:
+        console.line(f"{found.directory / name}: removed, as the policy no longer renders to it")
+    for name in found.strange:
+        console.warn(
+            f"{found.directory / name} was not written by this program, or changed since: left alone"
+        )
 
 
-def _show_changes(directory: Path, artifacts: Sequence[Artifact]) -> None:
-    for artifact in artifacts:
-        name = str(directory / artifact.name)
-        before, after = _content(directory / artifact.name) or b"", artifact.content
-        if b"\0" in before + after:
-            console.line(f"{name}: {len(before)} bytes before, {len(after)} after")
+def _show_changes(found: Changes) -> None:
+    from sandwright.cli.artifacts import content  # noqa: PLC0415
+
+    after = {each.name: each.content for each in found.written} | dict.fromkeys(found.removed, b"")
+    for name, new in after.items():
+        path = str(found.directory / name)
+        old = content(found.directory / name)
+        if b"\0" in old + new:
+            console.line(f"{path}: {len(old)} bytes before, {len(new)} after")
             continue
-        old, new = (text.decode(errors="backslashreplace").splitlines() for text in (before, after))
-        for line in difflib.unified_diff(old, new, name, name, lineterm=""):
+        before, now = (text.decode(errors="backslashreplace").splitlines() for text in (old, new))
+        target = path if new or name not in found.removed else os.devnull
+        for line in difflib.unified_diff(before, now, path, target, lineterm=""):
             console.line(line)
+
+
+def _number(text: str) -> int:
+    """An argument of a system call, as the kernel gets it."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise UsageError(
+            f"{text} is not a number: write decimal digits, or 0x and hexadecimal ones"
+        ) from None
+    if not -(1 << 63) <= value < 1 << 64:
+        raise UsageError(f"{text} does not fit into 64 bits")
+    return value & (1 << 64) - 1
+
+
+def _show(found: Comparison) -> None:
+    console.line(str(found.answer))
+    for ground in found.answer.others:
+        console.line(f"  weaker: {ground.text} ({ground.source})")
+    rows = [_cells(row) for row in found.rows]
+    console.table(("method", "decision", "", "decided by", "policy"), rows)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    method = f"{row.method} {row.arch}".strip()
+    decided = str(row.place) if row.place else row.because
+    if row.reason and row.status in _EXPLAINED:
+        decided = f"{decided}\n{row.reason}" if row.place or row.because != row.reason else decided
+    status = "DISAGREES" if row.status == "disagrees" else row.status
+    return method, row.decision or "–", status, decided, str(row.source) if row.source else ""
+
+
+_EXPLAINED = ("stricter", "looser", "refused", "disagrees")

@@ -15,7 +15,7 @@ from sandwright.cli.tasks import namespace
 
 POSITIONS: Mapping[str, Sequence[str]] = {
     "sbpl-eval": ("--profile", "--operation"),
-    "explain": ("--question", "--subject"),
+    "explain": ("--question", "--subject", "--argument"),
     "seccomp-eval": ("--profile", "--syscall", "--argument"),
 }
 """Tasks whose words are values of options, by place; those beyond the last are more values of the last."""

@@ -14,6 +14,7 @@ namespace = Collection(
     bundles.bundle,
     policies.render,
     policies.explain,
+    policies.facts,
     policies.lint,
     policies.schema,
     evaluators.sbpl_eval,

@@ -6,7 +6,7 @@ What a method makes of the policy is another question; this is what the policy m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sandwright.errors import UsageError
@@ -16,9 +16,9 @@ from sandwright.policy.rules import Action, PathRule
 from sandwright.policy.source import BUILT_IN, Source
 from sandwright.policy.wording import one_of
 
-Question = Literal["read", "write", "connect", "env"]
+Question = Literal["read", "write", "exec", "connect", "env", "syscall"]
 
-QUESTIONS: tuple[Question, ...] = ("read", "write", "connect", "env")
+QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "env", "syscall")
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,13 @@ class Explanation:
 def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
     """Answer one question.
 
-    `read` and `write` ask about a path, `connect` about `host:port` or the path of a socket, `env` about a
-    variable. Raise UsageError for another question, and for a subject that it can't be about.
+    `read`, `write` and `exec` ask about a path (what can be read can be executed), `connect` about
+    `host:port` or the path of a socket, `env` about a variable. What a system call is answered the rendered
+    filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a subject
+    that it can't be about.
     """
     try:
-        one_of(question, QUESTIONS, what="question")
-        return _ANSWERS[question](policy, subject)
+        return _ANSWERS[one_of(question, tuple(_ANSWERS), what="question")](policy, subject)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -78,6 +79,10 @@ def _read(policy: ResolvedPolicy, path: str) -> Explanation:
 
 def _write(policy: ResolvedPolicy, path: str) -> Explanation:
     return _path(policy, "write", path)
+
+
+def _exec(policy: ResolvedPolicy, path: str) -> Explanation:
+    return replace(_path(policy, "read", path), question="exec")
 
 
 def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
@@ -187,12 +192,14 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
 _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
     "read": _read,
     "write": _write,
+    "exec": _exec,
     "connect": _connect,
     "env": _env,
 }
 
 
 def _as_data(ground: Ground) -> dict[str, object]:
+    """A ground for JSON."""
     source = ground.source
     return {
         "text": ground.text,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sandwright.errors import UsageError
 from sandwright.policy import load, spelling, values
-from sandwright.policy.explain import Explanation, explain
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
 from sandwright.policy.layers import Settings, base, merged
@@ -15,6 +16,10 @@ from sandwright.policy.load import Layer
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.source import Faults, Source
+
+if TYPE_CHECKING:
+    from sandwright.evaluate.explain import Comparison
+    from sandwright.render.methods import Rendered
 
 _ORDER = ("floor", "user", "project", "run")
 
@@ -88,28 +93,70 @@ class Policy:
         `$PROJECT` is here the directory of the project's file, and without one the current directory. What is
         raised is said at `sandwright.policy.resolve.resolve` and `sandwright.policy.collect.collect`.
         """
-        if facts is None:
-            from sandwright.policy.collect import collect  # noqa: PLC0415 - it looks at the host
-
-            facts = collect(self, project=self._project())
         files = [layer.file for layer in self.layers if layer.file is not None]
-        return resolve(self.settings, facts, floor=self.floor, files=files)
+        return resolve(self.settings, facts or self.facts(), floor=self.floor, files=files)
+
+    def facts(self) -> HostFacts:
+        """What this host is like, as far as the policy looks at it. Raise like `collect`."""
+        from sandwright.policy.collect import collect  # noqa: PLC0415 - it looks at the host
+
+        return collect(self, project=self._project())
+
+    def render(self, method: str, facts: HostFacts | None = None) -> Rendered:
+        """The artifacts of a method for that host, or this one, as bytes: nothing is written.
+
+        Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
+        UsageError for a method that there is not, and what `resolve` raises.
+        """
+        from sandwright.render.methods import render  # noqa: PLC0415 - above us: the Python API hangs here
+
+        return render(self.resolve(facts), method)
 
     def is_path_readable(self, path: str, facts: HostFacts | None = None) -> bool:
-        """Whether the sandbox may read a path of that host, or of this one."""
-        return self._asked(path, facts).is_path_readable(path)
+        """Whether the policy lets a path of that host, or of this one, be read."""
+        return self._knowing(path, facts).is_path_readable(path)
 
     def is_path_writable(self, path: str, facts: HostFacts | None = None) -> bool:
-        """Whether the sandbox may write a path of that host, or of this one."""
-        return self._asked(path, facts).is_path_writable(path)
+        """Whether the policy lets a path of that host, or of this one, be written.
 
-    def explain(self, question: str, subject: str, facts: HostFacts | None = None) -> Explanation:
-        """Answer a question (`sandwright.policy.explain.explain`) about that host, or this one."""
-        paths = question in ("read", "write") or subject.startswith(("/", "~", "$"))
-        return explain(self._asked(subject, facts) if paths else self.resolve(facts), question, subject)
+        A method may be stricter: `explain` with `methods` asks what it renders.
+        """
+        return self._knowing(path, facts).is_path_writable(path)
 
-    def _asked(self, path: str, facts: HostFacts | None) -> ResolvedPolicy:
-        """The policy on a host of which it is known where a path leads."""
+    def explain(
+        self,
+        question: str,
+        subject: str,
+        facts: HostFacts | None = None,
+        *,
+        methods: Sequence[str] = (),
+        architectures: Sequence[str] = (),
+        arguments: Sequence[int] | None = None,
+    ) -> Comparison:
+        """Answer a question about that host, or this one: the policy's answer, and what `methods` decide.
+
+        The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or a socket, `env` of
+        a variable, `syscall` of a call with `arguments`. Only the methods that are named are rendered and
+        asked. Raise UsageError for a question that makes no sense.
+        """
+        from sandwright.evaluate.explain import explain_methods  # noqa: PLC0415 - above us, like `render`
+
+        return explain_methods(
+            self.asked(question, subject, facts),
+            question,
+            subject,
+            arguments=arguments,
+            methods=methods,
+            architectures=architectures,
+        )
+
+    def asked(self, question: str, subject: str, facts: HostFacts | None = None) -> ResolvedPolicy:
+        """The policy on a host of which it is known what is at the path that a question is about."""
+        paths = question in ("read", "write", "exec")
+        about_path = paths or (question == "connect" and subject.startswith(("/", "~", "$")))
+        return self._knowing(subject, facts) if about_path else self.resolve(facts)
+
+    def _knowing(self, path: str, facts: HostFacts | None) -> ResolvedPolicy:
         resolved = self.resolve(facts)
         if facts is not None:
             return resolved
@@ -119,7 +166,10 @@ class Policy:
 
     def _project(self) -> Path:
         files = [layer.file for layer in self.layers if layer.kind == "project" and layer.file is not None]
-        return Path(files[-1]).parent if files else Path.cwd()
+        try:
+            return Path(files[-1]).parent if files else Path.cwd()
+        except OSError as error:
+            raise UsageError(f"the current directory can't be told: {error.strerror}") from error
 
     def environment_names(self) -> frozenset[str]:
         """The variables of the environment that paths of the policy use."""

@@ -150,14 +150,20 @@ class ResolvedPolicy:
         relative one below the facts' `cwd`. Raise UsageError for a path that no file can have.
         """
         try:
+            return canonical(self.spelled(path), self.facts)
+        except ValueError as error:
+            raise UsageError(f"{quoted(path)}: {error}") from None
+
+    def spelled(self, path: str) -> str:
+        """The absolute path that somebody asks about, links not resolved. Raise like `canonical`."""
+        try:
             if path.startswith(("~", "$")):
                 path = spelling.expanded(path, self.facts.variables)
             if not path or "\0" in path:
                 raise ValueError("is no path")
-            cwd = self.facts.variables["CWD"]
-            return canonical(path if path.startswith("/") else f"{cwd}/{path}", self.facts)
         except ValueError as error:
             raise UsageError(f"{quoted(path)}: {error}") from None
+        return path if path.startswith("/") else f"{self.facts.variables['CWD']}/{path}"
 
     def is_path_readable(self, path: str) -> bool:
         """Whether the sandbox may read a path. It is taken like `canonical` takes it."""

@@ -1,0 +1,138 @@
+"""A method's artifacts in their directory: what differs from what is rendered, and making it the same.
+
+A manifest beside them holds the digest of each file that was written. What a policy no longer renders to is
+removed when the manifest says that it was written by us and it is still what was written. The directory may
+lie in a project that somebody else made, so nothing is written or removed through a symbolic link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.methods import Rendered
+
+MANIFEST = "manifest.json"
+"""Beside a method's artifacts: the digest of each."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What rendering changes in a directory.
+
+    `written` are files that are missing or differ. `removed` are those that an earlier rendering wrote and
+    this one does not. `strange` are others, which are left alone.
+    """
+
+    directory: Path
+    written: tuple[Artifact, ...]
+    removed: tuple[str, ...]
+    strange: tuple[str, ...]
+
+    def names(self) -> list[str]:
+        """The paths of all of them, for messages."""
+        stale = [each.name for each in self.written] + [f"{each} (left over)" for each in self.removed]
+        return [str(self.directory / each) for each in [*stale, *(f"{s} (not ours)" for s in self.strange)]]
+
+    def apply(self) -> None:
+        """Write and remove. Raise UsageError where the file system does not let us."""
+        from sandwright.rootfs.store import write_atomically  # noqa: PLC0415
+
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for artifact in self.written:
+                target = self.directory / artifact.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(target, artifact.content)
+                target.chmod(artifact.mode)
+            for name in self.removed:
+                self._remove(name)
+        except OSError as error:
+            raise UsageError(f"{self.directory} can't be written: {error}") from error
+
+    def _remove(self, name: str) -> None:
+        path = self.directory / name
+        path.unlink(missing_ok=True)
+        for parent in path.relative_to(self.directory).parents:
+            if parent.name and not any((self.directory / parent).iterdir()):
+                (self.directory / parent).rmdir()
+
+
+def changes(rendered: Rendered, directory: Path) -> Changes:
+    """What a directory lacks or has too much. Raise UsageError when it is, or holds, a symbolic link."""
+    from sandwright.render.artifact import json_artifact  # noqa: PLC0415
+
+    digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
+    document = {"method": rendered.method, "artifacts": digests}
+    manifest = json_artifact(MANIFEST, document, "digests of the artifacts")
+    files = [*rendered.artifacts, manifest]
+    there = dict(_files(directory))
+    wanted = {each.name for each in files}
+    ours = _recorded(there.get(MANIFEST, b""))
+    extra = sorted(there.keys() - wanted)
+    removed = tuple(name for name in extra if ours.get(name) == _digest(there[name]))
+    return Changes(
+        directory,
+        tuple(each for each in files if there.get(each.name) != each.content or _mode(directory, each)),
+        removed,
+        tuple(name for name in extra if name not in removed),
+    )
+
+
+def content(path: Path) -> bytes:
+    """What a file holds; nothing where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
+    """The files below a directory by name."""
+    for parent in (directory, directory.parent):
+        if parent.is_symlink():
+            raise UsageError(f"{parent} is a symbolic link: artifacts are not written through one")
+    for folder, names, files in os.walk(directory, onerror=_refuse):
+        for name in (*names, *files):
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise UsageError(f"{path} is no plain file: artifacts are not written beside it")
+            if stat.S_ISREG(mode):
+                yield path.relative_to(directory).as_posix(), content(path)
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise UsageError(f"{error.filename} can't be read: {error.strerror}") from error
+
+
+def _mode(directory: Path, artifact: Artifact) -> bool:
+    """Whether a file that is there may be executed although it should not, or the other way round."""
+    path = directory / artifact.name
+    return path.exists() and bool(path.stat().st_mode & stat.S_IXUSR) is not artifact.executable
+
+
+def _recorded(manifest: bytes) -> Mapping[str, str]:
+    """The digests of an earlier manifest; none when it is no manifest."""
+    try:
+        found = json.loads(manifest)["artifacts"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

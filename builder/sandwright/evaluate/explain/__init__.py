@@ -1,0 +1,15 @@
+"""One question, every method: what their artifacts decide, by which rule, and whether the policy says so too.
+
+A method's artifacts are rendered, read back as their consumer reads them, and asked; nobody looks at what the
+renderer meant. Each answer is then compared with the policy's own.
+
+    comparison = explain_methods(policy.resolve(facts), "write", "~/.ssh/id_rsa")
+    comparison.answer.allowed, [(row.method, row.decision, row.status) for row in comparison.rows]
+"""
+
+from __future__ import annotations
+
+from sandwright.evaluate.explain.compare import Comparison, Row, Status, explain_methods
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+
+__all__ = ["Asked", "Comparison", "Place", "Row", "Status", "Verdict", "explain_methods"]

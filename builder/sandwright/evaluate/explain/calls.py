@@ -1,0 +1,91 @@
+"""What a rendered filter answers to a system call: a BPF program, or the JSON that engines read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sandwright.document import field_name
+from sandwright.errors import UsageError
+from sandwright.evaluate.bpf import SystemCall, read_program, run_program
+from sandwright.evaluate.explain.enclosure import Calls
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.seccomp import Call, Decision, decide
+from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.render.seccomp.document import load_profile_json
+from sandwright.render.seccomp.resolve import resolve
+
+Arguments = tuple[int, int, int, int, int, int]
+
+
+def architecture(name: str) -> Architecture:
+    """The architecture of a name. Raise UsageError for one without tables of system calls."""
+    match name:
+        case "amd64":
+            return "amd64"
+        case "arm64":
+            return "arm64"
+        case _:
+            raise UsageError(f"there is no table of system calls for {name}; there is amd64, arm64")
+
+
+def number(asked: Asked, abi: Abi) -> int | None:
+    """The number of a call on an ABI, None where that has no such call."""
+    return numbers(abi).get(asked.name)
+
+
+def padded(asked: Asked) -> Arguments:
+    """The six arguments of a call, those not given 0."""
+    first, second, third, fourth, fifth, sixth = [*(asked.arguments or ()), *[0] * 6][:6]
+    return first, second, third, fourth, fifth, sixth
+
+
+def of_bpf(content: bytes, file: str) -> Calls:
+    """The answers of a program, for the architecture it was made for."""
+
+    def answer(asked: Asked, arch: str) -> Verdict:
+        abi = NATIVE[architecture(arch)]
+        wanted = number(asked, abi)
+        if wanted is None:
+            return _unknown(asked, arch)
+        action = run_program(read_program(content, file=file), SystemCall(wanted, abi.audit, padded(asked)))
+        place = Place(file, f"{asked.name} ({wanted}): {action}")
+        return Verdict(action.lets_run, f"the filter answers {action}", place)
+
+    return answer
+
+
+def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
+    """The answers of a profile, or of the configuration of a bundle that holds one."""
+    document = load_profile_json(content, file)
+
+    def answer(asked: Asked, arch: str) -> Verdict:
+        machine = architecture(arch)
+        wanted = number(asked, NATIVE[machine])
+        if wanted is None:
+            return _unknown(asked, arch)
+        filter_ = resolve(document, arch=machine, caps=caps)
+        decision = decide(filter_, Call(NATIVE[machine], wanted, padded(asked)))
+        return Verdict(decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file))
+
+    return answer
+
+
+def none(reason: str) -> Calls:
+    """The answers where there is no filter."""
+
+    def answer(_asked: Asked, _arch: str) -> Verdict:
+        return Verdict(allowed=None, because=reason)
+
+    return answer
+
+
+def _at(decision: Decision, file: str) -> Place:
+    rule = decision.rule
+    if rule is None:
+        return Place(file, f"defaultAction: {decision.action}")
+    line, column = rule.position
+    return Place(file, f"{field_name(rule.path)}: {rule.action}", line, column)
+
+
+def _unknown(asked: Asked, arch: str) -> Verdict:
+    return Verdict(allowed=None, because=f"{arch} has no system call {asked.name}")

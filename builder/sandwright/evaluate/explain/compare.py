@@ -1,0 +1,209 @@
+"""Asks every method and compares what they answer with the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sandwright.errors import RenderError, UsageError
+from sandwright.evaluate.explain.known import is_own, support, why_looser, why_stricter
+from sandwright.evaluate.explain.own import asked as ask
+from sandwright.evaluate.explain.own import own_answer
+from sandwright.evaluate.explain.reading import READINGS
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.explain import Explanation
+from sandwright.policy.names import METHODS
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.source import Source
+from sandwright.policy.uses import Finding, check_expressible
+from sandwright.render.methods import METHODS as RENDERERS
+from sandwright.render.methods import Rendered
+
+Decision = Literal["allow", "deny"]
+
+Status = Literal["agrees", "stricter", "looser", "disagrees", "refused", "not asked"]
+"""How an answer relates to the policy's.
+
+`agrees`: the same. `stricter`: denied although the policy allows it, and known to be. `looser`: allowed
+although the policy denies it, which the policy accepts, or is known of the method. `disagrees`: another
+answer, and nobody knows why. `refused`: rendering refuses the policy, so the method enforces nothing of it.
+`not asked`: the method decides nothing of the kind, or can't be asked.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method answers.
+
+    `decision` is None where nothing is decided. `because` says why in words, `place` is the rule of the
+    artifact, `source` where the policy says what that rule stands for. `level` and `reason` are those of the
+    declaration, or what is known of a difference.
+    """
+
+    method: str
+    decision: Decision | None
+    status: Status
+    because: str
+    level: str
+    reason: str = ""
+    arch: str = ""
+    place: Place | None = None
+    source: Source | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The row for JSON: keys are always there."""
+        place, source = self.place, self.source
+        return {
+            "method": self.method,
+            "arch": self.arch or None,
+            "decision": self.decision,
+            "status": self.status,
+            "because": self.because,
+            "level": self.level,
+            "reason": self.reason or None,
+            "artifact": place and {
+                "file": place.artifact,
+                "line": place.line or None,
+                "column": place.column or None,
+                "text": place.text,
+            },
+            "policy": source and {
+                "layer": source.layer,
+                "file": source.file or None,
+                "line": source.line or None,
+                "column": source.column or None,
+                "field": source.field or None,
+            },
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The policy's own answer, and a row for each method and architecture that was asked."""
+
+    answer: Explanation
+    rows: tuple[Row, ...]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the policy allows it."""
+        return self.answer.allowed
+
+    @property
+    def subject(self) -> str:
+        """What was asked about, in its one spelling."""
+        return self.answer.subject
+
+    @property
+    def agree(self) -> bool:
+        """Whether no row disagrees."""
+        return all(row.status != "disagrees" for row in self.rows)
+
+    def row(self, method: str) -> Row:
+        """The first row of a method. Raise KeyError when it was not asked."""
+        for each in self.rows:
+            if each.method == method:
+                return each
+        raise KeyError(method)
+
+    def as_data(self) -> dict[str, Any]:
+        """The answer for JSON: that of the policy at the top, the methods in a list."""
+        rows = [row.as_data() for row in self.rows]
+        return {"schema": 1, **self.answer.as_data(), "agree": self.agree, "methods": rows}
+
+
+def explain_methods(
+    policy: ResolvedPolicy,
+    question: str,
+    subject: str,
+    *,
+    arguments: Sequence[int] | None = None,
+    methods: Sequence[str] | None = None,
+    architectures: Sequence[str] = (),
+) -> Comparison:
+    """Ask `methods` one question about a policy. Absent: all that there are; empty: the policy alone.
+
+    `question` and `subject` are those of `sandwright.policy.explain.explain`, or `syscall` and the name of a
+    call, whose `arguments` are taken as 0 where they are absent. `architectures` are amd64 and arm64; absent:
+    that of the policy's host. Raise UsageError for a question that makes no sense.
+    """
+    unknown = [method for method in methods or () if method not in METHODS]
+    if unknown:
+        raise UsageError(f"there is no method {unknown[0]!r}; there is {', '.join(METHODS)}")
+    wanted = ask(policy, question, subject, None if arguments is None else tuple(arguments))
+    own_arch = policy.facts.platform.partition("/")[2] or "amd64"
+    asked_of = tuple(architectures) or (own_arch,)
+    by_arch = asked_of if wanted.kind == "syscall" else (own_arch,)
+    answer = own_answer(policy, wanted, by_arch[0])
+    rows = [
+        _Asking(policy, wanted, answer if arch == by_arch[0] else own_answer(policy, wanted, arch), arch).row(
+            method
+        )
+        for method in (METHODS if methods is None else methods)
+        for arch in (by_arch if DECLARATIONS[method]["process.seccomp"].level != "unused" else by_arch[:1])
+    ]
+    return Comparison(answer, tuple(rows))
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One question, with the policy's answer, to be asked of methods."""
+
+    policy: ResolvedPolicy
+    asked: Asked
+    answer: Explanation
+    arch: str
+
+    def row(self, method: str) -> Row:
+        """What a method answers: its artifacts are rendered, read back and asked."""
+        declared = support(self.policy, method, self.asked)
+        blank = Row(method, None, "not asked", "", declared.level, declared.reason)
+        policy = self.policy
+        if self.asked.kind == "syscall":
+            blank = replace(blank, arch=self.arch)
+            policy = replace(policy, facts=replace(policy.facts, platform=f"linux/{self.arch}"))
+        if method not in RENDERERS or method not in READINGS:
+            why = "has no renderer yet" if method not in RENDERERS else "is rendered, but not read back yet"
+            return replace(blank, because=f"{method} {why}")
+        refusal, findings = _findings(policy, method)
+        try:
+            rendered = Rendered(method, RENDERERS[method](policy), ())
+        except RenderError as error:
+            return replace(blank, status="refused", because=str(error).splitlines()[0])
+        verdict = READINGS[method](rendered, policy).answer(self.asked, policy.facts, self.arch)
+        row = self._compared(replace(blank, because=verdict.because, place=verdict.place), verdict, findings)
+        return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
+
+    def _compared(self, row: Row, verdict: Verdict, findings: Mapping[str, Finding]) -> Row:
+        """The row with the verdict in it, and how that relates to the policy's answer."""
+        if verdict.allowed is None:
+            return row
+        decision: Decision = "allow" if verdict.allowed else "deny"
+        row = replace(row, decision=decision, source=self._source(verdict))
+        if verdict.allowed == self.answer.allowed:
+            return replace(row, status="agrees")
+        if is_own(self.policy, self.asked) and verdict.allowed:
+            reason = "it is the sandbox's own: nothing of the host's is there"
+            return replace(row, status="agrees", reason=reason)
+        if self.answer.allowed:
+            reason = why_stricter(self.policy, row.method, self.asked, verdict)
+            return replace(row, status="stricter" if reason else "disagrees", reason=reason or row.reason)
+        reason = why_looser(self.policy, row.method, self.asked, findings)
+        return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
+
+    def _source(self, verdict: Verdict) -> Source:
+        """Where the policy says what the deciding rule stands for; else where it decides itself."""
+        rules = self.policy.filesystem.tree.at(verdict.target) if verdict.target else []
+        if rules:
+            return max(rules, key=lambda rule: rule.strength).source
+        return self.answer.ground.source
+
+
+def _findings(policy: ResolvedPolicy, method: str) -> tuple[str, dict[str, Finding]]:
+    """Why rendering refuses the policy, empty when it does not, and what it says of it by feature."""
+    try:
+        return "", {each.use.feature: each for each in check_expressible(policy, method)}
+    except RenderError as error:
+        return str(error).splitlines()[0], {}

@@ -1,0 +1,105 @@
+"""A sandbox of mounts and namespaces as its artifacts describe it, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.mounts import Mounts
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import is_inside
+from sandwright.policy.values import pattern_covers
+from sandwright.render.mounts import Mount, MountPlan, Root
+
+Calls = Callable[[Asked, str], Verdict]
+"""Answers about a system call on an architecture (`amd64`, `arm64`)."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """The variables that a launcher takes from its own environment: patterns, each with its line."""
+
+    passed: Mapping[str, Place] = field(default_factory=dict)
+    never: Mapping[str, Place] = field(default_factory=dict)
+
+    def verdict(self, name: str) -> Verdict:
+        """Whether a variable of the host reaches the program."""
+        for pattern, place in self.never.items():
+            if pattern_covers(pattern, name):
+                return Verdict(allowed=False, because=f"{pattern} is never passed on", place=place)
+        for pattern, place in self.passed.items():
+            if pattern_covers(pattern, name):
+                return Verdict(allowed=True, because=f"{pattern} is passed on", place=place)
+        return Verdict(allowed=False, because="no pattern passes it on")
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """What artifacts say of a sandbox.
+
+    `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
+    it is said which network the sandbox has, None for the host's. `environment` are the variables with
+    values. `absent` are paths whose existence keeps the launcher from starting.
+    """
+
+    root: Root
+    mounts: tuple[tuple[Mount, Place], ...]
+    network: Place | None
+    environment: Mapping[str, Place]
+    passing: Passing
+    calls: Calls
+    absent: Mapping[str, Place] = field(default_factory=dict)
+    proxy: Callable[[Asked], Verdict] | None = None
+
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+        """What it decides, on the host of `facts`."""
+        match asked.kind:
+            case "read" | "write" | "exec":
+                return self._path(asked, facts)
+            case "connect":
+                return self._socket(asked, facts, arch) if asked.path else self._host(asked)
+            case "env":
+                return self._variable(asked.name)
+            case "syscall":
+                return self.calls(asked, arch)
+
+    def _path(self, asked: Asked, facts: HostFacts) -> Verdict:
+        plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), (), ())
+        access = Mounts(plan, facts).access(asked.path)
+        if access.mount is None:
+            because = "the root is the image's, read-only: no file of the host appears there"
+            return Verdict(allowed=False, because=because)
+        place = next(place for mount, place in self.mounts if mount is access.mount)
+        allowed = access.writable if asked.kind == "write" else access.readable
+        missing = next((path for path in self.absent if is_inside(access.path, path)), None)
+        if missing and facts.kind(missing) is None and allowed and asked.kind != "write":
+            because = f"{missing} does not exist, and the launcher does not start once it does"
+            return Verdict(allowed=False, because=because, place=self.absent[missing], target=missing)
+        return Verdict(allowed, access.because, place, access.mount.target)
+
+    def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+        """A Unix socket: one has to be made, and the path to be seen."""
+        made = self.calls(Asked("syscall", "socket", name="socket", arguments=(1, 1)), arch)
+        if made.allowed is False:
+            return Verdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
+        seen = self._path(Asked("read", asked.subject, path=asked.path), facts)
+        if not seen.allowed:
+            return seen
+        return Verdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)
+
+    def _host(self, asked: Asked) -> Verdict:
+        if self.network is None:
+            return Verdict(allowed=True, because="the network is the host's")
+        if asked.host == "localhost":
+            because = "the sandbox has a localhost of its own"
+            return Verdict(allowed=False, because=because, place=self.network)
+        if self.proxy is not None:
+            return self.proxy(asked)
+        return Verdict(allowed=False, because="a network of its own without a way out", place=self.network)
+
+    def _variable(self, name: str) -> Verdict:
+        if name in self.environment:
+            place = self.environment[name]
+            return Verdict(allowed=True, because="it is set", place=place)
+        return self.passing.verdict(name)

@@ -1,0 +1,141 @@
+"""Where a method is known to differ from the policy, and why: the declaration, applied to one question.
+
+What is found here is no disagreement. Everything else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sandwright.evaluate.explain.verdict import Asked, Verdict
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.paths import below, is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import Finding
+from sandwright.render.seccomp import profile
+
+
+def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
+    """The features of a policy that a question is about, the one that the answer rests on first."""
+    match asked.kind:
+        case "read" | "write" | "exec":
+            return tuple(_of_path(policy, asked))
+        case "connect" if asked.path:
+            listed = asked.path in policy.network.unix_sockets
+            return ("network.unix-sockets",) if listed else ("network.no-sockets", "network.other-sockets")
+        case "connect" if asked.host == "localhost" and policy.network.mode != "host":
+            return ("network.localhost", f"network.{policy.network.mode}")
+        case "connect":
+            return (f"network.{policy.network.mode}",)
+        case "env":
+            return ("environment.set" if asked.name in policy.environment.set else "environment.pass",)
+        case "syscall":
+            return ("process.seccomp",)
+
+
+def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
+    rules = policy.filesystem.tree.deciding(asked.path)
+    read_all = "filesystem.read-all" if policy.filesystem.reads_all else "filesystem.read"
+    if not rules or rules[0].path == "/":
+        yield read_all
+        return
+    rule = rules[0]
+    absent = policy.facts.kind(rule.path) is None
+    match rule.origin:
+        case "protected" | "policy":
+            yield "filesystem.protect"
+        case "tmp":
+            yield "filesystem.tmp-shared"
+        case "own":
+            yield f"filesystem.tmp-{policy.filesystem.tmp}" if rule.writable else read_all
+        case "startup":
+            yield read_all
+        case "cloud":
+            yield "credentials.cloud"
+        case _ if rule.kind == "read":
+            yield read_all
+        case _:
+            yield f"filesystem.{rule.kind}"
+            if absent and rule.kind in ("deny", "readonly"):
+                yield "filesystem.absent"
+    if asked.kind == "write" and rule.writable:
+        yield "filesystem.protect"
+
+
+def support(policy: ResolvedPolicy, method: str, asked: Asked) -> Support:
+    """What the method declares of what a question is about."""
+    declared = DECLARATIONS.get(method, {})
+    found = features(policy, asked)
+    return declared.get(found[0], Support("cannot", f"{method} doesn't declare it"))
+
+
+def why_stricter(policy: ResolvedPolicy, method: str, asked: Asked, verdict: Verdict) -> str:
+    """Why a method denies what the policy allows; empty when nobody knows."""
+    declared = DECLARATIONS.get(method, {})
+    for feature in features(policy, asked):
+        given = declared.get(feature)
+        if given and given.level == "stricter" and feature != "filesystem.protect":
+            return given.reason
+    if method == "seatbelt":
+        return _pinned(policy, asked)
+    return _of_mounts(policy, asked, verdict)
+
+
+def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
+    if asked.kind == "syscall" and asked.name in ("socket", "socketcall", "io_uring_setup"):
+        return "no socket of the host's can be reached, as network.unix_sockets lists none"
+    rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
+    if rules and policy.facts.kind(rules[0].path) is None and not rules[0].private:
+        return f"{rules[0].path} does not exist, and a mount needs something to lie on"
+    if rules and rules[0].path != verdict.target and rules[0].source.layer.startswith("preset "):
+        return DECLARATIONS["oci"]["filesystem.read-all"].reason if verdict.place is None else ""
+    return ""
+
+
+def _pinned(policy: ResolvedPolicy, asked: Asked) -> str:
+    """Whether a directory lies on the way to something restricted, so that it keeps its name."""
+    if asked.kind != "write" or not asked.path:
+        return ""
+    files = policy.filesystem
+    for each in files.protections:
+        for root in each.roots:
+            for name in each.names:
+                path = below(root, name.value)
+                if path != asked.path and is_inside(path, asked.path):
+                    return _KEPT.format(path)
+    for rule in (*files.rules, *files.protected):
+        if rule.kind in ("deny", "readonly") and rule.path != asked.path and is_inside(rule.path, asked.path):
+            return _KEPT.format(rule.path)
+        if asked.path in rule.through:
+            return f"it is a link on the way to {rule.path}, and stays one"
+    return ""
+
+
+_KEPT = "it is on the way to {}, so it can be neither made nor renamed"
+
+
+def is_own(policy: ResolvedPolicy, asked: Asked) -> bool:
+    """Whether a path is the sandbox's own: what it may do there concerns nothing of the host's."""
+    if not asked.path or asked.kind == "connect":
+        return False
+    rules = policy.filesystem.tree.deciding(asked.path)
+    return bool(rules) and rules[0].private
+
+
+def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapping[str, Finding]) -> str:
+    """Why a method allows what the policy denies; empty when nobody knows."""
+    for feature in features(policy, asked):
+        if feature in findings and findings[feature].kind == "degraded":
+            found = findings[feature]
+            return f"{found.reason}; accepted: {found.accepted}"
+    if method == "seatbelt" and asked.kind == "read" and asked.path == "/":
+        return "getcwd(3) and dyld read the names at the root; nothing else is read there"
+    if method == "gvisor" and asked.kind == "syscall" and asked.name in _sentry():
+        return "gVisor's own kernel answers it: the filter could only say EPERM, by which callers are lost"
+    return ""
+
+
+def _sentry() -> frozenset[str]:
+    groups = profile("default").groups.values()
+    names = (name for group in groups if group.left_to_sentry for name in group.syscalls)
+    return frozenset(names)

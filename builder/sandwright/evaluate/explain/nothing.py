@@ -1,0 +1,27 @@
+"""What the method that enforces nothing lets happen: everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandwright.evaluate.explain import launchers
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.policy.facts import HostFacts
+from sandwright.render.methods import Rendered
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A launcher that only sets variables."""
+
+    told: dict[str, Place]
+
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:  # noqa: ARG002 - the same anywhere
+        """Yes, whatever is asked."""
+        place = self.told.get(asked.name) if asked.kind == "env" else None
+        return Verdict(allowed=True, because="noop enforces nothing", place=place)
+
+
+def read_noop(rendered: Rendered) -> Nothing:
+    """The launcher."""
+    return Nothing(dict(launchers.told(rendered.artifact("launch").content.decode())))

@@ -1,0 +1,92 @@
+"""The policy's own answer, before any method: what every artifact is compared with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sandwright.errors import UsageError
+from sandwright.evaluate.explain.calls import Arguments, architecture, padded
+from sandwright.evaluate.explain.verdict import Asked
+from sandwright.evaluate.seccomp import Call, decide, decide_profile
+from sandwright.policy import explain as own
+from sandwright.policy.explain import QUESTIONS, Explanation, Ground, Question
+from sandwright.policy.paths import follow
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.wording import one_of
+from sandwright.render.filters import from_file
+from sandwright.render.seccomp import profile
+from sandwright.render.seccomp.abi import NATIVE, guess, known_names, numbers
+
+_KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
+_ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:]*):([0-9]+)")
+
+
+def asked(policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[int, ...] | None) -> Asked:
+    """A question as it is put to artifacts. Raise UsageError for one that makes no sense."""
+    try:
+        kind = _KINDS[one_of(question, QUESTIONS, what="question")]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    match kind:
+        case "read" | "write" | "exec":
+            return _path(policy, Asked(kind, policy.canonical(subject)), subject)
+        case "connect":
+            subject = own.explain(policy, kind, subject).subject
+            if subject.startswith("/"):
+                return _path(policy, Asked(kind, subject), subject)
+            found = _ENDPOINT.fullmatch(subject)
+            assert found is not None, subject
+            return Asked(kind, subject, host=found[1].strip("[]"), port=int(found[2]))
+        case "env":
+            return Asked(kind, subject, name=subject)
+        case "syscall":
+            return _call(subject, arguments)
+
+
+def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanation:
+    """What the policy means."""
+    if question.kind != "syscall":
+        return own.explain(policy, question.kind, question.path or question.subject)
+    source = policy.source("process.seccomp")
+    name = policy.process.seccomp
+    arguments = padded(question)
+    given = from_file(replace(policy, facts=replace(policy.facts, platform=f"linux/{arch}")))
+    if given is not None:
+        abi = NATIVE[architecture(arch)]
+        number = numbers(abi).get(question.name)
+        if number is None:
+            ground = Ground(f"seccomp {name}: {arch} has no such call", source)
+            return Explanation("syscall", question.subject, allowed=False, ground=ground)
+        decision = decide(given.filter(()), Call(abi, number, arguments))
+        line, column = decision.rule.position if decision.rule else (1, 1)
+        ground = Ground(f"seccomp {name}:{line}:{column}: {decision.action}", source)
+        return Explanation("syscall", question.subject, decision.action.lets_run, ground)
+    return _of_shipped(question, arguments, name, policy)
+
+
+def _of_shipped(question: Asked, arguments: Arguments, name: str, policy: ResolvedPolicy) -> Explanation:
+    found = decide_profile(profile(name), question.name, arguments)
+    group = f"group {found.group}" if found.group else "no group"
+    text = f"seccomp {name}, {group}: {found.reason} ({found.action})"
+    if question.arguments is None and found.case is not None:
+        text += " [it depends on the arguments, taken as 0]"
+    ground = Ground(text, policy.source("process.seccomp"))
+    return Explanation("syscall", question.subject, found.action.lets_run, ground)
+
+
+def _path(policy: ResolvedPolicy, question: Asked, subject: str) -> Asked:
+    """The question with its path, and the links that were followed to it."""
+    links = follow(policy.spelled(subject), policy.facts)[1]
+    return replace(question, path=policy.canonical(subject), links=tuple(where for where, _ in links))
+
+
+def _call(subject: str, arguments: tuple[int, ...] | None) -> Asked:
+    if subject not in known_names():
+        best = guess(subject)
+        raise UsageError(f"{subject} is not a system call" + (f"; did you mean {best}?" if best else ""))
+    if arguments is not None and len(arguments) > 6:
+        raise UsageError(f"a call has at most 6 arguments, not {len(arguments)}")
+    words = "".join(f" {value:#x}" for value in arguments or ())
+    return Asked("syscall", subject + words, name=subject, arguments=arguments)

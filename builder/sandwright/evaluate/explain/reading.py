@@ -1,0 +1,43 @@
+"""The table of how a method's artifacts are read back: a method is a line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from sandwright.evaluate.explain.verdict import Asked, Verdict
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+
+
+class Sandbox(Protocol):
+    """What artifacts describe, read back."""
+
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+        """What it decides on a host and, where that matters, an architecture."""
+
+
+Reading = Callable[[Rendered, ResolvedPolicy], Sandbox]
+"""Reads artifacts back. Of the policy it takes what launchers are told when they start."""
+
+
+def _row(module: str, function: str, *, with_policy: bool = False) -> Reading:
+    def reading(rendered: Rendered, policy: ResolvedPolicy) -> Sandbox:
+        found = getattr(importlib.import_module(f"sandwright.evaluate.explain.{module}"), function)
+        sandbox: Sandbox = found(rendered, policy) if with_policy else found(rendered)
+        return sandbox
+
+    return reading
+
+
+READINGS: Mapping[str, Reading] = MappingProxyType({
+    "bwrap": _row("bubblewrap", "read_bwrap"),
+    "gvisor": _row("runtime", "read_runtime"),
+    "oci": _row("runtime", "read_runtime"),
+    "seatbelt": _row("seatbelt", "read_seatbelt", with_policy=True),
+    "noop": _row("nothing", "read_noop"),
+})  # fmt: skip
+"""By method."""

@@ -1,0 +1,55 @@
+"""What is asked of every method's artifacts, and what each of them answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandwright.policy.explain import Question
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question, in the one spelling of its subject.
+
+    `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
+    links that lead there. `host` and `port` are those of connect. `name` is the variable of env and the call
+    of syscall, `arguments` are the call's, None when none were given.
+    """
+
+    kind: Question
+    subject: str
+    path: str = ""
+    links: tuple[str, ...] = ()
+    host: str = ""
+    port: int = 0
+    name: str = ""
+    arguments: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something in an artifact: `text` is the rule itself. `line` and `column` are 0 where it has none."""
+
+    artifact: str
+    text: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """`profile.sb:120:1: (allow …)`."""
+        where = f"{self.artifact}:{self.line}:{self.column}" if self.line else self.artifact
+        return f"{where}: {self.text}" if self.text else where
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an artifact decides.
+
+    `allowed` is None when it decides nothing of this kind, and `because` says why. `place` is the rule that
+    decides; `target` the path of the host that it is about, by which the policy's own rule is found.
+    """
+
+    allowed: bool | None
+    because: str
+    place: Place | None = None
+    target: str = ""

@@ -1,0 +1,211 @@
+"""Rendering into a directory, checking it, asking about it: as people call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.policy import HostFacts
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+POLICY = "method: bwrap\nfilesystem: {write: [$PROJECT], tmp: shared}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "sandbox.yaml").write_text(POLICY)
+    (tmp_path / "config").mkdir()
+    return folder
+
+
+def _run(*words: str, cwd: Path) -> process.Result:
+    variables = {**os.environ, "XDG_CONFIG_HOME": str(cwd.parent / "config")}
+    return process.run(*SANDWRIGHT, *words, cwd=cwd, env=variables, check=False, timeout=120)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> None:
+    assert _run("render", cwd=project).status == 0
+    assert _names(project / ".sandbox") == [
+        f"bwrap/{name}" for name in ("args", "launch", "manifest.json", "seccomp.bpf")
+    ]
+    assert os.access(project / ".sandbox/bwrap/launch", os.X_OK)
+    assert _run("render", "--check", cwd=project).status == 0
+    (project / "sandbox.yaml").write_text(POLICY + "process: {seccomp: strict}\n")
+    stale = _run("render", "--check", cwd=project)
+    assert stale.status == 12
+    assert ".sandbox/bwrap/seccomp.bpf" in stale.stderr
+    assert ".sandbox/bwrap/args" not in stale.stderr
+    shown = _run("render", "--diff", cwd=project)
+    assert "-verify seccomp.bpf " in shown.text
+    assert _run("render", "--check", cwd=project).status == 12, "showing writes nothing"
+
+
+def test_what_is_no_longer_rendered_is_found_and_removed(project: Path) -> None:
+    (project / "sandbox.yaml").write_text(POLICY + "resources: {time: 5m}\n")
+    assert _run("render", cwd=project).status == 0
+    assert "bwrap/watch" in _names(project / ".sandbox")
+    (project / "sandbox.yaml").write_text(POLICY)
+    checked = _run("render", "--check", cwd=project)
+    assert (checked.status, ".sandbox/bwrap/watch (left over)" in checked.stderr) == (12, True)
+    rendered = _run("render", cwd=project)
+    assert ".sandbox/bwrap/watch: removed, as the policy no longer renders to it" in rendered.text
+    assert "bwrap/watch" not in _names(project / ".sandbox")
+    assert _run("render", "--check", cwd=project).status == 0
+
+
+@pytest.mark.parametrize("claimed", [True, False], ids=["changed since", "never ours"])
+def test_strange_files_are_found_and_left_alone(project: Path, claimed: bool) -> None:
+    assert _run("render", cwd=project).status == 0
+    folder = project / ".sandbox" / "bwrap"
+    (folder / "notes").write_text("somebody's\n")
+    if claimed:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["artifacts"]["notes"] = "sha256:" + "0" * 64
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    checked = _run("render", "--check", cwd=project)
+    assert (checked.status, ".sandbox/bwrap/notes (not ours)" in checked.stderr) == (12, True)
+    rendered = _run("render", cwd=project)
+    assert "was not written by this program, or changed since: left alone" in rendered.stderr
+    assert (folder / "notes").read_text() == "somebody's\n"
+
+
+def test_a_manifest_that_somebody_else_wrote_removes_nothing(project: Path) -> None:
+    import hashlib  # noqa: PLC0415
+
+    victim = project.parent / "victim"
+    victim.write_text("precious\n")
+    folder = project / ".sandbox" / "bwrap"
+    folder.mkdir(parents=True)
+    digest = f"sha256:{hashlib.sha256(b'precious').hexdigest()}"
+    names = {"../../../victim": digest, str(victim): digest, "a/../../../../victim": digest}
+    (folder / "manifest.json").write_text(json.dumps({"method": "bwrap", "artifacts": names}))
+    assert _run("render", cwd=project).status == 0
+    assert victim.read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("link", [".sandbox", ".sandbox/bwrap", ".sandbox/bwrap/launch"])
+def test_nothing_is_written_through_a_link(project: Path, link: str) -> None:
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    place = project / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(elsewhere)
+    refused = _run("render", cwd=project)
+    assert refused.status == 64
+    assert "symbolic link" in refused.stderr or "is no plain file" in refused.stderr
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_current_directory_that_is_gone(project: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    script = f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"'
+    words = [*SANDWRIGHT, "render", "--policy", str(project / "sandbox.yaml"), "--out", str(tmp_path / "out")]
+    result = process.run("/bin/sh", "-c", script, "sh", *words, check=False, timeout=120)
+    assert (result.status, result.stderr) == (0, "")
+    assert _names(tmp_path / "out" / "bwrap")
+    relative = process.run("/bin/sh", "-c", script, "sh", *SANDWRIGHT, "render", check=False, timeout=120)
+    assert relative.status == 64
+    assert "Traceback" not in relative.stderr
+
+
+@pytest.mark.parametrize("name", ["a b", "new\nline", "quote'\"", "-rf", "$HOME"])
+def test_a_current_directory_with_a_hostile_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "sandbox.yaml").write_text(POLICY)
+    (tmp_path / "config").mkdir()
+    (folder / "invoke.py").write_text("raise SystemExit('somebody else ran')\n")
+    (folder / "tasks.py").write_text("raise SystemExit('somebody else ran')\n")
+    result = _run("render", cwd=folder)
+    assert (result.status, result.stderr) == (0, "")
+    assert _names(folder / ".sandbox" / "bwrap")
+
+
+def test_seatbelt_for_a_linux_host_says_so(project: Path) -> None:
+    words = ["render", "--method", "seatbelt"]
+    rendered = _run(*words, cwd=project)
+    assert rendered.status == 0
+    assert "run `sandwright facts` on the Mac, and give its output with --facts" in rendered.stderr
+    facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", platform="darwin/arm64")
+    (project.parent / "mac.json").write_text(facts.to_json())
+    assert _run(*words, "--facts", "../mac.json", cwd=project).stderr == ""
+
+
+def test_facts_are_recorded_and_rendered_elsewhere(project: Path) -> None:
+    printed = _run("facts", cwd=project)
+    facts = HostFacts.from_json(printed.stdout)
+    assert (printed.status, facts.project, facts.kind(str(project))) == (0, str(project), "directory")
+    (project.parent / "facts.json").write_bytes(printed.stdout)
+    here, there = (
+        _run("render", "--out", f"../{out}", *more, cwd=project)
+        for out, more in (("here", ()), ("there", ("--facts", "../facts.json")))
+    )
+    assert (here.status, there.status) == (0, 0)
+    first, second = (project.parent / out / "bwrap" / "args" for out in ("here", "there"))
+    assert first.read_bytes() == second.read_bytes()
+    (project.parent / "facts.json").write_text('{"schema": 1}')
+    wrong = _run("render", "--facts", "../facts.json", cwd=project)
+    assert (wrong.status, "../facts.json: home: is required" in wrong.stderr) == (2, True)
+
+
+def test_explain_shows_every_method(project: Path) -> None:
+    answer = _run("explain", "write", "~/.ssh/id_rsa", cwd=project)
+    assert answer.status == 0
+    lines = answer.text.splitlines()
+    assert lines[0].startswith("write ")
+    assert "denied by deny ~/.ssh" in lines[0]
+    rows = {words[0]: words for words in map(str.split, lines) if words}
+    assert rows["seatbelt"][1:3] == ["deny", "agrees"]
+    assert rows["bwrap"][1:3] == ["deny", "agrees"]
+    assert rows["user"][1:4] == ["–", "not", "asked"]
+
+
+def test_explain_fails_when_an_artifact_disagrees(project: Path) -> None:
+    words = ["explain", "write", ".envrc", "--method", "bwrap", "--method", "seatbelt"]
+    answer = _run(*words, cwd=project)
+    assert (answer.status, answer.stderr.strip()) == (
+        12,
+        "sandwright: artifacts do not do what the policy says: bwrap",
+    )
+    assert "DISAGREES" in answer.text
+    data = json.loads(_run(*words, "--json", cwd=project).stdout)
+    assert (data["schema"], data["decision"], data["agree"]) == (1, "deny", False)
+    assert [(row["method"], row["decision"], row["status"]) for row in data["methods"]] == [
+        ("bwrap", "allow", "disagrees"),
+        ("seatbelt", "deny", "agrees"),
+    ]
+
+
+def test_explain_takes_the_arguments_of_a_call(project: Path) -> None:
+    words = [
+        "explain",
+        "syscall",
+        "clone",
+        "0x10000000",
+        "--method",
+        "bwrap",
+        "--arch",
+        "amd64",
+        "--arch",
+        "arm64",
+        "--json",
+    ]
+    data = json.loads(_run(*words, cwd=project).stdout)
+    assert [(row["arch"], row["decision"]) for row in data["methods"]] == [
+        ("amd64", "deny"),
+        ("arm64", "deny"),
+    ]
+    assert data["subject"] == "clone 0x10000000"
+    wrong = _run("explain", "syscall", "clone", "x", cwd=project)
+    assert (wrong.status, "x is not a number" in wrong.stderr) == (64, True)

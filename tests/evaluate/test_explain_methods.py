@@ -1,0 +1,318 @@
+"""One question, every method: the answer comes from what was rendered, and is compared with the policy."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501, PLR0917
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goldens import CASES, case_policy
+from sandwright.errors import DocumentError, UsageError
+from sandwright.evaluate.explain import Comparison, Row, explain_methods
+from sandwright.evaluate.explain.bubblewrap import read_bwrap
+from sandwright.policy import HostFacts, Policy, ResolvedPolicy
+from sandwright.policy.facts import Entry
+from sandwright.render import methods as rendering
+from sandwright.render.artifact import Artifact
+from sandwright.render.methods import Rendered
+
+DIRECTORY, FILE = Entry("directory"), Entry("file")
+HOME, PROJECT = "/home/u", "/home/u/p"
+FACTS = HostFacts(
+    os="linux",
+    home=HOME,
+    project=PROJECT,
+    entries={
+        **dict.fromkeys(("/", "/home", HOME, PROJECT, f"{PROJECT}/.git", "/tmp", f"{HOME}/.ssh"), DIRECTORY),
+        **dict.fromkeys((f"{PROJECT}/.git/hooks", "/run", "/etc", "/srv"), DIRECTORY),
+        **dict.fromkeys((f"{PROJECT}/a", f"{PROJECT}/.git/config", f"{HOME}/.netrc", "/etc/hosts"), FILE),
+        f"{PROJECT}/link": Entry("symlink", "../.ssh"),
+        "/run/agent": Entry("socket"),
+    },
+    git_directories=(f"{PROJECT}/.git",),
+)
+POLICY = """\
+method: bwrap
+filesystem: {readonly: [$PROJECT/a]}
+environment: {pass: [TERM, "LC_*"], set: {CI: "1"}}
+"""
+
+
+def _policy(text: str = POLICY, facts: HostFacts = FACTS) -> ResolvedPolicy:
+    return Policy.from_text(text).resolve(facts)
+
+
+def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None = None) -> Row:
+    return explain_methods(policy or _policy(), question, subject, methods=[method]).row(method)
+
+
+@pytest.mark.parametrize(
+    ("method", "question", "subject", "decision", "status", "place", "source"),
+    [
+        ("bwrap", "read", "~/.ssh/id_rsa", "deny", "agrees", "args: --tmpfs /home/u/.ssh", "preset default presets/default.yaml:17:7"),
+        ("bwrap", "read", "$PROJECT/link/id_rsa", "deny", "agrees", "args: --tmpfs /home/u/.ssh", "preset default presets/default.yaml:17:7"),
+        ("bwrap", "read", "~/.netrc", "deny", "agrees", "args: --ro-bind /dev/null /home/u/.netrc", "preset default presets/default.yaml:26:7"),
+        ("bwrap", "read", "/etc/hosts", "allow", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
+        ("bwrap", "exec", "/usr/bin/env", "allow", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
+        ("bwrap", "write", "/etc/hosts", "deny", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
+        ("bwrap", "write", "$PROJECT/new", "allow", "agrees", "args: --bind /home/u/p /home/u/p", "preset default presets/default.yaml:14:11"),
+        ("bwrap", "write", "$PROJECT/a", "deny", "agrees", "args: --ro-bind /home/u/p/a /home/u/p/a", "project sandbox.yaml:2:25"),
+        ("bwrap", "write", "$PROJECT/.git/hooks/x", "deny", "agrees", "args: --ro-bind /home/u/p/.git/hooks /home/u/p/.git/hooks", "preset default presets/default.yaml:119:7"),
+        ("bwrap", "write", "/tmp/x", "allow", "agrees", "args: --tmpfs /tmp", "built-in presets/built-in.yaml:10:8"),
+        ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
+        ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),
+        ("bwrap", "connect", "/run/agent", "deny", "agrees", "seccomp.bpf: socket (41): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:14:17"),
+        ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
+        ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:18:12"),
+        ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
+        ("oci", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
+        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:18:12"),
+        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
+    ],
+)  # fmt: skip
+def test_answers_come_from_the_artifact(
+    method: str, question: str, subject: str, decision: str, status: str, place: str | None, source: str
+) -> None:
+    row = _row(question, subject, method)
+    assert (row.decision, row.status, str(row.source)) == (decision, status, source)
+    if place is not None:
+        assert str(row.place) == place
+
+
+@pytest.mark.parametrize("method", ["oci", "seatbelt"])
+def test_rules_are_shown_with_their_line(method: str) -> None:
+    policy = _policy()
+    place = _row("write", "$PROJECT/new", method, policy).place
+    assert place is not None
+    content = next(each.content for each in rendering.METHODS[method](policy) if each.name == place.artifact)
+    lines = content.decode().splitlines()[place.line - 1 :]
+    assert lines[0][place.column - 1] in "({"
+    assert any(f'"{PROJECT}"' in line for line in lines[:3])
+
+
+@pytest.mark.parametrize(
+    ("subject", "facts", "decision", "status"),
+    [
+        pytest.param("$PROJECT/.git", {}, "allow", "agrees", id="inside of one that is there"),
+        pytest.param("$PROJECT/.config", {}, "deny", "stricter", id="mkdir on the way to a protected name"),
+        pytest.param("$PROJECT/other", {}, "allow", "agrees", id="mkdir elsewhere"),
+        pytest.param("$PROJECT/.git", {f"{PROJECT}/.git": None}, "deny", "stricter", id="git init"),
+    ],
+)
+def test_seatbelt_tells_what_it_refuses_to_create(
+    subject: str, facts: dict[str, Entry | None], decision: str, status: str
+) -> None:
+    entries = {path: entry for path, entry in FACTS.entries.items() if path not in facts}
+    here = dataclasses.replace(FACTS, entries=entries, git_directories=())
+    row = _row("write", subject, "seatbelt", _policy(facts=here))
+    assert (row.decision, row.status) == (decision, status)
+    assert ("can be neither made nor renamed" in row.reason) is (status == "stricter")
+
+
+def test_names_that_mounts_cannot_protect_are_a_disagreement() -> None:
+    found = explain_methods(_policy(), "write", "$PROJECT/.envrc", methods=["bwrap", "seatbelt"])
+    assert [(row.method, row.decision, row.status) for row in found.rows] == [
+        ("bwrap", "allow", "disagrees"),
+        ("seatbelt", "deny", "agrees"),
+    ]
+    assert not found.agree
+
+
+def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: bytes, new: bytes) -> None:
+    """Let a method's renderer make another artifact than it does."""
+    honest = rendering.METHODS[method]
+
+    def tampered(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        made = honest(policy)
+        content = next(each.content for each in made if each.name == name)
+        assert content.count(old) >= 1
+        return tuple(
+            dataclasses.replace(each, content=content.replace(old, new)) if each.name == name else each
+            for each in made
+        )
+
+    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {method: tampered})
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "old", "new", "question", "subject"),
+    [
+        ("bwrap", "args", b"--tmpfs\0/home/u/.ssh\0", b"--bind\0/home/u/.ssh\0/home/u/.ssh\0", "read", "~/.ssh/x"),
+        ("bwrap", "args", b"--remount-ro\0/home/u/.ssh\0", b"", "write", "~/.ssh/x"),
+        ("bwrap", "args", b"--ro-bind\0/home/u/p/a\0", b"--bind\0/home/u/p/a\0", "write", "$PROJECT/a"),
+        ("bwrap", "args", b"--unshare-net\0", b"", "connect", "github.com:443"),
+        ("bwrap", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
+        ("oci", "config.json", b'"type": "network"', b'"type": "time"', "connect", "github.com:443"),
+        ("seatbelt", "profile.sb", b'(subpath "/home/u/.ssh")', b'(subpath "/home/u/.shh")', "read", "~/.ssh/x"),
+    ],
+)  # fmt: skip
+def test_an_artifact_that_lets_more_through_disagrees(
+    method: str,
+    name: str,
+    old: bytes,
+    new: bytes,
+    question: str,
+    subject: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = explain_methods(_policy(), question, subject, methods=[method])
+    assert (before.rows[0].decision, before.rows[0].status) == ("deny", "agrees")
+    _tampered(monkeypatch, method, name, old, new)
+    after = explain_methods(_policy(), question, subject, methods=[method])
+    assert (after.rows[0].decision, after.rows[0].status) == ("allow", "disagrees")
+    assert not after.agree
+
+
+def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = json.loads(rendering.METHODS["oci"](_policy())[0].content)
+    config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
+    made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", b"", ""))
+    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {"oci": lambda _: made})
+    row = _row("syscall", "ptrace", "oci")
+    assert (row.decision, row.status, row.place and row.place.text) == (
+        "allow",
+        "disagrees",
+        "defaultAction: SCMP_ACT_ALLOW",
+    )
+
+
+def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
+    policy = _policy("method: bwrap\nresources: {memory: 1GiB}\n")
+    row = _row("read", "/etc/hosts", "bwrap", policy)
+    assert (row.decision, row.status) == ("allow", "refused")
+    assert row.reason.startswith("bwrap can't enforce resources.memory (memory, project sandbox.yaml:2:")
+
+
+def test_methods_without_a_renderer_are_listed() -> None:
+    row = _row("read", "/etc/hosts", "user")
+    assert (row.decision, row.status, row.because) == (None, "not asked", "user has no renderer yet")
+    assert row.level == "stricter"
+
+
+def test_what_a_policy_accepts_is_looser_and_no_disagreement() -> None:
+    text = (
+        "method: noop\nreason: a test\nfilesystem: {deny: [/srv]}\n"
+    )  # fmt: skip
+    row = _row("read", "/srv/x", "noop", _policy(text))
+    assert (row.decision, row.status) == ("allow", "looser")
+    assert row.reason == "noop enforces nothing; accepted: a test"
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_calls_are_asked_of_each_architecture(arch: str) -> None:
+    found = explain_methods(_policy(), "syscall", "clone", arguments=[0x10000000], architectures=[arch])
+    assert {(row.method, row.arch, row.decision) for row in found.rows if row.decision == "deny"} >= {
+        ("bwrap", arch, "deny"),
+        ("oci", arch, "deny"),
+        ("gvisor", arch, "deny"),
+    }
+    allowed = explain_methods(
+        _policy(), "syscall", "clone", arguments=[17], architectures=[arch], methods=["bwrap"]
+    )
+    assert allowed.rows[0].decision == "allow"
+
+
+def test_a_call_of_one_architecture_only() -> None:
+    found = explain_methods(_policy(), "syscall", "arch_prctl", architectures=["arm64"], methods=["bwrap"])
+    assert (found.rows[0].decision, found.rows[0].because) == (None, "arm64 has no system call arch_prctl")
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "message"),
+    [
+        ("writ", "/x", "'writ' is no question; did you mean 'write'?"),
+        ("syscall", "ptrac", "ptrac is not a system call; did you mean ptrace?"),
+        ("read", "a\0b", "'a\\x00b': is no path"),
+        ("env", "1A", "'1A' can't be the name of a variable"),
+    ],
+)
+def test_questions_without_sense_are_refused(question: str, subject: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        explain_methods(_policy(), question, subject)
+    assert message in str(caught.value)
+
+
+def test_unknown_methods_and_architectures_are_refused() -> None:
+    with pytest.raises(UsageError, match="there is no method 'bwarp'"):
+        explain_methods(_policy(), "read", "/x", methods=["bwarp"])
+    with pytest.raises(UsageError, match="no table of system calls for mips"):
+        explain_methods(_policy(), "syscall", "read", architectures=["mips"])
+
+
+def test_json_is_stable() -> None:
+    data = json.loads(
+        json.dumps(explain_methods(_policy(), "write", "$PROJECT/a", methods=["bwrap"]).as_data())
+    )
+    assert data == {
+        "schema": 1,
+        "question": "write",
+        "subject": f"{PROJECT}/a",
+        "decision": "deny",
+        "rule": data["rule"],
+        "others": data["others"],
+        "agree": True,
+        "methods": [
+            {
+                "method": "bwrap",
+                "arch": None,
+                "decision": "deny",
+                "status": "agrees",
+                "because": f"the host's {PROJECT}/a is bound there, read-only",
+                "level": "exact",
+                "reason": None,
+                "artifact": {
+                    "file": "args",
+                    "line": None,
+                    "column": None,
+                    "text": f"--ro-bind {PROJECT}/a {PROJECT}/a",
+                },
+                "policy": {
+                    "layer": "project",
+                    "file": "sandbox.yaml",
+                    "line": 2,
+                    "column": 25,
+                    "field": "filesystem.readonly[0]",
+                },
+            }
+        ],
+    }
+    assert data["rule"]["text"] == f"readonly $PROJECT/a [{PROJECT}/a]"
+
+
+def test_bubblewrap_options_that_nobody_knows_are_refused() -> None:
+    launch, bpf = Artifact("launch", b"", ""), Artifact("seccomp.bpf", b"", "")
+    with pytest.raises(DocumentError, match=r"args: argument 1: '--nonsense' is unknown"):
+        read_bwrap(Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ()))
+
+
+SUBJECTS = st.lists(
+    st.sampled_from(
+        ["home", "ada", "project", "src", ".git", "hooks", "x", "..", ".ssh", "etc", "tmp", "secrets"]
+    ),
+    max_size=6,
+).map(lambda parts: "/" + "/".join(parts))
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(deadline=None, max_examples=25)
+@given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
+def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
+    """Whatever is asked: only names that don't exist yet are open against the policy, and only to mounts."""
+    policy = case_policy(case)
+    found: Comparison = explain_methods(
+        policy, question, subject, methods=["bwrap", "oci", "gvisor", "seatbelt"]
+    )
+    for row in found.rows:
+        if row.status != "disagrees":
+            continue
+        rules = policy.filesystem.tree.deciding(found.subject)
+        assert row.decision == "allow", (row, subject)
+        assert row.method != "seatbelt", (row, subject)
+        assert rules[0].origin in ("protected", "policy"), (row, subject)
+        assert policy.facts.kind(rules[0].path) is None, (row, subject)
