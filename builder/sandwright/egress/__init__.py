@@ -1,0 +1,33 @@
+"""The way out of a sandbox with `network.mode: proxy`: one squid a session, and one port that leads to it.
+
+    from sandwright.egress import proxy
+
+    with proxy(policy, log=session / "egress.jsonl") as running:
+        process.run(launcher, *command, env={**environment, **running.environment})
+
+`proxy(policy)` starts squid with the configuration that `sandwright.render.proxy` makes of the policy, waits
+until it answers, and yields a `Proxy`:
+
+- `host`, `port`, `url`: where it listens, on this machine's loopback only.
+- `environment`: the variables that a launcher needs, to be added to *its* environment, not the sandbox's:
+  `SANDWRIGHT_EGRESS` (Linux: the directory by which a launcher asks for the way in) and
+  `SANDWRIGHT_PROXY_PORT` (macOS).
+- `log`: what it decided while it runs, one JSON object a line; `decisions()` reads it. After the end it is
+  kept where `log=` said, and removed otherwise.
+- `alive`: whether it still runs. A sandbox whose proxy ended has no network; nothing falls back.
+
+At the end of the `with`, however it ends, kill -9 of this process too, squid and what belongs to it are gone,
+and its directory is removed. Raise ToolMissing without squid, HostError when it can't be started as it was
+rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of
+launches, also at once.
+
+Who needs it: `started_for(method)` says whether a method's launcher expects a proxy that its session started
+(bwrap, gvisor, oci, seatbelt); with docker and podman the launcher starts it as a container.
+"""
+
+from __future__ import annotations
+
+from sandwright.egress.decisions import Decision, decisions
+from sandwright.egress.proxy import Proxy, proxy, started_for
+
+__all__ = ["Decision", "Proxy", "decisions", "proxy", "started_for"]

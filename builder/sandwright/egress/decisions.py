@@ -1,0 +1,70 @@
+"""What a proxy decided: its log, read one line at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from sandwright.render.proxy import REASONS
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One request: when it ended (seconds since 1970), what was asked for, and what came of it.
+
+    `method` is CONNECT for a tunnel. `reason` is one of `sandwright.render.proxy.REASONS` when it was refused
+    by a rule, empty when it was let through; `malformed` when it was no request that could be read.
+    `status` is the HTTP status that was answered, `address` where it led, empty for nowhere. `sent` and
+    `received` are bytes to and from the sandbox, `seconds` how long it took.
+    """
+
+    time: float
+    method: str
+    host: str
+    port: int
+    reason: str
+    status: int
+    address: str
+    sent: int
+    received: int
+    seconds: float
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the rules let it through; it may have failed after that."""
+        return not self.reason
+
+
+def decisions(log: Path) -> Iterator[Decision]:
+    """The decisions in a log, oldest first; none when there is no log yet. Half a line at the end is left."""
+    try:
+        with log.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield _decision(json.loads(line))
+    except FileNotFoundError:
+        return
+
+
+def _decision(fields: dict[str, Any]) -> Decision:
+    said: dict[str, Any] = {
+        name: unquote(value) if isinstance(value, str) else value for name, value in fields.items()
+    }
+    reason = said["reason"] if said["reason"] in REASONS else ""
+    unread = said["result"].startswith("NONE") and 400 <= said["status"] < 500
+    return Decision(
+        time=said["time"],
+        method="" if said["method"] == "-" else said["method"],
+        host="" if said["host"] == "-" else said["host"],
+        port=int(said["port"]) if said["port"].isdigit() else 0,
+        reason=reason or ("malformed" if unread else ""),
+        status=said["status"],
+        address="" if said["address"] == "-" else said["address"],
+        sent=said["sent"],
+        received=said["received"],
+        seconds=said["milliseconds"] / 1000,
+    )

@@ -1,0 +1,241 @@
+"""The process that keeps one proxy: squid's parent, and the relay from sandboxes' network namespaces to it.
+
+It is a program: `python -m sandwright.egress.keeper DIRECTORY`, started by `sandwright.egress.proxy`. Its
+standard input is a pipe whose other end the session holds: the first line is what to keep, as JSON, and the
+end of it, however the session ended, is the end of everything here. On its standard output it says `ready`,
+or what is wrong, in one line. Should this process be killed itself, the kernel kills squid
+(PR_SET_PDEATHSIG), and the session, which sees that, removes the directory.
+
+Launchers ask through the pipe `ask` in the directory: a line `way-NAME PID up|wait`, where `way-NAME` is a
+directory that the launcher made beside it, with a pipe `answer`, and PID is a process in the sandbox's
+network namespace. The keeper listens there on the proxy's usual port, until that process ends, and answers
+`ok`, or what is wrong. `up`: nobody else brings the loopback interface up there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sandwright import process
+from sandwright.egress.namespaces import listen_in
+from sandwright.egress.relay import Relay
+from sandwright.errors import HostError, SandwrightError
+
+ASK, ANSWER = "ask", "answer"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - squid's own names, see `_forget_memory`
+
+_ASKED = re.compile(rb"(way-[A-Za-z0-9]{1,64}) ([0-9]{1,10}) (up|wait)")
+_TICK_MS = 500
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it."""
+
+    argv: tuple[str, ...]
+    service: str
+    host: str
+    port: int
+    inside: tuple[str, int]
+    log: str
+    keep_log: str | None
+    patience: float
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Kept:
+        """Read what `to_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        host, port = fields["inside"]
+        return cls(**{**fields, "argv": tuple(fields["argv"]), "inside": (host, port)})
+
+    def to_json(self) -> bytes:
+        """One line, for the keeper's standard input."""
+        return json.dumps(vars(self)).encode() + b"\n"
+
+
+class _Started(Protocol):
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+
+
+def main() -> None:
+    """Keep what standard input says, until it ends."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    directory = Path(sys.argv[1])
+    kept = Kept.from_json(_line(sys.stdin.fileno()))
+    try:
+        with _squid(directory, kept) as squid, contextlib.closing(_Keeper(directory, kept)) as keeper:
+            _say("ready")
+            keeper.keep(squid)
+    except (SandwrightError, OSError) as fault:
+        _say(" ".join(str(fault).split()))
+    finally:
+        clear(directory, kept.log, kept.keep_log)
+
+
+def clear(directory: Path, log: str, keep_log: str | None) -> None:
+    """Remove what a proxy had on disk, and put its log where it is kept."""
+    if keep_log is not None and Path(log).exists():
+        beside = Path(f"{keep_log}.part")
+        with contextlib.suppress(OSError):
+            shutil.copyfile(log, beside)
+            beside.replace(keep_log)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _line(descriptor: int) -> bytes:
+    """The first line, byte for byte, so that nothing behind it is taken."""
+    text = b""
+    while not text.endswith(b"\n"):
+        byte = os.read(descriptor, 1)
+        if not byte:
+            raise SystemExit(1)
+        text += byte
+    return text
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(sys.stdout.fileno(), f"{text}\n".encode())
+
+
+@contextlib.contextmanager
+def _squid(directory: Path, kept: Kept) -> Iterator[_Started]:
+    """Squid, once it answers as it was rendered."""
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context((directory / "squid.err").open("wb"))
+        stack.callback(_forget_memory, kept.service)
+        squid = stack.enter_context(process.start(*kept.argv, stdout=said, stderr=said, cwd="/"))
+        until = time.monotonic() + kept.patience
+        while not _answers(kept):
+            if squid.poll() is not None:
+                raise HostError(f"squid ended when it was started: {_last_words(directory)}")
+            if time.monotonic() > until:
+                raise HostError(f"squid did not answer within {kept.patience:g} s: {_last_words(directory)}")
+            time.sleep(0.01)
+        _forget_memory(kept.service)
+        yield squid
+
+
+def _answers(kept: Kept) -> bool:
+    """Whether the proxy refuses what our rules refuse whatever the policy says: TRACE."""
+    asked = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
+    try:
+        with socket.create_connection((kept.host, kept.port), timeout=1) as connection:
+            connection.sendall(asked)
+            said = b""
+            while b"\r\n\r\n" not in said and (block := connection.recv(4096)):
+                said += block
+    except OSError:
+        return False
+    return said.startswith(b"HTTP/1.1 403 ") and b"ERR_SANDWRIGHT_METHOD" in said
+
+
+def _last_words(directory: Path) -> str:
+    """What squid said about why it can't run."""
+    for name in ("squid.err", "squid/cache.log"):
+        with contextlib.suppress(OSError):
+            text = (directory / name).read_text(errors="replace")
+            found = [line for line in text.splitlines() if re.search("FATAL|ERROR|Bungled|Cannot", line)]
+            if found or text.strip():
+                return (found or text.strip().splitlines())[-1]
+    return "it said nothing"
+
+
+def _forget_memory(service: str) -> None:
+    """Remove the names of the memory that squid shares with processes it doesn't have; it stays mapped."""
+    for path in SHARED_MEMORY.glob(f"{service}-*.shm"):
+        path.unlink(missing_ok=True)
+
+
+class _Keeper:
+    """Waits for the session's end, squid's end, questions, and what sandboxes send."""
+
+    def __init__(self, directory: Path, kept: Kept) -> None:
+        self._directory, self._kept = directory, kept
+        _raise_limit()
+        self._relay = Relay(kept.host, kept.port)
+        self._ask = os.open(directory / ASK, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._sandboxes: dict[int, socket.socket] = {}
+        self._poll = select.poll()
+        for descriptor in (sys.stdin.fileno(), self._ask, self._relay.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def keep(self, squid: _Started) -> None:
+        """Serve until the session or squid ends."""
+        ended = os.pidfd_open(squid.pid)
+        self._poll.register(ended, select.POLLIN)
+        while True:
+            for descriptor, _ in self._poll.poll(0 if self._relay.busy else _TICK_MS):
+                if descriptor in (sys.stdin.fileno(), ended):
+                    return
+                if descriptor == self._ask:
+                    self._questions()
+                elif descriptor in self._sandboxes:
+                    self._forget(descriptor)
+            self._relay.turn()
+
+    def close(self) -> None:
+        """Close every way in."""
+        for descriptor in list(self._sandboxes):
+            self._forget(descriptor)
+        self._relay.close()
+        os.close(self._ask)
+
+    def _questions(self) -> None:
+        for line in os.read(self._ask, 4096).splitlines():
+            found = _ASKED.fullmatch(line)
+            if found:
+                self._question(found[1].decode(), int(found[2]), up=found[3] == b"up")
+
+    def _question(self, way: str, pid: int, *, up: bool) -> None:
+        try:
+            descriptor = os.pidfd_open(pid)
+            listener = listen_in(pid, *self._kept.inside, raise_loopback=up)
+        except (SandwrightError, OSError) as fault:
+            self._answer(way, " ".join(str(fault).split()))
+            return
+        self._sandboxes[descriptor] = listener
+        self._poll.register(descriptor, select.POLLIN)
+        self._relay.listen(listener)
+        self._answer(way, "ok")
+
+    def _answer(self, way: str, text: str) -> None:
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            answer = os.open(self._directory / way / ANSWER, flags)
+            os.write(answer, f"{text}\n".encode())
+            os.close(answer)
+
+    def _forget(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        self._relay.forget(self._sandboxes.pop(descriptor))
+        os.close(descriptor)
+
+
+def _raise_limit() -> None:
+    """Room for the relay's connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    main()

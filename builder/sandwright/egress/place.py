@@ -1,0 +1,106 @@
+"""What of this machine squid needs to know, and which squid it has."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import pwd
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError
+
+OLDEST = 5
+"""The first version of squid for which the configuration is written."""
+
+_LOCAL = re.compile(r"^ +\|-- ([0-9.]+)\n +/32 host LOCAL$", re.MULTILINE)
+_INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Squid:
+    """A squid that is installed: its program, whether it has a pinger, and the account made for it."""
+
+    program: str
+    icmp: bool
+    account: str
+
+
+def find_squid() -> Squid:
+    """The squid that is installed. Raise ToolMissing without one, HostError for one that is too old."""
+    program = process.which("squid", hint="it is the proxy of `network.mode: proxy`")
+    said = process.run(program, "-v", timeout=10).text
+    version = re.search(r"Version (\d+)", said)
+    if version is None or int(version[1]) < OLDEST:
+        found = said.splitlines()[0] if said else "a squid that names no version"
+        raise HostError(f"{program}: {found}; squid {OLDEST} or newer is needed")
+    account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", said)
+    return Squid(program, "--enable-icmp" in said, account[1] if account else "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whom squid runs as, when it is another than the caller."""
+
+    uid: int
+    gid: int
+
+
+def squid_account(squid: Squid) -> Account | None:
+    """The account for squid where the caller is root, else None. Raise HostError when there is none."""
+    if os.geteuid() != 0:
+        return None
+    for name in (squid.account, "nobody"):
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return Account(found.pw_uid, found.pw_gid)
+    raise HostError(f"there is no account {squid.account}, and squid does not run as root")
+
+
+def unprivileged(account: Account | None) -> tuple[str, ...]:
+    """The words before squid's: without rights, and killed by the kernel when its parent ends.
+
+    Raise ToolMissing where there is no setpriv (util-linux 2.33) on Linux, HostError for root elsewhere.
+    """
+    if sys.platform != "linux":
+        if account is not None:
+            raise HostError("squid is not run as root; start this as another user")
+        return ()
+    setpriv = process.which("setpriv", hint="util-linux has it")
+    words = [setpriv, "--no-new-privs", "--pdeathsig", "KILL"]
+    if account is not None:
+        words += [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+        words += ["--inh-caps=-all", "--bounding-set=-all"]
+    return (*words, "--")
+
+
+def own_addresses() -> tuple[str, ...]:
+    """The addresses of this machine that others can reach: a sandbox must not come back through them."""
+    found = {str(address) for address in _addresses() if not (address.is_loopback or address.is_link_local)}
+    return tuple(sorted(found))
+
+
+def _addresses() -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            yield from map(ipaddress.IPv4Address, _LOCAL.findall(Path("/proc/net/fib_trie").read_text()))
+        with contextlib.suppress(OSError):
+            for line in Path("/proc/net/if_inet6").read_text().splitlines():
+                yield ipaddress.IPv6Address(int(line.split()[0], 16))
+        return
+    for text in _INTERFACE.findall(process.run("ifconfig", "-a", timeout=10).text):
+        yield ipaddress.ip_address(text)
+
+
+def free_port(host: str) -> int:
+    """A TCP port that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as any_:
+        any_.bind((host, 0))
+        port: int = any_.getsockname()[1]
+        return port

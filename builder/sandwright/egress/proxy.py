@@ -1,0 +1,242 @@
+"""Starts the proxy of a session, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+import sandwright
+from sandwright import process
+from sandwright.egress.decisions import Decision, decisions
+from sandwright.egress.keeper import ASK, Kept, clear
+from sandwright.egress.place import (
+    Account,
+    Squid,
+    find_squid,
+    free_port,
+    own_addresses,
+    squid_account,
+    unprivileged,
+)
+from sandwright.errors import HostError, RenderError, UsageError
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.proxy import PORT, ProxyPlace, quote_squid, render_proxy
+from sandwright.render.recipe import HOST
+
+STARTED_FOR = frozenset({"bwrap", "gvisor", "oci", "seatbelt"})
+"""The methods whose launcher needs a proxy that somebody started."""
+
+PREFIX = "sandwright-egress-"
+_ATTEMPTS = 3
+_GRACE = 5.0
+
+
+class _Running(Protocol):
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy that runs. See the package for what its fields are."""
+
+    host: str
+    port: int
+    directory: Path
+    log: Path
+    environment: Mapping[str, str]
+    _keeper: _Running = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """`http://host:port`."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._keeper.poll() is None
+
+    def decisions(self) -> Iterator[Decision]:
+        """What it decided until now, oldest first."""
+        return decisions(self.log)
+
+
+def started_for(method: str) -> bool:
+    """Whether a method's launcher needs a running `proxy`, where the policy's network is filtered."""
+    return method in STARTED_FOR
+
+
+@contextlib.contextmanager
+def proxy(
+    policy: ResolvedPolicy,
+    *,
+    log: Path | None = None,
+    hosts_file: Path | None = None,
+    nameservers: tuple[str, ...] = (),
+    timeout: float = 15.0,
+) -> Iterator[Proxy]:
+    """Run a proxy for a policy for the length of a `with`. See the package for the contract.
+
+    `hosts_file` and `nameservers` take the place of the machine's own, for names that only it should know.
+    `timeout` is how many seconds squid may take until it answers.
+    """
+    if policy.network.mode != "proxy":
+        raise UsageError(f"network.mode is {policy.network.mode}: there is nothing for a proxy to do")
+    squid = find_squid()
+    order = _Order(
+        policy=policy,
+        squid=squid,
+        account=squid_account(squid),
+        hosts_file=None if hosts_file is None else str(hosts_file),
+        nameservers=nameservers,
+        log=None if log is None else str(log.absolute()),
+        patience=timeout,
+    )
+    with contextlib.ExitStack() as stack:
+        keeper, kept, directory = _started(stack, order)
+        environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(kept.port)}
+        yield Proxy(kept.host, kept.port, directory, Path(kept.log), environment, keeper)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What was asked for, and what there is to do it with."""
+
+    policy: ResolvedPolicy
+    squid: Squid
+    account: Account | None
+    hosts_file: str | None
+    nameservers: tuple[str, ...]
+    log: str | None
+    patience: float
+
+    def place(self, directory: Path) -> ProxyPlace:
+        """Where squid is told to live, with a port that is free now."""
+        return ProxyPlace(
+            log=f"{directory}/squid/access.log",
+            cache_log=f"{directory}/squid/cache.log",
+            errors=f"{directory}/errors",
+            listen=HOST,
+            port=free_port(HOST),
+            own=own_addresses(),
+            hosts_file=self.hosts_file,
+            nameservers=self.nameservers,
+            icmp=self.squid.icmp,
+        )
+
+    def kept(self, directory: Path, place: ProxyPlace) -> Kept:
+        """What the keeper is told."""
+        service = f"sandwright{uuid.uuid4().hex[:12]}"
+        configuration = f"{directory}/squid.conf"
+        argv = (*unprivileged(self.account), self.squid.program, "-N", "-n", service, "-f", configuration)
+        inside = (HOST, PORT)
+        return Kept(argv, service, HOST, place.port, inside, place.log, self.log, self.patience)
+
+
+def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Kept, Path]:
+    """A keeper whose squid answers. Somebody else may take the port that was free: then with another."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        directory = _directory(order.account)
+        place = order.place(directory)
+        kept = order.kept(directory, place)
+        with contextlib.ExitStack() as this:
+            this.callback(clear, directory, kept.log, kept.keep_log)
+            _write(directory, order.policy, place)
+            try:
+                keeper = this.enter_context(_keeper(directory, kept))
+            except HostError as fault:
+                if attempt < _ATTEMPTS and "Cannot bind" in str(fault):
+                    continue
+                raise
+            stack.push(this.pop_all())
+            return keeper, kept, directory
+    raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+
+
+def _directory(account: Account | None) -> Path:
+    """A new directory that squid can be told of; in it one that squid can write.
+
+    Others may pass through it where squid is another account, but read nothing.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR") if account is None else None
+    for parent in (base, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - what is made in it is new and private
+        if parent and _usable(parent):
+            directory = Path(parent, f"{PREFIX}{uuid.uuid4().hex}")
+            directory.mkdir(mode=0o700)
+            break
+    else:
+        raise HostError("there is no directory for the proxy's files")
+    own = directory / "squid"
+    own.mkdir(mode=0o700)
+    if account is not None:
+        directory.chmod(0o711)
+        os.chown(own, account.uid, account.gid)
+    os.mkfifo(directory / ASK, 0o600)
+    return directory
+
+
+def _usable(parent: str) -> bool:
+    with contextlib.suppress(RenderError):
+        quote_squid(parent)
+        return Path(parent).is_absolute() and os.access(parent, os.W_OK | os.X_OK)
+    return False
+
+
+def _write(directory: Path, policy: ResolvedPolicy, place: ProxyPlace) -> None:
+    """The configuration, which squid reads as whoever it is."""
+    for artifact in render_proxy(policy, place):
+        path = directory / artifact.name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(artifact.content)
+        path.chmod(0o644)
+    (directory / "errors").chmod(0o755)
+
+
+@contextlib.contextmanager
+def _keeper(directory: Path, kept: Kept) -> Iterator[_Running]:
+    """A keeper that said `ready`; it ends with this, or when our end of its pipe is closed by the kernel."""
+    read, write = os.pipe()
+    with contextlib.ExitStack() as stack:
+        lifeline = stack.enter_context(os.fdopen(write, "wb", buffering=0))
+        with os.fdopen(read, "rb") as theirs:
+            argv = (sys.executable, "-s", "-m", "sandwright.egress.keeper", directory)
+            started = process.start(*argv, stdin=theirs, env=_environment(), cwd="/")
+            keeper = stack.enter_context(started)
+        stack.callback(_end, keeper, lifeline)
+        lifeline.write(kept.to_json())
+        said = _answer(keeper, kept.patience + _GRACE)
+        if said != "ready":
+            raise HostError(f"the proxy can't be started: {said}")
+        yield keeper
+
+
+def _environment() -> dict[str, str]:
+    """What the keeper needs to find its code and squid; nothing of the session's."""
+    package = Path(sandwright.__file__).parent.parent
+    return {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(package)}
+
+
+def _answer(keeper: _Running, patience: float) -> str:
+    """The one line that the keeper says."""
+    assert keeper.stdout is not None
+    ready, _, _ = select.select([keeper.stdout], [], [], patience)
+    return keeper.stdout.readline().decode(errors="replace").strip() if ready else "its keeper says nothing"
+
+
+def _end(keeper: _Running, lifeline: IO[bytes]) -> None:
+    """Let the keeper clear up; what it does not do in time is done without it."""
+    lifeline.close()
+    until = time.monotonic() + _GRACE
+    while keeper.poll() is None and time.monotonic() < until:
+        time.sleep(0.005)

@@ -1,0 +1,224 @@
+"""Carries connections from a socket in one network namespace to a port of another, without looking at them.
+
+A socket belongs to the network namespace that it was made in, whoever uses it: one process accepts in the
+sandbox's and connects in its own. The bytes go from socket to pipe to socket in the kernel (splice(2)), so
+one thread of Python carries more than squid does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import socket
+from collections import deque
+
+CHUNK = 1 << 18
+"""Bytes that a direction holds at most, and the size that is asked for its pipe."""
+
+ROUNDS = 16
+"""How often a direction moves before others have their turn."""
+
+MAX_CONNECTIONS = 1024
+"""Of all sandboxes of one relay together; what comes beyond is closed."""
+
+_EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+
+Pipe = tuple[int, int]
+
+
+class _Pipes:
+    """Empty pipes, to be used again."""
+
+    def __init__(self) -> None:
+        self._free: list[Pipe] = []
+
+    def take(self) -> Pipe:
+        if self._free:
+            return self._free.pop()
+        pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # a user has only so much (pipe-user-pages-soft)
+            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, CHUNK)
+        return pipe
+
+    def give(self, pipe: Pipe, *, empty: bool) -> None:
+        if empty and len(self._free) < 32:
+            self._free.append(pipe)
+        else:
+            os.close(pipe[0])
+            os.close(pipe[1])
+
+
+class _Direction:
+    """What flows one way. It has a pipe only while that holds something."""
+
+    def __init__(self, source: socket.socket, sink: socket.socket, pipes: _Pipes) -> None:
+        self._source, self._sink, self._pipes = source, sink, pipes
+        self._pipe: Pipe | None = None
+        self._held = 0
+        self._ended = False
+        self.done = False
+
+    def move(self) -> bool:
+        """Move until nothing moves; True when it stopped only to let others move. Raise OSError at faults."""
+        if self.done:
+            return False
+        for _ in range(ROUNDS):
+            taken, given = self._fill(), self._drain()
+            if self._ended and not self._held:
+                with contextlib.suppress(OSError):
+                    self._sink.shutdown(socket.SHUT_WR)
+                self.done = True
+                return False
+            if not taken and not given:
+                return False
+        return True
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            self._pipes.give(self._pipe, empty=not self._held)
+            self._pipe = None
+
+    def _fill(self) -> int:
+        if self._ended or self._held >= CHUNK:
+            return 0
+        self._pipe = self._pipe or self._pipes.take()
+        try:
+            count = os.splice(self._source.fileno(), self._pipe[1], CHUNK - self._held, flags=_FLAGS)
+        except BlockingIOError:
+            count = 0
+        else:
+            self._ended = count == 0
+        self._held += count
+        return count
+
+    def _drain(self) -> int:
+        count = 0
+        if self._held and self._pipe is not None:
+            with contextlib.suppress(BlockingIOError):
+                count = os.splice(self._pipe[0], self._sink.fileno(), self._held, flags=_FLAGS)
+        self._held -= count
+        if not self._held:
+            self.close()
+        return count
+
+
+_FLAGS = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
+
+
+class _Connection:
+    """A connection from a sandbox, and ours to the port that it leads to."""
+
+    def __init__(self, inside: socket.socket, outside: socket.socket, pipes: _Pipes) -> None:
+        self.ends = (inside, outside)
+        self.waits = False
+        self._ways = (_Direction(inside, outside, pipes), _Direction(outside, inside, pipes))
+
+    def move(self) -> bool:
+        """Move both ways; True when there is more to do at once. Raise OSError when it is over."""
+        more = [way.move() for way in self._ways]
+        if all(way.done for way in self._ways):
+            raise ConnectionError("both have said all")
+        return any(more)
+
+    def close(self) -> None:
+        for way in self._ways:
+            way.close()
+        for end in self.ends:
+            end.close()
+
+
+class Relay:
+    """Any number of listening sockets, and the port on this side's loopback that all lead to."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Lead to a TCP port."""
+        self._target = (host, port)
+        self._epoll = select.epoll()
+        self._pipes = _Pipes()
+        self._listening: dict[int, socket.socket] = {}
+        self._connections: dict[int, _Connection] = {}
+        self._waiting: deque[_Connection] = deque()
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when `turn` has something to do."""
+        return self._epoll.fileno()
+
+    @property
+    def busy(self) -> bool:
+        """Whether `turn` has something to do, although nothing new came."""
+        return bool(self._waiting)
+
+    def listen(self, listener: socket.socket) -> None:
+        """Take connections from a listening socket too, which is closed with `forget`."""
+        listener.setblocking(False)
+        self._listening[listener.fileno()] = listener
+        self._epoll.register(listener.fileno(), select.EPOLLIN)
+
+    def forget(self, listener: socket.socket) -> None:
+        """Close a listening socket; its connections go on until they end."""
+        if self._listening.pop(listener.fileno(), None) is not None:
+            self._epoll.unregister(listener.fileno())
+            listener.close()
+
+    def turn(self) -> None:
+        """Do what can be done now, without waiting."""
+        for number, event in self._epoll.poll(0):
+            if number in self._listening:
+                self._accept(self._listening[number])
+            elif number in self._connections:
+                self._move(self._connections[number], broken=bool(event & select.EPOLLERR))
+        for _ in range(len(self._waiting)):
+            connection = self._waiting.popleft()
+            connection.waits = False
+            self._move(connection, broken=False)
+
+    def close(self) -> None:
+        """Close everything."""
+        for listener in list(self._listening.values()):
+            self.forget(listener)
+        for connection in set(self._connections.values()):
+            self._drop(connection)
+        self._epoll.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            inside, _ = listener.accept()
+        except OSError:
+            return
+        if len(self._connections) >= 2 * MAX_CONNECTIONS:
+            inside.close()
+            return
+        outside = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        connection = _Connection(inside, outside, self._pipes)
+        for end in connection.ends:
+            end.setblocking(False)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        fault = outside.connect_ex(self._target)
+        if fault not in (0, errno.EINPROGRESS):
+            connection.close()
+            return
+        for end in connection.ends:
+            self._connections[end.fileno()] = connection
+            self._epoll.register(end.fileno(), _EVENTS)
+
+    def _move(self, connection: _Connection, *, broken: bool) -> None:
+        if connection.ends[0].fileno() not in self._connections:
+            return  # dropped since
+        try:
+            more = not broken and connection.move()
+        except OSError:
+            broken = True
+        if broken:
+            self._drop(connection)
+        elif more and not connection.waits:
+            connection.waits = True
+            self._waiting.append(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        for end in connection.ends:
+            del self._connections[end.fileno()]
+            self._epoll.unregister(end.fileno())
+        connection.close()
