@@ -27,15 +27,6 @@ def test_help_explains_every_option(words: tuple[str, ...]) -> None:
     assert not [line for line in options if not re.search(r"[a-z]  +[a-zA-Z]", line)], told
 
 
-@pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])
-def test_help_explains_every_option(words: tuple[str, ...]) -> None:
-    told = process.run(*SANDWRIGHT, *words, timeout=60).text
-    options = told.split("Options:")[1].strip("\n").splitlines()
-    bare = [line for line in options if len(line.split("  ")) < 3 and line.startswith("  -")]
-    assert options, told
-    assert not [line for line in bare if len(line.strip()) < 26], told
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
