@@ -176,7 +176,7 @@ def test_the_filter_is_named_by_its_content() -> None:
     artifacts = {each.name: each for each in render_kubernetes(_policy("extends: []"))}
     digest = artifacts["seccomp.json"].digest.removeprefix("sha256:")
     profile = _pod("extends: []")["securityContext"]["seccompProfile"]
-    assert profile == {"type": "Localhost", "localhostProfile": f"sandwright/sha256-{digest}.json"}
+    assert profile == {"type": "Localhost", "localhostProfile": f"sandwright-{digest[:32]}.json"}
     other = _pod("extends: []\nprocess: {seccomp: strict}")["securityContext"]["seccompProfile"]
     assert other != profile
 

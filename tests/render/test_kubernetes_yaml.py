@@ -59,7 +59,7 @@ def test_what_is_read_is_what_was_meant(document: dict[str, Any]) -> None:
 
 @pytest.mark.needs("kubectl")
 def test_kubernetes_own_reader_agrees(tmp_path: Path) -> None:
-    """Kustomize reads them all and writes them again: but for some as they are, which PyYAML does not read."""
+    """Kustomize reads them all and writes them again, but for some in a way that PyYAML does not read."""
     texts = [
         text for text in MEANT_OTHERWISE if text not in ("\0", "\x07", "\x7f", "\x85", "\ufffe", "=", "<<")
     ]

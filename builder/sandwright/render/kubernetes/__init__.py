@@ -22,8 +22,9 @@ from sandwright.render.templates import render_template
 
 Json = Mapping[str, Any]
 
-PROFILES = "sandwright"
-"""The directory of our profiles, below the one where a node keeps them."""
+PROFILE = "sandwright-"
+"""What names of our profiles begin with, in the directory where a node keeps them; the first half of the
+digest follows. Podman takes the name from an annotation of 63 characters at most, and no directory in it."""
 
 
 def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -34,7 +35,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """
     name, gvisor = sandbox_name(policy), uses_gvisor(policy)
     seccomp = json_artifact("seccomp.json", pod_filter(policy, gvisor=gvisor), "the filter of system calls")
-    profile = f"{PROFILES}/{seccomp.digest.replace(':', '-')}.json"
+    profile = f"{PROFILE}{seccomp.digest.removeprefix('sha256:')[:32]}.json"
     cluster = Placed("cluster", name, profile, volume_mounts(policy))
     resources = list(_resources(policy, cluster, gvisor=gvisor))
     return (

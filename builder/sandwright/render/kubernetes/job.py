@@ -43,13 +43,14 @@ def job(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 
 def pod(policy: ResolvedPolicy, placed: Placed) -> Json:
-    """The same Pod alone."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": placed.name, "labels": labels(placed.name)},
-        "spec": pod_spec(policy, placed),
-    }
+    """The same Pod alone, for Podman.
+
+    Podman 4.3 doesn't look at `seccompProfile` and starts the Pod under a filter of its own (measured); it
+    takes the path from the annotation that Kubernetes had before.
+    """
+    annotations = {"seccomp.security.alpha.kubernetes.io/pod": f"localhost/{placed.profile}"}
+    metadata = {"name": placed.name, "labels": labels(placed.name), "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(policy, placed)}
 
 
 def empty_file(name: str) -> Json:
