@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -238,6 +239,20 @@ def test_a_runtime_runs_it(method: str, _runtime: str, command: Start, project: 
         assert said in result.stderr
     assert _tree(project) == before | {"file"}
     assert _tree(rootfs) == root
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_somebody_listens_in_the_project(
+    method: str, _runtime: str, command: Start, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """runsc can't mount over a socket, and connects to none of the host's anyway."""
+    monkeypatch.chdir(project)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("listening")
+        listener.listen()
+        result = process.run(*command(method), "echo", "started", timeout=60, check=False)
+    assert (result.status, result.text) == (0, "started"), result.stderr
 
 
 @ROOT

@@ -68,7 +68,7 @@ def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> 
         "hostname": baseline.hostname,
         "process": _process(policy, baseline),
         "root": {"path": "rootfs", "readonly": True},
-        "mounts": list(_mounts(policy, plan, baseline)),
+        "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor)),
         "linux": _linux(policy, baseline, gvisor=gvisor),
     }
 
@@ -110,8 +110,14 @@ def _inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(f"{directory}/")
 
 
-def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iterator[dict[str, Any]]:
-    """Parents first, one a destination: the baseline's, the plan's, the covers."""
+def _mounts(
+    policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline, *, gvisor: bool
+) -> Iterator[dict[str, Any]]:
+    """Parents first, one a destination: the baseline's, the plan's, the covers.
+
+    runsc doesn't start with a mount over a socket, and without `--host-uds` connects to none of the host's.
+    """
+    unreachable = gvisor and not policy.network.unix_sockets
     rootless, host = policy.facts.uid != 0, policy.network.mode == "host"
     chosen: dict[str, dict[str, Any]] = {}
     for mount in baseline.mounts:
@@ -122,7 +128,8 @@ def _mounts(policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline) -> Iter
         ]
         chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
     for planned in plan.mounts:
-        chosen[planned.target] = _planned(planned)
+        if not (unreachable and planned.entry == "socket"):
+            chosen[planned.target] = _planned(planned)
     for cover in plan.covers:
         chosen[cover.path] = _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
