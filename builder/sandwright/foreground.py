@@ -36,8 +36,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 Say = Callable[[str], None]
 """Tells a person something."""
 
-Deliver = Callable[[int, int], bool]
-"""Sends a signal (second) to whoever is meant below a program (first); false when nobody is there yet."""
+Deliver = Callable[[int, int], str]
+"""Sends a signal (second) to whoever is meant below a program (first): gives "sent", "killed" when they would
+have died of it and were killed in its place, and nothing when nobody is there yet."""
 
 
 def run(
@@ -247,7 +248,7 @@ class _Watching:
             if ended:
                 self._drain()
                 code = os.waitstatus_to_exitcode(status)
-                if code == -signal.SIGKILL and self._ended_by:
+                if self._ended_by and code in (-signal.SIGKILL, 128 + signal.SIGKILL):
                     return 128 + self._ended_by
                 return code if code >= 0 else 128 - code
             self._wait()
@@ -286,7 +287,10 @@ class _Watching:
         """Pass signals on; one that finds nobody for long, because nothing has started, ends the start."""
         while self._pending:
             number, until = self._pending[0]
-            if not self._deliver(self._pid, number):
+            delivered = self._deliver(self._pid, number)
+            if delivered == "killed":
+                self._ended_by = number
+            elif not delivered:
                 if time.monotonic() < until:
                     return
                 if number != signal.SIGWINCH:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.host import HostFacts
-from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
 from sandwright.methods.launched import Launched, signalled
 from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
 from sandwright.setup.requirements import how_to_get
@@ -53,19 +53,25 @@ class Bwrap(Launched):
         inner = (*CONTROLLING, *argv) if terminal and Path(CONTROLLING[0]).exists() else argv
         return super().wrap(directory, inner)
 
-    def deliver(self, launcher: int, number: int) -> bool:
+    def deliver(self, launcher: int, number: int) -> Delivery:
         """Signal the command itself: bwrap, which is between, would die of it and take the command along."""
         return signalled(command_of(launcher), number)
 
 
 def command_of(launcher: int) -> Iterator[int]:
     """The process that is the command: the first child of the sandbox's process 1."""
+    for process in first_processes(launcher):
+        inner = [(ids[-1], child) for child in _children(process) if (ids := _inside(child))]
+        yield from (child for _, child in sorted(inner)[:1])
+        return
+
+
+def first_processes(launcher: int) -> Iterator[int]:
+    """The processes below a launcher that are process 1 of a namespace of their own."""
     for process in _descendants(launcher):
         ids = _inside(process)
         if len(ids) > 1 and ids[-1] == 1:
-            inner = [(ids[-1], child) for child in _children(process) if (ids := _inside(child))]
-            yield from (child for _, child in sorted(inner)[:1])
-            return
+            yield process
 
 
 def _descendants(process: int) -> Iterator[int]:

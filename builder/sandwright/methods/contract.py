@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from sandwright.host import HostFacts
-from sandwright.looks import Question
+from sandwright.looks import Looks, Question
 from sandwright.policy.declaration import Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
@@ -90,6 +90,9 @@ Terminal = Literal["passed", "controlling", "taken"]
 their own behind it; `controlling` a new one that it controls; `taken` a new one that its command takes
 control of."""
 
+Delivery = Literal["", "sent", "killed"]
+"""What became of a signal: nobody is there yet; it was sent; the command would die of it, and was killed."""
+
 
 class Backend(Protocol):
     """A method that runs sandboxes here."""
@@ -128,15 +131,16 @@ class Backend(Protocol):
         """
         ...
 
-    def environment(self, policy: ResolvedPolicy) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
         """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
 
-        Raise HostError, with the command that helps, when something of it is not there.
+        `looks` keeps what was asked of the host to find them. Raise HostError, with the command that helps,
+        when something of it is not there.
         """
         ...
 
-    def deliver(self, launcher: int, number: int) -> bool:
-        """Send a signal to the command that a launcher (its process id) runs; false when none runs yet."""
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Send a signal to the command that a launcher (its process id) runs."""
         ...
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
-from sandwright.looks import Question
-from sandwright.methods.contract import Leftover, Terminal
+from sandwright.looks import Looks, Question
+from sandwright.methods.contract import Delivery, Leftover, Terminal
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
@@ -54,7 +55,11 @@ class Launched:
         """The launcher, and the words behind it."""
         return (f"{directory}/{LAUNCHER}", *argv)
 
-    def environment(self, policy: ResolvedPolicy) -> Mapping[str, str]:  # noqa: ARG002
+    def environment(
+        self,
+        policy: ResolvedPolicy,  # noqa: ARG002
+        looks: Looks | None = None,  # noqa: ARG002
+    ) -> Mapping[str, str]:
         """Nothing."""
         return {}
 
@@ -72,7 +77,7 @@ class Launched:
             if name in host.programs:
                 yield "identity", host.programs[name]
 
-    def deliver(self, launcher: int, number: int) -> bool:
+    def deliver(self, launcher: int, number: int) -> Delivery:
         """Signal what the launcher runs."""
         return signalled(children(launcher), number)
 
@@ -102,11 +107,27 @@ def _session(process: int) -> int:
         return 0
 
 
-def signalled(processes: Iterable[int], number: int) -> bool:
-    """Send a signal to processes; whether there was one."""
-    there = False
+def signalled(processes: Iterable[int], number: int) -> Delivery:
+    """Send a signal to processes; nothing when there is none."""
+    there: Delivery = ""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
-            there = True
+            there = "sent"
     return there
+
+
+def deadly(process: int, number: int) -> bool:
+    """Whether a signal would end a process: it neither catches nor ignores it (proc(5), SigCgt, SigIgn)."""
+    if number not in ENDING:
+        return False
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return False
+    fields = dict(line.split(":", 1) for line in lines if line.startswith(("SigCgt:", "SigIgn:")))
+    return not any(int(each, 16) >> number - 1 & 1 for each in fields.values())
+
+
+ENDING = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
+"""Signals that people end programs with."""

@@ -45,20 +45,23 @@ def try_out(
     *,
     limit: float,
     environment: Mapping[str, str] | None = None,
+    image: str = "debian",
 ) -> Failed | None:
     """Render a policy with these rules, and start its sandbox; give what went wrong.
 
-    `environment` is for the launcher, beside the little that any program needs.
+    `environment` is for the launcher, beside the little that any program needs. `image` is what an engine
+    runs.
     """
     try:
         with scratch_directory() as scratch:
-            return _try(backend, filesystem, scratch, limit, environment or {})
+            rules = f"image: '{image}'\nfilesystem: {filesystem}\n"
+            return _try(backend, rules, scratch, limit, environment or {})
     except (SandwrightError, OSError) as error:
         return Failed("not-started", str(error).splitlines()[-1])
 
 
 def _try(
-    backend: Backend, filesystem: str, scratch: Path, limit: float, environment: Mapping[str, str]
+    backend: Backend, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
     from sandwright.policy.collect import collect  # noqa: PLC0415 - they cost what only a trial is worth
     from sandwright.policy.policy import Policy  # noqa: PLC0415
@@ -68,7 +71,7 @@ def _try(
     (project / HIDDEN).parent.mkdir(parents=True)
     (project / HIDDEN).write_text(hidden)
     (project / SHOWN).write_text(shown)
-    policy = Policy.from_text(f"schema: 1\nextends: []\nmethod: {backend.name}\nfilesystem: {filesystem}\n")
+    policy = Policy.from_text(f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}")
     facts = collect(policy, project=project, environ={"HOME": str(scratch)})
     reader = project / "reader"
     architecture = facts.platform.rpartition("/")[2]

@@ -32,10 +32,22 @@ class Prepared:
     """
 
     __slots__ = (
-        *("digests", "directory", "enforced", "environment", "fresh", "method", "notes", "policy", "project"),
+        *(
+            "covers",
+            "digests",
+            "directory",
+            "enforced",
+            "environment",
+            "fresh",
+            "method",
+            "notes",
+            "policy",
+            "project",
+        ),
         *("proxied", "terminal", "wrap", "wrap_terminal"),
     )
 
+    covers: list[str]
     method: str
     project: str
     directory: str

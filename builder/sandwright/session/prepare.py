@@ -22,12 +22,14 @@ from sandwright.methods import registry
 from sandwright.methods.artifacts import write_artifacts
 from sandwright.methods.contract import Backend
 from sandwright.policy.collect import collect, observe
+from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.load import FLOOR, layers_for, read_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import Rendered
+from sandwright.render.mounts import mount_plan
 from sandwright.resources import Room, data_path
 from sandwright.session import kept, places, preflights
 from sandwright.session.kept import Prepared
@@ -54,7 +56,7 @@ def prepare(request: Request) -> Prepared:
     rendered = backend.render(resolved)
     _check_rendered(policy, backend, request, looks)
     directory = store(rendered.artifacts)
-    prepared = _prepared(resolved, backend, rendered, directory, policy)
+    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
     prepared.notes = [*notes, *map(str, rendered.findings)]
     _ask_program(looks)
     kept.keep(request.identity(), prepared, looks.asked())
@@ -188,15 +190,22 @@ def _differs(path: Path, artifact: Artifact) -> bool:
 
 
 def _prepared(
-    resolved: ResolvedPolicy, backend: Backend, rendered: Rendered, directory: Path, policy: Policy
+    resolved: ResolvedPolicy,
+    backend: Backend,
+    rendered: Rendered,
+    directory: Path,
+    *,
+    policy: Policy,
+    looks: Looks,
 ) -> Prepared:
     return Prepared(
+        covers=_covers(resolved, backend),
         method=backend.name,
         project=resolved.facts.project,
         directory=str(directory),
         policy=_policy_digest(policy),
         digests={each.name: each.digest for each in rendered.artifacts},
-        environment=dict(backend.environment(resolved)),
+        environment=dict(backend.environment(resolved, looks)),
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
@@ -205,6 +214,14 @@ def _prepared(
         notes=[],
         fresh=True,
     )
+
+
+def _covers(resolved: ResolvedPolicy, backend: Backend) -> list[str]:
+    """The files that its launcher puts into the project for the time of a run."""
+    if backend.name not in DECLARATIONS or backend.name in ("noop", "seatbelt"):
+        return []
+    plan = mount_plan(resolved, root="host" if backend.name == "bwrap" else "image")
+    return [cover.path for cover in plan.covers]
 
 
 def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:

@@ -95,7 +95,7 @@ class _Session:
         except OSError as error:
             raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
 
-    def _deliver(self, launcher: int, number: int) -> bool:
+    def _deliver(self, launcher: int, number: int) -> str:
         from sandwright.methods.registry import backend  # noqa: PLC0415 - only where a signal comes
 
         return backend(self._prepared.method).deliver(launcher, number)
@@ -110,6 +110,7 @@ class _Session:
             "policy": prepared.policy,
             "artifacts": prepared.digests,
             "directory": prepared.directory,
+            "covers": prepared.covers,
             "enforced": prepared.enforced,
         }
         state.write(self.id, record)

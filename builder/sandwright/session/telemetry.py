@@ -13,7 +13,7 @@ is in use. It holds no argument of the command and no variable: of the command o
 | `preflight` | `ready`: a real sandbox of the method was seen to hide a file on this boot |
 | `rendered` | `now`, or `before` |
 | `command` | the name of the program |
-| `outcome` | `exited`, `signalled`, `time-up`, `refused` (its launcher did not start it), `failed` (we didn't) |
+| `outcome` | `exited`, `signalled`, `time-up`, `refused` (by its launcher), `failed` (nothing was started) |
 | `status` | the exit status; null when nothing was started |
 | `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
 | `denials` | what was refused where that can be seen: the proxy's decisions, by host; null where it can't |
@@ -27,6 +27,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 
 from sandwright.session.kept import Prepared
 from sandwright.session.places import error
@@ -106,7 +107,7 @@ def _append(file: str, data: Mapping[str, object]) -> None:
 def _span(outcome: Outcome, data: Mapping[str, object]) -> None:
     """A span from the session's beginning to its end, where the API is installed."""
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - optional
+        trace = import_module("opentelemetry.trace")
     except ImportError:
         return
     given = {f"sandwright.{name}": _attribute(value) for name, value in data.items() if value is not None}

@@ -1,0 +1,197 @@
+"""Docker and Podman: containers of an engine, through its command line."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sandwright import process
+from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMissing
+from sandwright.host import HostFacts, collect_host
+from sandwright.looks import Looks, Question
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.launched import Launched, signalled
+from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.resources import data_path
+from sandwright.setup.requirements import how_to_get
+from sandwright.smoke.marker_image import write_docker_archive
+
+LABEL = "sandwright.session"
+"""The label of every container that a launcher makes; its value is the session, or a number of its own."""
+
+PREFIX = "sandwright-"
+"""What the names of containers begin with."""
+
+_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
+_ASKING = 10.0
+_LOADING = 60.0
+
+
+@dataclass(frozen=True)
+class Engine(Launched):
+    """A method whose launcher is a client of an engine."""
+
+    def programs(self) -> Sequence[str]:
+        """The client."""
+        return (self.name,)
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """As all do; and on what names the engine."""
+        yield from super().depends(host)
+        yield "variable", "DOCKER_HOST"
+        yield "variable", "CONTAINER_HOST"
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Give the engine an image of empty directories, and start that."""
+        if self.name not in host.programs:
+            get = how_to_get(_WANTED[self.name], host.package_manager)
+            return Preflight(
+                self.name, "program-missing", f"{self.name} is not installed", get and f"get it with: {get}"
+            )
+        if dead := self.dead():
+            return dead
+        try:
+            with _image(self.name, host.platform) as image:
+                own = self.settings(host)
+                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
+        except SandwrightError as error:
+            failed = Failed("not-started", str(error).splitlines()[-1])
+        return judged(self.name, failed, self.explained)
+
+    def settings(self, host: HostFacts) -> Mapping[str, str]:  # noqa: ARG002
+        """Variables that the client needs on this machine."""
+        return {}
+
+    def environment(
+        self,
+        policy: ResolvedPolicy,  # noqa: ARG002
+        looks: Looks | None = None,  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        """What the client needs."""
+        return self.settings(collect_host())
+
+    def dead(self) -> Preflight | None:
+        """What is wrong when no engine answers."""
+        return None
+
+    def explained(self, failed: Failed) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        said = failed.said
+        if "cgroup" in said:
+            return "cgroups", said, "give the engine a cgroup hierarchy that it can use"
+        return "not-started", said, ""
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which passes it on to the client, and that to the container."""
+        return signalled([launcher], number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:
+        """Containers with our label whose session is over. Raise SandwrightError when no engine answers."""
+        if process.find(self.name) is None:
+            return
+        alive = set(running)
+        form = '{{.Names}}\t{{.Label "sandwright.session"}}'
+        if self.name == "podman":
+            form = '{{.Names}}\t{{index .Labels "sandwright.session"}}'
+        listed = process.run(
+            self.name, "ps", "--all", "--filter", f"label={LABEL}", "--format", form, timeout=_ASKING
+        )
+        for line in listed.text.splitlines():
+            name, _, session = line.partition("\t")
+            if name.startswith(PREFIX) and session not in alive and not _launched(name):
+                yield Leftover(self.name, "container", name, session)
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove a container of ours. Raise CommandFailed when the engine does not."""
+        if not leftover.name.startswith(PREFIX):
+            raise HostError(f"{leftover} is not ours")
+        process.run(self.name, "rm", "--force", "--volumes", leftover.name, timeout=_LOADING)
+
+
+def _launched(name: str) -> bool:
+    """Whether the launcher of a container, or what watches it, still runs: it has the name in its words."""
+    from sandwright.smoke.tree import holding  # noqa: PLC0415
+
+    return bool(holding(name))
+
+
+@dataclass(frozen=True)
+class Docker(Engine):
+    """The row of Docker."""
+
+    name: str = "docker"
+
+    def dead(self) -> Preflight | None:
+        """The daemon does not answer."""
+        try:
+            process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=_ASKING)
+        except CommandFailed as error:
+            said = (error.stderr.strip().splitlines() or [f"it did not answer within {_ASKING:g} s"])[-1]
+            return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
+        except ToolMissing as error:
+            return Preflight(self.name, "program-missing", str(error))
+        return None
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """Also on the daemon, which is another one when its socket is."""
+        yield from super().depends(host)
+        yield "identity", "/var/run/docker.sock"
+        yield "identity", "/var/run/docker.pid"
+
+
+@dataclass(frozen=True)
+class Podman(Engine):
+    """The row of Podman, which has no daemon."""
+
+    name: str = "podman"
+
+    def programs(self) -> Sequence[str]:
+        """It starts a runtime."""
+        return ("podman", "runc", "crun")
+
+    def settings(self, host: HostFacts) -> Mapping[str, str]:
+        """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
+        if host.cgroups != "hybrid" or "runc" not in host.programs or _CONFIGURATION in os.environ:
+            return {}
+        return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """Also on a configuration that the caller names."""
+        yield from super().depends(host)
+        yield "variable", _CONFIGURATION
+
+
+_CONFIGURATION = "CONTAINERS_CONF"
+_WANTED = {"docker": "dockerd", "podman": "podman"}
+_START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
+
+
+@contextmanager
+def _image(engine: str, platform: str) -> Iterator[str]:
+    """An image of empty directories, which the engine has for the length of a `with`."""
+    reference = f"localhost/{PREFIX}preflight-{uuid.uuid4().hex[:12]}:latest"
+    with tempfile.TemporaryFile() as archive:
+        write_docker_archive(archive, reference, platform, _layer(), {"Cmd": ["/none"]})
+        archive.seek(0)
+        process.run(engine, "load", "--quiet", stdin=archive, timeout=_LOADING)
+    try:
+        yield reference
+    finally:
+        process.run(engine, "rmi", "--force", reference, timeout=_LOADING, check=False)
+
+
+def _layer() -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in _DIRECTORIES:
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+    return layer.getvalue()

@@ -1,0 +1,141 @@
+"""OCI runtimes on an unpacked image: runc and crun (`oci`), and gVisor's runsc (`gvisor`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.looks import Looks
+from sandwright.methods.bwrap import first_processes
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.launched import Launched, children, deadly, signalled
+from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.setup.requirements import how_to_get
+from sandwright.smoke.scratch import scratch_directory, unmount_below
+from sandwright.smoke.tree import holding, kill_all
+
+DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
+"""What an image's root has to have; the trial's is made of nothing else."""
+
+_NAME = "sandwright-[0-9A-Za-z]" + "[0-9A-Za-z]" * 9
+"""What the launcher calls the directory of a run (mktemp, ten characters)."""
+
+
+@dataclass(frozen=True)
+class Runtime(Launched):
+    """A method whose launcher starts a runtime on a bundle of the run's own."""
+
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """Where the image is unpacked. Raise HostError when it is not there."""
+        from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+
+        return {ROOTFS: str(rootfs(policy, looks or Looks()))}
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it on a root that holds nothing but empty directories."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"it runs on Linux only; this is {host.os}")
+        if not any(name in host.programs for name in self.programs()):
+            missing = " or ".join(self.programs())
+            get = how_to_get(self.programs()[0], host.package_manager)
+            return Preflight(
+                self.name, "program-missing", f"{missing} is not installed", get and f"get it with: {get}"
+            )
+        with scratch_directory() as scratch:
+            for name in DIRECTORIES:
+                (scratch / name).mkdir(exist_ok=True)
+            failed = try_out(self, IMAGE_ROOT, limit=limit, environment={"SANDWRIGHT_ROOTFS": str(scratch)})
+        return judged(self.name, failed, lambda failed: self.explained(failed, host))
+
+    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        said = failed.said
+        if "cgroups in hybrid mode" in said:
+            return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
+        if "cgroup" in said and (
+            "not found" in said or "no such" in said.lower() or "permission" in said.lower()
+        ):
+            return "cgroups", said, "mount a cgroup hierarchy, or leave out resources.memory, cpus and pids"
+        if not host.user_namespaces and not host.is_root:
+            return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
+        return "not-started", said, ""
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
+        """Directories of runs of this user that no process uses any more."""
+        for directory in _directories():
+            config = directory / "config.json"
+            gvisor = (directory / "state").exists() and any((directory / "state").glob("*.state"))
+            if (gvisor == (self.name == "gvisor")) and not holding(str(directory)) and config.parent.exists():
+                yield Leftover(self.name, "directory", str(directory))
+
+    def remove(self, leftover: Leftover) -> None:
+        """End what its container still runs, forget its state, and remove it."""
+        directory = Path(leftover.name)
+        if directory not in _directories() or holding(leftover.name):
+            raise HostError(f"{leftover} is not a directory that a run left behind")
+        for name in filter(process.find, self.programs()):
+            argv = (name, "--root", directory / "state", "delete", "--force", directory.name)
+            process.run(*argv, timeout=LIMIT, check=False)
+        unmount_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        if directory.exists():
+            raise HostError(f"{directory} can't be removed")
+
+
+@dataclass(frozen=True)
+class Oci(Runtime):
+    """The row of runc and crun."""
+
+    name: str = "oci"
+
+    def programs(self) -> Sequence[str]:
+        """The first that is there is taken."""
+        return ("runc", "crun")
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command, through the runtime.
+
+        It is process 1 of its namespace, for which the kernel drops a signal that is not waited for
+        (pid_namespaces(7)); there is nobody else to take it, so the command is killed then.
+        """
+        first = list(first_processes(launcher))
+        if first and deadly(first[0], number):
+            kill_all(first[:1])
+            return "killed"
+        return signalled(children(launcher), number) if first else ""
+
+
+@dataclass(frozen=True)
+class Gvisor(Runtime):
+    """The row of runsc."""
+
+    name: str = "gvisor"
+
+    def programs(self) -> Sequence[str]:
+        """One."""
+        return ("runsc",)
+
+    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        if "unknown platform" in failed.said or "invalid platform" in failed.said:
+            return "not-started", f"this runsc has no platform that works here: {failed.said}", ""
+        return super().explained(failed, host)
+
+
+def _directories() -> list[Path]:
+    """The directories of runs of this user, as launchers make them."""
+    found = []
+    for base in dict.fromkeys(filter(None, (os.environ.get("XDG_RUNTIME_DIR"), "/tmp"))):  # noqa: S108
+        for path in sorted(Path(base).glob(_NAME)):
+            with suppress(OSError):
+                if path.lstat().st_uid == os.geteuid() and path.is_dir() and not path.is_symlink():
+                    found.append(path)
+    return found

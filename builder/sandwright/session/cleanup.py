@@ -1,0 +1,147 @@
+"""Finds what killed sessions left behind, and removes it; never what still runs, or isn't ours.
+
+Nearly all goes by itself: sandboxes die with their launcher, and a watching process outlives both and
+clears up. What is left is for when that was killed too, or the machine lost power.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError, SandwrightError
+from sandwright.methods import registry
+from sandwright.methods.contract import Leftover
+from sandwright.session import state
+from sandwright.smoke.scratch import stale_directories
+
+OURS = "session"
+"""The method of leftovers that are of no method."""
+
+_MARK = b"SANDWRIGHT_SESSION="
+_GRACE = 3.0
+"""Seconds in which what watches a session has cleared up."""
+
+_COVERS_TIMEOUT = 10.0
+
+
+def running() -> set[str]:
+    """The ids of the sessions that run."""
+    return {str(data["session"]) for data in state.read_all() if state.runs(data)}
+
+
+def leftovers() -> list[Leftover]:
+    """Everything that sessions of this user left behind."""
+    alive = running()
+    found = [*_processes(alive), *_covers(alive)]
+    for name in registry.names():
+        with contextlib.suppress(
+            SandwrightError
+        ):  # an engine that does not answer holds nothing that we can see
+            found += registry.backend(name).leftovers(alive)
+    found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
+    return [*found, *_records(alive)]
+
+
+def remove(leftover: Leftover) -> None:
+    """Remove one of them. Raise SandwrightError when it stays."""
+    if leftover.method != OURS:
+        registry.backend(leftover.method).remove(leftover)
+        return
+    match leftover.kind:
+        case "record":
+            state.forget(leftover.session)
+        case "process":
+            _end(int(leftover.name))
+        case "file":
+            _uncover(leftover)
+        case "directory":
+            _remove_scratch()
+        case _:
+            raise HostError(f"{leftover} can't be removed")
+
+
+def _records(alive: set[str]) -> Iterator[Leftover]:
+    for data in state.read_all():
+        session = str(data["session"])
+        if session not in alive:
+            yield Leftover(OURS, "record", session, session)
+
+
+def _processes(alive: set[str]) -> Iterator[Leftover]:
+    """Those that a session's launcher started, and that outlived it for longer than it takes to clear up."""
+    deadline = time.monotonic() + _GRACE
+    found = _marked(alive)
+    while found and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = _marked(alive)
+    for pid, session in sorted(found.items()):
+        yield Leftover(OURS, "process", str(pid), session)
+
+
+def _marked(alive: set[str]) -> dict[int, str]:
+    """Processes of this user whose environment names a session that was killed."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if entry.stat().st_uid != os.geteuid():
+                continue
+            for variable in (entry / "environ").read_bytes().split(b"\0"):
+                session = variable.removeprefix(_MARK).decode(errors="replace")
+                if variable.startswith(_MARK) and _recorded(session) and session not in alive:
+                    found[int(entry.name)] = session
+    return found
+
+
+def _recorded(session: str) -> bool:
+    return len(session) == 16 and (Path(state.directory()) / f"{session}.json").exists()
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _covers(alive: set[str]) -> Iterator[Leftover]:
+    """Files that were put into a project for the time of a run."""
+    records = state.read_all()
+    used = {str(data.get("project")) for data in records if str(data["session"]) in alive}
+    for data in records:
+        if str(data["session"]) in alive or str(data.get("project")) in used:
+            continue
+        covers = data.get("covers")
+        for path in covers if isinstance(covers, list) else ():
+            if os.path.lexists(path):
+                yield Leftover(OURS, "file", str(path), str(data["session"]))
+
+
+def _uncover(leftover: Leftover) -> None:
+    """Have the session's own `watch` remove its covers: it knows what they hold, and who else needs them."""
+    data = next((each for each in state.read_all() if each["session"] == leftover.session), {})
+    watch = Path(str(data.get("directory")), "watch")
+    if watch.exists():
+        process.run("sh", watch, "0", timeout=_COVERS_TIMEOUT, check=False)
+    if os.path.lexists(leftover.name):
+        raise HostError(
+            f"{leftover.name} is not what the session put there, or another one needs it; it stays"
+        )
+
+
+def _remove_scratch() -> None:
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.progress import SILENT  # noqa: PLC0415
+    from sandwright.smoke.sweep import sweep  # noqa: PLC0415
+
+    sweep(collect_host(), SILENT)
+
+
+def described(found: Iterable[Leftover]) -> list[str]:
+    """A line for each."""
+    return [
+        f"{each.kind} {each.name}" + (f" of session {each.session}" if each.session else "") for each in found
+    ]

@@ -1,0 +1,126 @@
+"""What this machine is, which methods work on it, and what the others lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.host import HostFacts, collect_host
+from sandwright.methods import registry
+from sandwright.methods.contract import Preflight
+from sandwright.policy.names import METHODS
+from sandwright.session import preflights
+
+_AT_ONCE = 4
+_ELSEWHERE = {
+    "kubernetes": "its Job runs in a cluster: kubectl apply -f what `sandwright render` writes",
+    "user": "its account is made by the set-up script that `sandwright render` writes",
+    "alcless": "its account is made by the set-up script that `sandwright render` writes",
+}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where we are.
+
+    `kind` is one of: bare machine, virtual machine, container, gVisor. `restrictions` say what keeps
+    sandboxes from starting in general, and `outer` what the container around us has to be given for nested
+    ones.
+    """
+
+    kind: str
+    restrictions: tuple[str, ...]
+    outer: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The machine, and each method on it."""
+
+    surroundings: Surroundings
+    methods: tuple[Preflight, ...]
+
+    @property
+    def held_back(self) -> bool:
+        """Whether what is around us keeps a method from working."""
+        return any(each.code in ("container-masks", "container-filter") for each in self.methods)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
+    """Look at this machine, and try each method (or those named) by starting a sandbox of it.
+
+    Without `fresh` what the last trial showed counts while nothing that it depends on has changed. Raise
+    UsageError for a method that is not there.
+    """
+    host = collect_host()
+    chosen = methods or (*registry.names(), *(name for name in METHODS if name in _ELSEWHERE))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
+    return Diagnosis(surroundings(host), tuple(found))
+
+
+def _found(name: str, host: HostFacts, *, fresh: bool) -> Preflight:
+    if name in _ELSEWHERE and name not in registry.names():
+        return Preflight(name, "not-run-here", "rendered, and run elsewhere", _ELSEWHERE[name])
+    backend = registry.backend(name)
+    return preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
+
+
+def surroundings(host: HostFacts, root: Path = Path("/")) -> Surroundings:
+    """Where we are, as far as the facts and some files of /proc tell; they are looked for under `root`."""
+    return Surroundings(_kind(host, root), tuple(_restrictions(host, root)), tuple(_outer(host, root)))
+
+
+def _kind(host: HostFacts, root: Path) -> str:
+    match host.surroundings:
+        case "gvisor":
+            return "gVisor"
+        case "container":
+            return f"container ({host.container})" if host.container else "container"
+        case _:
+            return "virtual machine" if " hypervisor" in _text(root / "proc/cpuinfo") else "bare machine"
+
+
+def _restrictions(host: HostFacts, root: Path) -> list[str]:
+    found = []
+    if host.os == "linux" and not host.user_namespaces:
+        restricted = host.apparmor_restricts_user_namespaces
+        found.append("user namespaces are " + ("restricted by AppArmor" if restricted else "switched off"))
+    if _masked(root):
+        found.append("/proc is covered in places, so that no new one can be mounted")
+    if host.os == "linux" and host.cgroups in ("hybrid", "none"):
+        found.append(
+            "control groups of both versions are mounted, which crun refuses"
+            if host.cgroups == "hybrid"
+            else "no control groups are mounted: no limits of memory, processors and processes together"
+        )
+    return found
+
+
+def _outer(host: HostFacts, root: Path) -> list[str]:
+    """What has to be given to the container around us (measured with runc 1.1 and crun 1.8)."""
+    if host.surroundings != "container":
+        return []
+    needs = ["a seccomp profile that allows clone and unshare with namespaces, mount, umount2 and pivot_root"]
+    if _masked(root):
+        needs.append("an unmasked /proc: --security-opt systempaths=unconfined")
+    return needs
+
+
+def _masked(root: Path) -> bool:
+    points = [line.split()[4] for line in _text(root / "proc/self/mountinfo").splitlines()]
+    return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
