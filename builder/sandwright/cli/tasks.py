@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bundles, evaluators, images, policies
+from sandwright.cli import bundles, evaluators, images, policies, sessions
 
 namespace = Collection(
     images.setup,
@@ -17,6 +17,10 @@ namespace = Collection(
     policies.facts,
     policies.lint,
     policies.schema,
+    sessions.run,
+    sessions.doctor,
+    sessions.status,
+    sessions.cleanup,
     evaluators.sbpl_eval,
     evaluators.seccomp_eval,
 )
