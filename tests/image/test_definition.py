@@ -36,7 +36,7 @@ schema: 1
 description: An image.
 base: {image: below}
 """
-IMAGES = ("debian", "distroless", "workspace")
+IMAGES = ("alpine", "debian", "distroless", "workspace")
 
 
 def write(folder: Path, text: str) -> Path:
@@ -143,9 +143,19 @@ REFUSALS: dict[str, tuple[str, str]] = {
         DEBIAN.replace("bookworm", "bookwurm"),
         "image.yaml:3:16: base.debian: must be one of bookworm, not 'bookwurm'; did you mean 'bookworm'?",
     ),
-    "a base from a registry": (
+    "packages on a base from a registry": (
         DEBIAN.replace("{debian: bookworm}", "{registry: alpine}"),
-        "image.yaml:3:18: base.registry: a base from a registry is not supported yet",
+        "image.yaml:4:12: configure: only an image with a Debian base can have this\n"
+        "image.yaml:5:11: packages: only an image with a Debian base can have this",
+    ),
+    "a base from a registry that can't be named so": (
+        DERIVED.replace("{image: below}", '{registry: "Alpine:3.22"}'),
+        "image.yaml:3:18: base.registry: 'Alpine:3.22': 'Alpine' can't name a repository; "
+        "repositories are written in lower case",
+    ),
+    "a base from a registry with half a digest": (
+        DERIVED.replace("{image: below}", '{registry: "alpine@sha256:12"}'),
+        "image.yaml:3:18: base.registry: 'alpine@sha256:12': 'sha256:12': expected 64 lower-case hex digits",
     ),
     "two bases": (
         DEBIAN.replace("{debian: bookworm}", "{debian: bookworm, image: x}"),

@@ -5,25 +5,28 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
-from sandwright.cli import console
+from sandwright.cli import console, registries
 from sandwright.cli.command import command
 from sandwright.errors import LockError, UsageError, VerdictError
 from sandwright.progress import Progress
 
 if TYPE_CHECKING:
-    from sandwright.image.build import Built, Supply
+    from sandwright.image.baselock import BaseLock
+    from sandwright.image.build import Built, LeftOut, Supply
     from sandwright.image.definition import ImageDefinition
     from sandwright.image.lock import Lock
+    from sandwright.registry.settings import Settings
     from sandwright.smoke.report import Report
 
 IMAGES_HELP = "directory of image definitions (absent: those that ship)"
 OUTPUT_HELP = "directory for everything that is made (absent: build)"
+STRICT_HELP = "an error, instead of leaving an image out, when the registry of its base can't be reached"
 MIRROR_HELP = "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent: as apt here)"
 
 
@@ -51,12 +54,14 @@ def setup(c: Context, *, group: Sequence[str] | None = None, dry_run: bool = Fal
 
 @command(
     name="lock-images",
-    iterable=["name"],
+    iterable=["name", "insecure"],
     help={
         "name": "an image; may be given several times (absent: all)",
         "images": IMAGES_HELP,
         "mirror": MIRROR_HELP,
         "check": "change nothing; fail when a lock is missing or does not fit its definition",
+        "strict": STRICT_HELP,
+        **registries.HELP,
     },
 )
 def lock_images(
@@ -66,25 +71,35 @@ def lock_images(
     images: str = "",
     mirror: str = "",
     check: bool = False,
+    strict: bool = False,
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
 ) -> None:
-    """Resolve the packages of images with apt, in a private root, and write their lock files."""
-    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
+    """Resolve the packages of images with apt, and the references of bases; write the lock files."""
+    from sandwright.image.lock import NotLocked  # noqa: PLC0415
+    from sandwright.registry.failure import Unreachable  # noqa: PLC0415
 
     catalogue = _catalogue(images)
     chosen = [d for d in _named(catalogue, name or ()) if d.parent is None]
-    if check:
-        for definition in chosen:
-            check_lock(definition, load_lock(definition.folder))
-            console.line(f"{definition.name}: the lock fits")
-        return
+    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
     with console.watching() as progress:
         for definition in chosen:
-            _lock(definition, mirror=mirror, progress=progress)
+            try:
+                if check:
+                    _check_lock(definition)
+                else:
+                    _lock(definition, mirror=mirror, speak=speak, progress=progress)
+            except (Unreachable, NotLocked) as error:
+                if strict or definition.suite:
+                    raise
+                unreachable = "registry unreachable: " if isinstance(error, Unreachable) else ""
+                console.line(f"{definition.name}: not locked: {unreachable}{error}")
 
 
 @command(
     name="build-images",
-    iterable=["name", "platform", "runtime", "require"],
+    iterable=["name", "platform", "runtime", "require", "insecure"],
     help={
         "name": "an image; may be given several times (absent: all)",
         "platform": "linux/amd64 or linux/arm64; may be given several times (absent: both)",
@@ -97,7 +112,9 @@ def lock_images(
         "runtime": "a runtime to start images under; may be given several times (absent: all)",
         "require": "a runtime that must be there; may be given several times",
         "again": "smoke-run also what passed before and has not changed",
+        "strict": STRICT_HELP,
         "dry_run": "only say what would be built, and why",
+        **registries.HELP,
     },
 )
 def build_images(
@@ -114,7 +131,11 @@ def build_images(
     runtime: Sequence[str] | None = None,
     require: Sequence[str] | None = None,
     again: bool = False,
+    strict: bool = False,
     dry_run: bool = False,
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
 ) -> None:
     """Build images for all their platforms, unpack them, and start them under every runtime there is."""
     from sandwright.image.build import build_images as build  # noqa: PLC0415
@@ -133,9 +154,18 @@ def build_images(
         for line in plan_build(catalogue, name or (), output=where, **options).describe():  # type: ignore[arg-type]
             console.line(line)
         return
+    left_out: list[LeftOut] = []
+    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
     with console.watching() as progress:
-        supply = _supply(mirror, progress)
-        built = build(catalogue, name or (), output=where, supply=supply, progress=progress, **options)  # type: ignore[arg-type]
+        built = build(
+            catalogue,
+            name or (),
+            output=where,
+            supply=_supply(mirror, speak, progress),
+            leave_out=None if strict else left_out.append,
+            progress=progress,
+            **options,  # type: ignore[arg-type]
+        )
         report = (
             _smoke(
                 catalogue,
@@ -149,7 +179,7 @@ def build_images(
             if smoke
             else None
         )
-    _show(built, report, where, time.monotonic() - started)
+    _show(built, left_out, report, where, time.monotonic() - started)
 
 
 @command(
@@ -207,7 +237,7 @@ def _epoch() -> int | None:
     return int(text)
 
 
-def _supply(mirror: str, progress: Progress) -> Supply:
+def _supply(mirror: str, speak: Callable[[], Settings], progress: Progress) -> Supply:
     from sandwright.image.build import Supply  # noqa: PLC0415
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
@@ -215,12 +245,47 @@ def _supply(mirror: str, progress: Progress) -> Supply:
     return Supply(
         Cache(default_cache(os.environ)),
         lambda: find_mirrors(mirror or None, os.environ),
-        functools.partial(_lock, mirror=mirror, progress=progress),
+        functools.partial(_lock, mirror=mirror, speak=speak, progress=progress),
+        speak,
     )
 
 
-def _lock(definition: ImageDefinition, *, mirror: str, progress: Progress) -> Lock:
+def _check_lock(definition: ImageDefinition) -> None:
+    from sandwright.image.baselock import load_base_lock  # noqa: PLC0415
+    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
+
+    folder = definition.folder
+    check_lock(definition, load_lock(folder) if definition.suite else load_base_lock(folder))
+    console.line(f"{definition.name}: the lock fits")
+
+
+def _lock(
+    definition: ImageDefinition, *, mirror: str, speak: Callable[[], Settings], progress: Progress
+) -> Lock | BaseLock:
     """Lock one image, write its lock file, and tell what is different."""
+    if definition.reference:
+        return _lock_base(definition, speak(), progress)
+    return _lock_packages(definition, mirror, progress)
+
+
+def _lock_base(definition: ImageDefinition, settings: Settings, progress: Progress) -> BaseLock:
+    from sandwright.image.baselock import base_lock_changes, load_base_lock, write_base_lock  # noqa: PLC0415
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.registrybase import lock_base  # noqa: PLC0415
+
+    try:
+        previous = load_base_lock(definition.folder)
+    except LockError:
+        previous = None
+    cache = Cache(default_cache(os.environ))
+    lock = lock_base(definition, settings=settings, cache=cache, progress=progress)
+    write_base_lock(definition.folder, lock)
+    for change in base_lock_changes(previous, lock) or ["nothing has changed"]:
+        progress.note(f"{definition.name}: {change}")
+    return lock
+
+
+def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress) -> Lock:
     from sandwright.image.apt import lock_image  # noqa: PLC0415
     from sandwright.image.cache import default_cache  # noqa: PLC0415
     from sandwright.image.lock import load_lock, lock_changes, write_lock  # noqa: PLC0415
@@ -287,7 +352,13 @@ def _bases(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDe
     return () if parent is None else (catalogue[parent], *_bases(catalogue, parent))
 
 
-def _show(built: Sequence[Built], report: Report | None, output: Path, seconds: float) -> None:
+def _show(
+    built: Sequence[Built],
+    left_out: Sequence[LeftOut],
+    report: Report | None,
+    output: Path,
+    seconds: float,
+) -> None:
     """Print the final table and what is to be known beside it. Raise VerdictError unless all is green."""
     from sandwright.smoke.report import columns, table  # noqa: PLC0415
 
@@ -304,11 +375,14 @@ def _show(built: Sequence[Built], report: Report | None, output: Path, seconds: 
             for image in built
             for platform, held in image.images.items()
         ]
-        console.table(["image", "platform", "digest", "size", "layers", "time"], rows)
+        heads = ["image", "platform", "digest", "size", "layers", "time"]
     else:
-        console.table(
-            columns(report), [[*row[:3], console.size(int(row[3])), *row[4:]] for row in table(report)]
-        )
+        rows = [[*row[:3], console.size(int(row[3])), *row[4:]] for row in table(report)]
+        heads = columns(report)
+    console.table(heads, [*rows, *_missing(left_out, len(heads))])
+    for each in left_out:
+        console.line(f"not built: {each.name}: {each.reason}: {each.detail}")
+    if report is not None:
         for line in report.explain():
             console.line(line)
     fresh = [image.name for image in built if image.reason]
@@ -327,6 +401,11 @@ def _show(built: Sequence[Built], report: Report | None, output: Path, seconds: 
     )
     if report is not None and not report.green:
         raise VerdictError("not every image passed; see the lines above")
+
+
+def _missing(left_out: Sequence[LeftOut], columns: int) -> list[list[str]]:
+    """Rows of the final table for the images that are not there; the reason follows below it."""
+    return [[each.name, "", f"not built: {each.reason}", *[""] * (columns - 3)] for each in left_out]
 
 
 def _short(digest: str) -> str:

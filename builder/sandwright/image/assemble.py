@@ -15,7 +15,7 @@ from sandwright.image.deb import Promise
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
 from sandwright.image.documents import Step, architecture, timestamp
-from sandwright.image.existing import Existing
+from sandwright.image.existing import Base
 from sandwright.image.layer import Layer
 from sandwright.image.lock import Package
 from sandwright.image.overlay import Overlay
@@ -129,15 +129,16 @@ def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: 
     return [_step(writer.layer, said, task), _last_layer(shop, task, overlay)]
 
 
-def from_base(shop: Workshop, task: Task, base: Existing) -> list[Step]:
+def from_base(shop: Workshop, task: Task, base: Base) -> list[Step]:
     """The layers of the base, as they are, and one of what the definition adds."""
     image = base.images[task.platform]
-    with shop.progress.step(f"{task.label}: look into {base.path.name}", image.size) as step:
+    with shop.progress.step(f"{task.label}: look into {base.name}", image.size) as step:
         tree = read_tree(base, image, additions.keeps, shop.cancelled, step.advance)
     steps = []
-    for blob, diff_id, told in zip(image.layers, image.diff_ids, image.history, strict=True):
+    parts = zip(image.layers, image.diff_ids, image.history, image.types, strict=True)
+    for blob, diff_id, told, media_type in parts:
         shop.staging.adopt(blob, base.file(blob))
-        steps.append(Step(blob, diff_id, str(told["created_by"]), str(told["created"])))
+        steps.append(Step(blob, diff_id, str(told["created_by"]), str(told["created"]), media_type))
     return [*steps, _last_layer(shop, task, Overlay(tree, epoch=task.epoch))]
 
 

@@ -8,26 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright.errors import LockError
+from sandwright.errors import LockError, SandwrightError
 from sandwright.image import assemble, documents
 from sandwright.image.assemble import Task
+from sandwright.image.baselock import BaseLock
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import About, Step
-from sandwright.image.existing import Existing, Held, read_layout
+from sandwright.image.existing import Existing, Held, read_layout, settings_of
 from sandwright.image.fetch import fetch
+from sandwright.image.inherit import Settings, inherited
 from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical, staging
-from sandwright.image.lock import Lock, Package, PackageGone
+from sandwright.image.lock import Lock, NotLocked, Package, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import Plan, Planned, inputs, plan_build
-from sandwright.image.sections import Config
+from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
 from sandwright.image.workshop import Workshop, open_workshop
 from sandwright.progress import SILENT, Progress
+from sandwright.registry.failure import Unreachable
 
 if TYPE_CHECKING:
     from sandwright.host import HostFacts
+    from sandwright.registry.settings import Settings as RegistrySettings
 
-Relock = Callable[[ImageDefinition], Lock]
+Relock = Callable[[ImageDefinition], Lock | BaseLock]
 """Locks an image again, writes its lock file, and gives the new lock."""
 
 
@@ -50,16 +54,29 @@ class Built:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """An image that is not built, since the registry of its base can't be reached.
+
+    `reason` says so in a few words, `detail` in a sentence.
+    """
+
+    name: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class Supply:
     """Where packages come from. `mirrors` may be a function, called when something has to be downloaded.
 
-    `relock` is asked when a lock is missing or stale, or when its packages are gone; None, as with
-    `--frozen`, makes that an error.
+    `relock` is asked when a lock is missing or stale, or when what it names is gone; None, as with
+    `--frozen`, makes that an error. `registry` says how registries are spoken to, absent anonymously.
     """
 
     cache: Cache
     mirrors: Mirrors | Callable[[], Mirrors]
     relock: Relock | None = None
+    registry: Callable[[], RegistrySettings] | None = None
 
     def fetch(self, packages: Sequence[Package], progress: Progress) -> dict[str, Path]:
         """The files of packages by SHA-256, each compared with its checksum even when the cache has it."""
@@ -67,6 +84,13 @@ class Supply:
             return {package.sha256: self.cache.path(package.sha256) for package in packages}
         mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
         return fetch(packages, mirrors=mirrors, cache=self.cache, verify=True, progress=progress)
+
+    def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
+        """The base that a lock pins, each part compared with its digest even when the cache has it."""
+        from sandwright.registry.settings import Settings as RegistrySettings  # noqa: PLC0415
+
+        settings = self.registry() if self.registry else RegistrySettings()
+        return fetch_base(lock, platforms, settings=settings, cache=self.cache, progress=progress)
 
 
 def build_images(
@@ -81,6 +105,7 @@ def build_images(
     verify: bool = False,
     jobs: int | None = None,
     facts: HostFacts | None = None,
+    leave_out: Callable[[LeftOut], object] | None = None,
     progress: Progress = SILENT,
 ) -> list[Built]:
     """Have the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
@@ -88,6 +113,9 @@ def build_images(
     What is there and made from the same inputs is left as it is. `epoch` is the time that images are given,
     in seconds since 1970 (SOURCE_DATE_EPOCH), absent that of their lock. `jobs` bounds how many packages are
     read at a time. With `frozen`, only the locks as they are will do.
+
+    An image whose base is in a registry that can't be reached, and is not in the cache, is told to
+    `leave_out` with all that is built on it, and the rest is built; without `leave_out` that is an error.
 
     Each image appears complete or not at all; one that fails leaves those built before it, and its own old
     state. Raise the errors of `plan_build`; LockError, FetchError, IntegrityError, ArchiveRefused,
@@ -107,7 +135,11 @@ def build_images(
     with staging(output / "images", progress=progress) as area:
         current = plan()  # another build may have done it while we waited for the directory
         with open_workshop(area, progress, jobs=jobs) as shop:
-            return _Build(shop, supply, current.epoch, facts).run(current)
+            return _Build(shop, supply, current.epoch, facts).run(current, leave_out)
+
+
+class _BaseLeftOut(LockError):
+    """What an image is built on is left out."""
 
 
 class _Build:
@@ -120,18 +152,33 @@ class _Build:
         self._facts = facts
         self._done: dict[str, Existing] = {}
         self._epochs: dict[str, int] = {}
-        self._settings: dict[str, Config] = {}
+        self._settings: dict[str, Mapping[str, Settings]] = {}
+        self._foreign: set[str] = set()
 
-    def run(self, plan: Plan) -> list[Built]:
-        return [self._image(step) for step in plan.steps]
+    def run(self, plan: Plan, leave_out: Callable[[LeftOut], object] | None) -> list[Built]:
+        """Make the images; what can't be had from a registry is told to `leave_out`, if there is one."""
+        made = []
+        out: set[str] = set()
+        for step in plan.steps:
+            try:
+                if step.definition.parent in out:
+                    raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
+                made.append(self._image(step))
+            except (Unreachable, NotLocked, _BaseLeftOut) as error:
+                if leave_out is None or step.definition.suite:
+                    raise
+                out.add(step.name)
+                leave_out(LeftOut(step.name, _reason(error), str(error)))
+        return made
 
     def _image(self, step: Planned) -> Built:
         start = time.monotonic()
         parent = step.definition.parent
-        base = self._settings.get(parent) if parent else None
-        self._settings[step.name] = step.definition.config.over(base) if base else step.definition.config
+        self._settings[step.name] = self._configured(step)
         before = step.existing
-        if step.reason:
+        if step.reason and step.definition.reference:
+            after = self._on_registry(step)
+        elif step.reason:
             after = self._from_lock(step) if parent is None else self._on_base(step, self._done[parent])
         else:
             assert before is not None
@@ -143,10 +190,12 @@ class _Build:
 
     def _from_lock(self, step: Planned) -> Existing:
         lock = step.lock or self._lock_again(step, step.reason)
+        assert isinstance(lock, Lock)
         try:
             files = self._fetch(step, lock)
         except PackageGone as gone:
             lock = self._lock_again(step, str(gone), gone)
+            assert isinstance(lock, Lock)
             files = self._fetch(step, lock)
         epoch = lock.epoch if self._epoch is None else self._epoch
         made_from = inputs(step.definition, lock, None, step.platforms, epoch)
@@ -158,6 +207,46 @@ class _Build:
             return assemble.from_packages(self._shop, task, sources)
 
         return self._publish(step, epoch, made_from, make, None)
+
+    def _on_registry(self, step: Planned) -> Existing:
+        if step.lock is None and self._supply.relock is None:
+            raise NotLocked(f"image '{step.name}': {step.reason}")
+        lock = step.lock or self._lock_again(step, step.reason)
+        assert isinstance(lock, BaseLock)
+        try:
+            base = self._supply.base(lock, step.platforms, self._shop.progress)
+        except BaseGone as gone:
+            lock = self._lock_again(step, str(gone), gone)
+            assert isinstance(lock, BaseLock)
+            base = self._supply.base(lock, step.platforms, self._shop.progress)
+        self._settings[step.name] = {
+            platform: inherited(config.document, f"{base.name}: {platform}").under(step.definition.config)
+            for platform, config in base.configs.items()
+        }
+        epoch = lock.epoch if self._epoch is None else self._epoch
+        made_from = inputs(step.definition, lock, None, step.platforms, epoch)
+        return self._publish(
+            step,
+            epoch,
+            made_from,
+            lambda task: assemble.from_base(self._shop, task, base),
+            (base.name, base.whole.digest),
+        )
+
+    def _configured(self, step: Planned) -> Mapping[str, Settings]:
+        """The settings for each platform, as the definitions say; on a stranger's base, as it says itself."""
+        own, parent = step.definition.config, step.definition.parent
+        if step.definition.reference or parent in self._foreign:
+            self._foreign.add(step.name)
+        if parent in self._foreign and parent is not None:
+            below = self._done[parent]
+            return {
+                platform: inherited(settings_of(below, platform), parent).under(own)
+                for platform in step.platforms
+            }
+        if parent is not None:
+            return {platform: self._settings[parent][platform].under(own) for platform in step.platforms}
+        return {platform: Settings(own) for platform in step.platforms}
 
     def _on_base(self, step: Planned, base: Existing) -> Existing:
         parent = step.definition.parent
@@ -192,7 +281,8 @@ class _Build:
         blobs: list[Blob] = []
         manifests: dict[str, Blob] = {}
         for task, steps in zip(tasks, layers, strict=True):
-            written = _write_documents(area, about, task.platform, self._settings[step.name], steps)
+            settings = self._settings[step.name][task.platform]
+            written = _write_documents(area, about, task.platform, settings, steps)
             manifests[task.platform] = written[-1]
             blobs += [*(each.blob for each in steps), *written]
         whole = area.add(canonical(documents.index(about, manifests)))
@@ -204,7 +294,7 @@ class _Build:
         packages = [package for platform in step.platforms for package in lock.packages(platform)]
         return self._supply.fetch(packages, self._shop.progress)
 
-    def _lock_again(self, step: Planned, why: str, error: LockError | None = None) -> Lock:
+    def _lock_again(self, step: Planned, why: str, error: LockError | None = None) -> Lock | BaseLock:
         if self._supply.relock is None:
             raise error or LockError(f"image '{step.name}': {why}")
         self._shop.progress.note(f"{step.name}: {why}; locking it again")
@@ -219,12 +309,23 @@ class _Build:
 
 
 def _write_documents(
-    area: Staging, about: About, platform: str, settings: Config, steps: Sequence[Step]
+    area: Staging, about: About, platform: str, settings: Settings, steps: Sequence[Step]
 ) -> tuple[Blob, Blob]:
     """Write the config and the manifest of one platform's image."""
-    config = area.add(canonical(documents.config(about, platform, settings, steps)))
+    document = documents.config(about, platform, settings.config, steps, settings.more)
+    config = area.add(canonical(document))
     manifest = documents.manifest(about, config.descriptor(CONFIG_TYPE), steps)
     return config, area.add(canonical(manifest))
+
+
+def _reason(error: SandwrightError) -> str:
+    match error:
+        case Unreachable():
+            return "registry unreachable"
+        case NotLocked():
+            return "not locked"
+        case _:
+            return "its base is not built"
 
 
 def _later(make: Callable[[Task], list[Step]], task: Task) -> Callable[[], list[Step]]:

@@ -43,15 +43,19 @@ class Cache:
 
     def has(self, package: Package, *, verify: bool = False) -> bool:
         """Whether the package is there, whole by its size; with `verify` by its content."""
-        path = self.path(package.sha256)
+        return self.holds(package.sha256, package.size, verify=verify)
+
+    def holds(self, sha256: str, size: int, *, verify: bool = False) -> bool:
+        """Whether a file is there, whole by its size; with `verify` by its content."""
+        path = self.path(sha256)
         try:
             status = path.lstat()
-            if not stat.S_ISREG(status.st_mode) or status.st_size != package.size:
+            if not stat.S_ISREG(status.st_mode) or status.st_size != size:
                 return False
             if not verify:
                 return True
             with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha256
         except FileNotFoundError:
             return False
         except OSError as error:

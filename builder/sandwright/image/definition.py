@@ -1,7 +1,7 @@
 """What an image is: `image.yaml`, checked and frozen.
 
-A definition says what the image holds, not how it is made. Its base is either packages of a Debian suite or
-another image; what only one of the two can have is refused for the other.
+A definition says what the image holds, not how it is made. Its base is packages of a Debian suite, another
+image, or an image of a registry; what only the first can have is refused for the others.
 """
 
 from __future__ import annotations
@@ -102,13 +102,18 @@ class ImageDefinition(Section):
 
     @property
     def suite(self) -> str | None:
-        """Code name of the Debian suite; None when the base is another image."""
+        """Code name of the Debian suite; None when the base is an image."""
         return self.base.debian if isinstance(self.base, DebianBase) else None
 
     @property
     def parent(self) -> str | None:
-        """Name of the image that is the base; None when the base is a Debian suite."""
+        """Name of the image of ours that is the base; None when the base is something else."""
         return self.base.image if isinstance(self.base, ImageBase) else None
+
+    @property
+    def reference(self) -> str | None:
+        """Reference of the image of a registry that is the base; None when the base is something else."""
+        return self.base.registry if isinstance(self.base, RegistryBase) else None
 
     def wanted(self) -> Callable[[str], bool]:
         """Give the test whether a package's file, by its absolute path in the package, belongs to the image.

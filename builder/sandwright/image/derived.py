@@ -1,6 +1,8 @@
-"""Looks into the layers of a base image of ours, for what has to be known to put another layer on top.
+"""Looks into the layers of a base, for what has to be known to put another layer on top.
 
 The base's layers are not changed and not copied: the image on top names the same blobs by the same digests.
+What they make of each other is told by image-spec 1.1, layer.md: what a layer takes away it takes from the
+layers below it, whatever the order of its members.
 """
 
 from __future__ import annotations
@@ -8,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event
 
-from sandwright.errors import BuildError
-from sandwright.image.existing import Existing, Held
+from sandwright.image.existing import Base, Held
 from sandwright.image.layer import Cancelled
 from sandwright.image.tree import Node, Tree
 from sandwright.rootfs.codec import decompressed
 from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.entry import WHITEOUT, Kind, show
+from sandwright.rootfs.entry import Kind, Refusal
+from sandwright.rootfs.merge import whiteout
 from sandwright.rootfs.reader import Reader
+
+_OWNER = "the base"
+_LARGEST_KEPT = 8 << 20
 
 
 def read_tree(
-    base: Existing,
+    base: Base,
     image: Held,
     keep: Callable[[bytes], bool],
     cancelled: Event,
@@ -28,27 +33,93 @@ def read_tree(
     """The tree that the layers of an image make, with the contents of the files that `keep` picks.
 
     Every layer is verified as it is read. Raise IntegrityError for one that isn't what its digest says,
-    BuildError for one that takes something away, which none of ours does.
+    ArchiveRefused for one with a member that can't be.
     """
     tree = Tree()
+    applied = _Applied(tree)
     for number, (blob, diff_id) in enumerate(zip(image.layers, image.diff_ids, strict=True), 1):
-        name = f"{base.path.name}, layer {number} of {len(image.layers)}"
+        name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:
             packed = Verified(file, blob.digest, size=blob.size, name=name)
             reader = Reader(Verified(decompressed(packed, name=name), diff_id, name=name), name=name)
-            _read_layer(reader, tree, keep, cancelled)
+            applied.apply(_read_layer(reader, keep, cancelled))
         advance(blob.size)
     return tree
 
 
-def _read_layer(reader: Reader, tree: Tree, keep: Callable[[bytes], bool], cancelled: Event) -> None:
+class _Layer:
+    """What one layer takes away and what it brings, in its order."""
+
+    def __init__(self) -> None:
+        self.gone: list[bytes] = []
+        self.emptied: list[bytes] = []
+        self.nodes: list[tuple[bytes, Node]] = []
+        self.kept: dict[bytes, bytes] = {}
+
+
+def _read_layer(reader: Reader, keep: Callable[[bytes], bool], cancelled: Event) -> _Layer:
+    layer = _Layer()
     for entry in reader:
         if cancelled.is_set():
             raise Cancelled
-        if entry.path.rpartition(b"/")[2].startswith(WHITEOUT):
-            raise BuildError(f"the base hides a file with {show(entry.path)}; no image of ours does")
-        tree.add(entry.path, Node.of(entry, "the base"))
-        if entry.kind is Kind.FILE and keep(entry.path):
-            tree.kept[entry.path] = b"".join(reader.chunks())
-        elif entry.kind is not Kind.DIRECTORY:
-            tree.kept.pop(entry.path, None)
+        try:
+            hidden = whiteout(entry.path)
+        except Refusal as refusal:
+            reader.refuse(entry.path, str(refusal))
+        if hidden is None:
+            layer.nodes.append((entry.path, Node.of(entry, _OWNER)))
+            if entry.kind is Kind.FILE and keep(entry.path):
+                if entry.size > _LARGEST_KEPT:
+                    reader.refuse(entry.path, f"has more than the {_LARGEST_KEPT} bytes that are read of it")
+                layer.kept[entry.path] = b"".join(reader.chunks())
+        elif hidden == entry.path:
+            layer.emptied.append(hidden.rpartition(b"/")[0])
+        else:
+            layer.gone.append(hidden)
+    return layer
+
+
+class _Applied:
+    """A tree on which layers are put, one on the other."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._parents: dict[bytes, bytes | None] = {}
+
+    def apply(self, layer: _Layer) -> None:
+        for path in sorted(layer.gone):
+            self._discard(self._place(path))
+        for path in sorted(layer.emptied):
+            real = self._tree.resolve(path)
+            for name in list(self._tree.names(path)) if real is not None else ():
+                self._discard(real + b"/" + name if real else name)
+        for path, node in layer.nodes:
+            place = self._place(path)
+            self._put(place, node)
+            if path in layer.kept:
+                self._tree.kept[place] = layer.kept[path]
+
+    def _place(self, path: bytes) -> bytes:
+        """Where a member goes: links of what is below are followed in all of its path but the last name."""
+        parent, _, name = path.rpartition(b"/")
+        if parent not in self._parents:
+            self._parents[parent] = self._tree.resolve(parent)
+        real = self._parents[parent]
+        if real is None or not path:
+            return path
+        return real + b"/" + name if real else name
+
+    def _put(self, path: bytes, node: Node) -> None:
+        parent = path.rpartition(b"/")[0]
+        if parent and self._tree.get(parent) is None:
+            self._put(parent, Node(Kind.DIRECTORY, _OWNER, 0o755, 0, 0, node.mtime_ns, implied=True))
+        before = self._tree.get(path)
+        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
+            self._discard(path)
+        if node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
+            self._parents.clear()
+        self._tree.add(path, node)
+
+    def _discard(self, path: bytes) -> None:
+        self._parents.clear()
+        self._tree.discard(path)

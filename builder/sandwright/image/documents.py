@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandwright.image.compress import IDENTITY
@@ -50,12 +51,16 @@ class About:
 
 @dataclass(frozen=True)
 class Step:
-    """A layer with the line of history that says how it came about. `created` is as `timestamp` writes it."""
+    """A layer with the line of history that says how it came about.
+
+    `created` is as `timestamp` writes it. `media_type` is another one only for layers of a stranger's base.
+    """
 
     blob: Blob
     diff_id: str
     created_by: str
     created: str
+    media_type: str = LAYER_TYPE
 
 
 def timestamp(seconds: int) -> str:
@@ -78,10 +83,17 @@ def architecture(platform: str) -> str:
     return platform.partition("/")[2]
 
 
-def config(about: About, platform: str, settings: Config, steps: Sequence[Step]) -> Document:
-    """The image config. Labels of the definition go before ours."""
+def config(
+    about: About,
+    platform: str,
+    settings: Config,
+    steps: Sequence[Step],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Document:
+    """The image config. Labels of the definition go before ours; `more` are further fields of its base."""
     history = [{"created": step.created, "created_by": step.created_by} for step in steps]
     runtime = {
+        **more,
         "User": settings.user,
         "Env": [f"{key}={value}" for key, value in sorted(settings.environment.items())],
         "WorkingDir": settings.workdir,
@@ -109,7 +121,7 @@ def manifest(about: About, configuration: Mapping[str, Any], steps: Sequence[Ste
         "schemaVersion": 2,
         "mediaType": MANIFEST_TYPE,
         "config": configuration,
-        "layers": [step.blob.descriptor(LAYER_TYPE) for step in steps],
+        "layers": [step.blob.descriptor(step.media_type) for step in steps],
         "annotations": {**about.annotations(), CODEC: IDENTITY},
     }
 

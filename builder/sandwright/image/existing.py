@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
@@ -18,7 +18,10 @@ _DOCUMENT_SIZE = 8 << 20
 
 @dataclass(frozen=True)
 class Held:
-    """One platform's image in a layout: its manifest, and everything that the manifest names."""
+    """One platform's image in a layout: its manifest, and everything that the manifest names.
+
+    `types` are the media types of the layers.
+    """
 
     platform: str
     manifest: Blob
@@ -26,6 +29,7 @@ class Held:
     layers: tuple[Blob, ...]
     diff_ids: tuple[str, ...]
     history: tuple[Mapping[str, Any], ...]
+    types: tuple[str, ...]
 
     @property
     def size(self) -> int:
@@ -48,6 +52,11 @@ class Existing:
     images: Mapping[str, Held]
 
     @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.path.name
+
+    @property
     def blobs(self) -> list[Blob]:
         """Every blob, each once."""
         held = (blob for image in self.images.values() for blob in image.blobs)
@@ -56,6 +65,24 @@ class Existing:
     def file(self, blob: Blob) -> Path:
         """Where a blob lies."""
         return blob_path(self.path, blob)
+
+
+class Base(Protocol):
+    """An image for several platforms, whole and at hand, on which another one can be put."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def images(self) -> Mapping[str, Held]:
+        """What it consists of, by platform."""
+        ...
+
+    def file(self, blob: Blob) -> Path:
+        """Where a blob lies."""
+        ...
 
 
 def blob_path(layout: Path, blob: Blob) -> Path:
@@ -106,21 +133,27 @@ def _held(path: Path, entry: Any) -> Held:  # noqa: ANN401 - JSON
     manifest = Blob(descriptor.digest, descriptor.size)
     document = _document(path, manifest)
     config = _blob(document["config"])
-    layers = tuple(_blob(layer) for layer in sequence(document["layers"], "layers"))
+    listed = [read_descriptor(each, "manifest") for each in sequence(document["layers"], "layers")]
+    layers = tuple(Blob(layer.digest, layer.size) for layer in listed)
     settings = _document(path, config)
     diff_ids = tuple(settings["rootfs"]["diff_ids"])
     if len(diff_ids) != len(layers):
         raise IntegrityError(
             f"its image for {platform} has {len(layers)} layers and {len(diff_ids)} diff_ids"
         )
-    return Held(
-        platform, manifest, config, layers, diff_ids, tuple(sequence(settings.get("history"), "history"))
-    )
+    history = tuple(sequence(settings.get("history"), "history"))
+    types = tuple(layer.media_type for layer in listed)
+    return Held(platform, manifest, config, layers, diff_ids, history, types)
 
 
 def _blob(entry: Any) -> Blob:  # noqa: ANN401 - JSON
     descriptor = read_descriptor(entry, "manifest")
     return Blob(descriptor.digest, descriptor.size)
+
+
+def settings_of(existing: Existing, platform: str) -> Mapping[str, Any]:
+    """The image config of one platform."""
+    return _document(existing.path, existing.images[platform].config)
 
 
 def _document(path: Path, blob: Blob) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from sandwright.errors import UsageError
+from sandwright.registry.reference import parse_reference
+
 MAX_ID = 2**32 - 2
 """The largest user or group id; the one above means "no change" to chown(2)."""
 
@@ -85,6 +88,14 @@ def _check_no_nul(text: str) -> str:
     return text
 
 
+def _check_reference(text: str) -> str:
+    try:
+        parse_reference(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 _ABSOLUTE = {"type": "string", "pattern": "^/"}
 
 RootPath = Annotated[str, AfterValidator(check_path), WithJsonSchema(_ABSOLUTE)]
@@ -111,6 +122,11 @@ Mode = Annotated[
 ImageName = Annotated[
     str, *_text(r"[a-z0-9]+(?:-[a-z0-9]+)*", "an image name: words of a-z and 0-9, joined by '-'")
 ]
+RegistryReference = Annotated[
+    str, AfterValidator(_check_reference), WithJsonSchema({"type": "string", "pattern": "^[^\\s]+$"})
+]
+"""An image in a registry: `host[:port]/repository[:tag][@digest]`; without a host it is Docker Hub's."""
+
 PackageName = Annotated[str, *_text(r"[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")]
 """Debian Policy 5.6.1."""
 

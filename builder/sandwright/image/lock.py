@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sandwright.errors import DocumentError, LockError, Problem
 
 if TYPE_CHECKING:
+    from sandwright.image.baselock import BaseLock
     from sandwright.image.definition import ImageDefinition
 
 FILE = "lock.json"
@@ -74,6 +75,10 @@ class Lock:
         return self.platforms[platform]
 
 
+class NotLocked(LockError):
+    """An image has no lock yet."""
+
+
 class PackageGone(LockError):
     """Packages that a lock names are no longer on any mirror. `packages` holds them."""
 
@@ -86,6 +91,8 @@ class PackageGone(LockError):
 
 def checksum(definition: ImageDefinition) -> str:
     """The checksum, `sha256:…`, of that part of a definition which decides what is locked."""
+    if definition.reference is not None:
+        return _checksum({"registry": definition.reference, "platforms": sorted(definition.platforms)})
     deciding = {
         "suite": definition.suite,
         "configure": definition.configure,
@@ -93,10 +100,14 @@ def checksum(definition: ImageDefinition) -> str:
         "without": sorted(definition.without),
         "platforms": sorted(definition.platforms),
     }
+    return _checksum(deciding)
+
+
+def _checksum(deciding: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()}"
 
 
-def check_lock(definition: ImageDefinition, lock: Lock) -> None:
+def check_lock(definition: ImageDefinition, lock: Lock | BaseLock) -> None:
     """Raise LockError when the definition has changed since the lock was made."""
     if lock.definition != checksum(definition):
         raise LockError(
@@ -108,25 +119,38 @@ def check_lock(definition: ImageDefinition, lock: Lock) -> None:
 def load_lock(folder: Path) -> Lock:
     """Read the lock in an image's directory.
 
-    Raise LockError when there is none; DocumentError, with every fault, when it is not one.
+    Raise NotLocked when there is none; DocumentError, with every fault, when it is not one.
     """
+    return parse_lock(read_file(folder), file=str(folder / FILE))
+
+
+def read_file(folder: Path) -> bytes:
+    """What the lock file of an image's directory holds. Raise NotLocked; LockError when it can't be read."""
     path = folder / FILE
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise LockError(
+        raise NotLocked(
             f"image '{folder.name}' is not locked; do so with '{COMMAND} --name {folder.name}'"
         ) from None
     except OSError as error:
         raise LockError(f"image '{folder.name}': {path} can't be read: {error.strerror}") from None
-    return parse_lock(raw, file=str(path))
 
 
 def parse_lock(raw: bytes, *, file: str) -> Lock:
     """Read a lock. `file` is its name in messages. Raise DocumentError with every fault."""
+    reader = _Reader()
+    lock = reader.lock(parse_json(raw, file=file))
+    if lock is None or reader.problems:
+        raise DocumentError(file, reader.problems)
+    return lock
+
+
+def parse_json(raw: bytes, *, file: str) -> object:
+    """Read what a lock file holds, strictly. Raise DocumentError for what no lock can be."""
     try:
-        data = json.loads(
+        data: object = json.loads(
             _short_enough(raw).decode(), object_pairs_hook=_distinct, parse_constant=_no_constant
         )
     except json.JSONDecodeError as error:
@@ -136,21 +160,22 @@ def parse_lock(raw: bytes, *, file: str) -> Lock:
         raise DocumentError(file, [Problem(0, 0, "", "is not a lock: nested too deep")]) from None
     except ValueError as error:
         raise DocumentError(file, [Problem(0, 0, "", f"is not a lock: {error}")]) from None
-    reader = _Reader()
-    lock = reader.lock(data)
-    if lock is None or reader.problems:
-        raise DocumentError(file, reader.problems)
-    return lock
+    return data
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
     """Write the lock into an image's directory: complete, or not at all. Raise LockError when that fails."""
+    write_file(folder, lock_text(lock))
+
+
+def write_file(folder: Path, text: str) -> None:
+    """Write the text of a lock into an image's directory, as `write_lock` does."""
     target = folder / FILE
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{FILE}.", delete=False) as file:
             temporary = Path(file.name)
-            file.write(lock_text(lock).encode())
+            file.write(text.encode())
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())

@@ -11,11 +11,12 @@ from pathlib import Path
 from sandwright import __version__
 from sandwright.errors import IntegrityError, LockError, UsageError
 from sandwright.image import additions
+from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import Existing, read_layout
 from sandwright.image.layout import canonical
-from sandwright.image.lock import Lock, check_lock, load_lock
+from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
 
 _NO_PART = {"smoke"}
 """Sections of a definition that change nothing in the image."""
@@ -35,7 +36,7 @@ class Planned:
     layout: Path
     platforms: tuple[str, ...]
     epoch: int
-    lock: Lock | None
+    lock: Lock | BaseLock | None
     existing: Existing | None
     reason: str
 
@@ -54,6 +55,8 @@ class Planned:
     def _packages(self) -> str:
         if self.lock is None:
             return "once it is locked"
+        if isinstance(self.lock, BaseLock):
+            return f"on top of {self.lock.pinned}"
         packages = {each.sha256: each for platform in self.platforms for each in self.lock.packages(platform)}
         megabytes = sum(each.size for each in packages.values()) / 1e6
         how = (
@@ -96,7 +99,8 @@ def plan_build(
     A layout that is there is looked at: its documents are checked against their digests, everything else by
     size, with `verify` by digest too. Raise UsageError for an unknown image or a platform that none of them
     has, DocumentError for a lock that is not one; with `frozen`, LockError for a lock that is missing or
-    stale.
+    stale. An image of a registry whose base was never locked is planned, and then left out: where it can be
+    locked depends on where its registry can be reached.
     """
     steps: dict[str, Planned] = {}
     for definition in _with_bases(catalogue, names):
@@ -115,7 +119,7 @@ def plan_build(
 
 def inputs(
     definition: ImageDefinition,
-    lock: Lock | None,
+    lock: Lock | BaseLock | None,
     base: Existing | None,
     platforms: Sequence[str],
     epoch: int,
@@ -128,9 +132,10 @@ def inputs(
         "packages": {
             platform: [each.sha256 for each in lock.packages(platform)]
             for platform in platforms
-            if lock is not None
+            if isinstance(lock, Lock)
         },
         "base": None if base is None else base.whole.digest,
+        **(_pins(lock, platforms) if isinstance(lock, BaseLock) else {}),
         "platforms": list(platforms),
         "epoch": epoch,
         "codec": IDENTITY,
@@ -187,6 +192,11 @@ def _examine(
     return planned
 
 
+def _pins(lock: BaseLock, platforms: Sequence[str]) -> dict[str, object]:
+    pins = {platform: pin.digest for platform, pin in lock.platforms.items() if platform in platforms}
+    return {"registry": [lock.reference, lock.base.digest, pins]}
+
+
 def _because(planned: Planned, reason: str) -> Planned:
     return Planned(
         planned.definition,
@@ -199,12 +209,13 @@ def _because(planned: Planned, reason: str) -> Planned:
     )
 
 
-def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | None, str]:
+def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | BaseLock | None, str]:
+    lock: Lock | BaseLock
     try:
-        lock = load_lock(definition.folder)
+        lock = load_lock(definition.folder) if definition.suite else load_base_lock(definition.folder)
         check_lock(definition, lock)
     except LockError as error:
-        if frozen:
+        if frozen and not (definition.reference and isinstance(error, NotLocked)):
             raise
         return None, f"it has to be locked: {error}"
     return lock, ""

@@ -19,6 +19,7 @@ from sandwright.image.fields import (
     Line,
     Mode,
     Owner,
+    RegistryReference,
     RootPath,
     Signal,
     SourcePath,
@@ -54,14 +55,10 @@ class ImageBase(Section):
 
 
 class RegistryBase(Section):
-    """An image of a registry: not there yet."""
+    """An image of a registry; it is not changed, layers are added to it."""
 
-    registry: str
-    """Its reference. Recognised, and refused, until registries are supported."""
-
-    @model_validator(mode="after")
-    def _not_yet(self) -> Self:
-        raise FieldErrors([(("registry",), "a base from a registry is not supported yet")])
+    registry: RegistryReference
+    """Its reference, as `docker.io/library/alpine:3.22`. What it names is pinned by the lock."""
 
 
 class User(Section):
@@ -160,7 +157,7 @@ class Config(Section):
     def over(self, base: Config) -> Config:
         """This configuration where the image has a base with configuration `base`."""
         command = self.command if self.command or self.entrypoint else base.command
-        return Config(
+        return Config.model_construct(  # both are checked; that of a stranger's image by other rules
             user=self.user or base.user,
             environment={**base.environment, **self.environment},
             workdir=self.workdir or base.workdir,

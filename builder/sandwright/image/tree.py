@@ -77,6 +77,16 @@ class Tree:
             self._enter(path)
         self.nodes[path] = node
 
+    def discard(self, path: bytes) -> None:
+        """Take away what is at a path, and all that is below it, if anything is."""
+        for name in list(self._children.get(path, ())):
+            self.discard(path + b"/" + name if path else name)
+        if self.nodes.pop(path, None) is not None and path:
+            parent, _, name = path.rpartition(b"/")
+            self._children[parent].remove(name)
+        for held in (self._children, self.kept, self.elves):
+            held.pop(path, None)
+
     def get(self, path: bytes) -> Node | None:
         """The node at exactly that path, links not followed."""
         return self.nodes.get(path)

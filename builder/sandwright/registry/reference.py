@@ -74,10 +74,10 @@ def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
     host, repository = _split(rest)
     repository, colon, given = repository.partition(":")
     _check_host(host, text)
+    check_repository(repository, text)
     if host.lower() in _HUB_NAMES:
         host = HUB
         repository = repository if "/" in repository else f"library/{repository}"
-    check_repository(repository, text)
     if colon:
         check_tag(given, text)
     if len(host) + 1 + len(repository) > LONGEST_NAME:

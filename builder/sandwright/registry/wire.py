@@ -219,9 +219,9 @@ def broken(error: Exception) -> Broken:
     if any(mark in reason for mark in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")):
         return Broken("it does not speak TLS", "plain")
     if any(isinstance(each, urllib3.exceptions.NameResolutionError) for each in chain):
-        return Broken(f"its name is not known here: {reason.rpartition('] ')[2]}", "unreachable")
+        return Broken(f"its name is not known here: {_plain(reason)}", "unreachable")
     if any(isinstance(each, _NOBODY) for each in chain):
-        return Broken(reason.rpartition("] ")[2], "unreachable")
+        return Broken(_plain(reason), "unreachable")
     return Broken(reason, "cut")
 
 
@@ -232,6 +232,11 @@ _NOBODY = (
     urllib3.exceptions.ConnectTimeoutError,
     ConnectionRefusedError,
 )
+
+
+def _plain(reason: str) -> str:
+    """A reason without the number of the error, and what the libraries wrap it in."""
+    return reason.rpartition("] ")[2].removesuffix(")")
 
 
 def _chain(error: Exception) -> Iterator[Exception]:

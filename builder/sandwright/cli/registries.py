@@ -1,0 +1,144 @@
+"""Tasks that move images to and from registries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from sandwright.cli import console
+from sandwright.cli.command import command
+from sandwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from sandwright.registry.settings import Settings
+
+HELP = {
+    "insecure": "a registry, HOST[:PORT], that may be spoken to without TLS; may be given several times",
+    "authorities": "file of certificates to trust in place of the machine's",
+    "logins": "file of logins, as docker and podman write them (absent: theirs); 'none' for nobody",
+}
+
+
+@command(
+    name="push-image",
+    positional=["image", "reference"],
+    iterable=["tag", "mount_from", "insecure"],
+    help={
+        "image": "a built image, by name; or the path of an OCI layout or archive",
+        "reference": "where to: HOST/REPOSITORY:TAG",
+        "tag": "one more tag; may be given several times",
+        "mount_from": "a repository of the same registry that has layers of it; may be given several times",
+        "ref": "which of the image's references, where there are several (absent: all platforms)",
+        "output": "directory for everything that is made (absent: build)",
+        **HELP,
+    },
+)
+def push_image(
+    c: Context,  # noqa: ARG001
+    *,
+    image: str,
+    reference: str,
+    tag: Sequence[str] | None = None,
+    mount_from: Sequence[str] | None = None,
+    ref: str = "",
+    output: str = "build",
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
+) -> None:
+    """Push an image with all its platforms: by digest, read back and compared, and tagged at the end."""
+    from sandwright.image.remote import open_layout  # noqa: PLC0415
+    from sandwright.registry.client import open_repository  # noqa: PLC0415
+    from sandwright.registry.push import push  # noqa: PLC0415
+    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+
+    target = parse_reference(reference)
+    if target.digest:
+        raise UsageError(f"'{reference}': where to push is a tag; the digest is the image's own")
+    layout = open_layout(_place(image, Path(output)), ref or None)
+    tags = [target.what, *(tag or ())]
+    with (
+        console.watching() as progress,
+        open_repository(target, settings(insecure or (), authorities, logins), push=True) as repository,
+    ):
+        done = push(
+            repository,
+            layout.graph,
+            layout.open_blob,
+            tags=tags,
+            mount_from=mount_from or (),
+            progress=progress,
+        )
+    sent = f"sent {len(done.sent)} of {len(layout.graph.nodes) + len(layout.graph.blobs)} parts"
+    moved = f", tagged {', '.join(done.tagged)}" if done.tagged else ""
+    console.line(f"{target.name}@{done.digest}: {sent + moved if done.changed else 'nothing has changed'}")
+
+
+@command(
+    name="pull-image",
+    positional=["reference"],
+    iterable=["platform", "insecure"],
+    help={
+        "reference": "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST",
+        "to": "directory for the OCI layout (absent: OUTPUT/pulled/REPOSITORY)",
+        "platform": "a platform, as linux/amd64; may be given several times (absent: all)",
+        "output": "directory for everything that is made (absent: build)",
+        **HELP,
+    },
+)
+def pull_image(
+    c: Context,  # noqa: ARG001
+    *,
+    reference: str,
+    to: str = "",
+    platform: Sequence[str] | None = None,
+    output: str = "build",
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
+) -> None:
+    """Pull an image into an OCI layout, every part compared with its digest."""
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.remote import pull_layout  # noqa: PLC0415
+    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+
+    source = parse_reference(reference)
+    where = Path(to) if to else Path(output) / "pulled" / source.repository.replace("/", "-")
+    with console.watching() as progress:
+        digest = pull_layout(
+            source,
+            where,
+            platforms=platform or (),
+            settings=settings(insecure or (), authorities, logins),
+            cache=Cache(default_cache(os.environ)),
+            progress=progress,
+        )
+    console.line(f"{where}: {source.name}@{digest}")
+
+
+def settings(insecure: Sequence[str], authorities: str, logins: str) -> Settings:
+    """How the command line says that registries are to be spoken to."""
+    from sandwright.registry.credentials import ANONYMOUS, login_files  # noqa: PLC0415
+    from sandwright.registry.reference import split_host  # noqa: PLC0415
+    from sandwright.registry.settings import Settings  # noqa: PLC0415
+
+    for host in insecure:
+        split_host(host)
+    if logins and logins != "none" and not Path(logins).is_file():
+        raise UsageError(f"{logins}: there is no such file of logins")
+    who = (
+        ANONYMOUS if logins == "none" else login_files(os.environ, explicit=Path(logins) if logins else None)
+    )
+    return Settings(who, Path(authorities) if authorities else None, frozenset(insecure))
+
+
+def _place(image: str, output: Path) -> Path:
+    built = output / "images" / image
+    path = built if "/" not in image and built.is_dir() else Path(image)
+    if not path.exists():
+        raise UsageError(f"there is no image '{image}': neither {built} nor a file or directory of that name")
+    return path

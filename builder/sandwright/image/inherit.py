@@ -1,0 +1,61 @@
+"""What an image takes over from the configuration of a base that is not ours. Pure.
+
+Fields: image-spec 1.1, config.md, and those that Docker adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandwright.image.sections import Config
+from sandwright.rootfs.descriptor import sequence, strings
+
+_OURS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
+"""Labels that say which image it is: not of what is built on it."""
+
+_KEPT = ("ExposedPorts", "Healthcheck", "Shell", "Volumes")
+"""Fields that definitions have no word for."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How containers of an image are started. `more` are fields that definitions have no word for."""
+
+    config: Config
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def under(self, config: Config) -> Settings:
+        """The settings of an image with this configuration on top."""
+        return Settings(config.over(self.config), self.more)
+
+
+def inherited(document: Mapping[str, Any], where: str) -> Settings:
+    """The settings in an image config. Raise ArchiveRefused when they are not what they should be."""
+    section = document.get("config") or {}
+    environment = dict(_variable(each) for each in sequence(section.get("Env"), f"{where}: Env"))
+    labels = strings(section.get("Labels"), f"{where}: Labels")
+    config = Config.model_construct(  # what definitions may say is narrower
+        user=_text(section.get("User")),
+        environment=environment,
+        workdir=_text(section.get("WorkingDir")),
+        entrypoint=_words(section.get("Entrypoint"), where),
+        command=_words(section.get("Cmd"), where),
+        labels={key: value for key, value in labels.items() if key not in _OURS},
+        stop_signal=_text(section.get("StopSignal")),
+    )
+    return Settings(config, {key: section[key] for key in _KEPT if section.get(key)})
+
+
+def _variable(entry: object) -> tuple[str, str]:
+    name, _, value = str(entry).partition("=")
+    return name, value
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _words(value: object, where: str) -> tuple[str, ...] | None:
+    return tuple(str(each) for each in sequence(value, f"{where}: command")) or None

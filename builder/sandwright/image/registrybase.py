@@ -1,0 +1,284 @@
+"""An image of a registry as the base of one of ours: pinned, fetched into the cache, and looked into.
+
+The cache has its documents and layers by digest; once they are there no registry is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from sandwright.errors import ArchiveRefused, LockError
+from sandwright.image.baselock import BaseLock
+from sandwright.image.cache import Cache
+from sandwright.image.documents import timestamp
+from sandwright.image.existing import Held
+from sandwright.image.layout import Blob
+from sandwright.image.lock import checksum
+from sandwright.progress import SILENT, Progress
+from sandwright.registry.failure import NotThere
+from sandwright.registry.reference import parse_reference
+from sandwright.rootfs.descriptor import (
+    CONFIG_TYPES,
+    INDEX_TYPES,
+    LAYER_TYPES,
+    Descriptor,
+    Platform,
+    parse_platform,
+    sequence,
+)
+from sandwright.rootfs.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+
+if TYPE_CHECKING:
+    from sandwright.image.definition import ImageDefinition
+    from sandwright.registry.client import Repository
+    from sandwright.registry.graph import Graph, Node
+    from sandwright.registry.settings import Settings
+
+
+class BaseGone(LockError):
+    """The registry no longer has what a lock pins."""
+
+
+@dataclass(frozen=True)
+class RegistryImage:
+    """A base that is in the cache, whole. `configs` are its own configurations, by platform."""
+
+    name: str
+    whole: Blob
+    images: Mapping[str, Held]
+    configs: Mapping[str, ImageConfig]
+    cache: Cache
+
+    def file(self, blob: Blob) -> Path:
+        """Where a blob lies."""
+        return self.cache.path(blob.name)
+
+
+class CachePlace:
+    """The cache, as pulls see it."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def has(self, descriptor: Descriptor) -> bool:
+        """Whether a blob is there, by its content."""
+        return self._cache.holds(_sha256(descriptor), descriptor.size, verify=True)
+
+    def read(self, descriptor: Descriptor) -> bytes:
+        """A blob that is there."""
+        return self._cache.path(_sha256(descriptor)).read_bytes()
+
+    @contextmanager
+    def adding(self, descriptor: Descriptor) -> Iterator[BinaryIO]:
+        """A file that is in the cache when the `with` ends without an error."""
+        with self._cache.adding(_sha256(descriptor)) as file:
+            yield file
+
+
+def lock_base(
+    definition: ImageDefinition, *, settings: Settings, cache: Cache, progress: Progress = SILENT
+) -> BaseLock:
+    """Ask the registry what the definition's base is now.
+
+    Raise LockError when it isn't made for a platform of the definition or can't be a base, and what the
+    registry's client raises.
+    """
+    from sandwright.registry.client import open_repository  # noqa: PLC0415 - `requests` is dear
+
+    assert definition.reference is not None
+    reference = parse_reference(definition.reference)
+    place = CachePlace(cache)
+    with open_repository(reference, settings) as repository:
+        root = repository.manifest(reference.what)
+        with place.adding(root.descriptor) as file:
+            file.write(root.content)
+        graph = _documents(repository, root.descriptor, place, definition.platforms)
+        found = {
+            platform: _of_platform(graph, platform, repository, place) for platform in definition.platforms
+        }
+    progress.note(f"{definition.name}: {reference} is {root.digest}")
+    return BaseLock(
+        checksum(definition),
+        str(reference),
+        max(_created(config) for _, config in found.values()),
+        root.descriptor,
+        {platform: node.descriptor for platform, (node, _) in found.items()},
+    )
+
+
+def fetch_base(
+    lock: BaseLock,
+    platforms: Collection[str],
+    *,
+    settings: Settings,
+    cache: Cache,
+    progress: Progress = SILENT,
+) -> RegistryImage:
+    """Have the base of a lock in the cache for some platforms.
+
+    Raise BaseGone when the registry has lost it, IntegrityError and ArchiveRefused for what can't be a base,
+    and what the registry's client raises.
+    """
+    from sandwright.registry.client import open_repository  # noqa: PLC0415 - `requests` is dear
+    from sandwright.registry.pull import pull_pinned  # noqa: PLC0415
+
+    place = CachePlace(cache)
+    images, configs = {}, {}
+    with open_repository(lock.pinned, settings) as repository:
+        for platform in platforms:
+            pin = lock.platforms.get(platform)
+            if pin is None:
+                raise LockError(f"the lock does not hold {platform}, only {', '.join(lock.platforms)}")
+            try:
+                graph = pull_pinned(repository, pin, place, progress=progress)
+            except NotThere as gone:
+                raise BaseGone(f"{lock.pinned} is no longer there for {platform}: {gone}") from gone
+            config = _config(graph.root, repository, place)
+            _check_platform(config, platform, str(repository))
+            configs[platform] = config
+            images[platform] = _held(graph.root, config, platform, lock)
+    whole = Blob(lock.base.digest, lock.base.size)
+    return RegistryImage(str(parse_reference(lock.reference)), whole, images, configs, cache)
+
+
+def _documents(
+    repository: Repository, root: Descriptor, place: CachePlace, platforms: Collection[str]
+) -> Graph:
+    """The documents of the wanted platforms, without their blobs."""
+    from sandwright.registry.graph import walk  # noqa: PLC0415
+
+    def load(descriptor: Descriptor) -> bytes:
+        if not place.has(descriptor):
+            document = repository.manifest(descriptor.digest)
+            with place.adding(descriptor) as file:
+                file.write(document.content)
+        return place.read(descriptor)
+
+    chosen = [parse_platform(each) for each in platforms]
+    return walk(
+        root,
+        load,
+        str(repository),
+        wanted=lambda platform: platform is None or any(_same(platform, each) for each in chosen),
+    )
+
+
+def _of_platform(
+    graph: Graph, platform: str, repository: Repository, place: CachePlace
+) -> tuple[Node, ImageConfig]:
+    """The manifest for a platform, and its config. An index says what each is for, or the config does."""
+    wanted = parse_platform(platform)
+    said = {
+        child.digest: child.platform
+        for node in graph.nodes
+        for child in node.children
+        if child.platform is not None
+    }
+    for node in graph.nodes:
+        if node.descriptor.media_type in INDEX_TYPES:
+            continue
+        own = said.get(node.descriptor.digest)
+        if own is not None and not _same(own, wanted):
+            continue
+        config = _config(node, repository, place)
+        if own is not None or _same(config.platform, wanted):
+            _check_platform(config, platform, str(repository))
+            return node, config
+    offered = ", ".join(sorted({str(each) for each in said.values()})) or "another one"
+    raise LockError(
+        f"{repository}: {graph.root.descriptor.digest} is not made for {platform}, only for {offered}"
+    )
+
+
+def _config(node: Node, repository: Repository, place: CachePlace) -> ImageConfig:
+    """The config of a manifest, fetched if need be."""
+    from sandwright.registry.pull import fetch_blobs  # noqa: PLC0415
+
+    config = node.blobs[0]
+    where = f"{repository}: config {config.digest}"
+    if config.media_type not in CONFIG_TYPES:
+        raise ArchiveRefused(f"{where}: {config.media_type} is not the config of a container image")
+    if config.size > LARGEST_CONFIG:
+        raise ArchiveRefused(f"{where}: has {config.size} bytes; at most {LARGEST_CONFIG} are read")
+    fetch_blobs(repository, [config], place)
+    return parse_config(place.read(config), config.digest, where)
+
+
+def _check_platform(config: ImageConfig, platform: str, where: str) -> None:
+    if not _same(config.platform, parse_platform(platform)):
+        raise ArchiveRefused(f"{where}: the image for {platform} says it is for {config.platform}")
+
+
+def _same(one: Platform, other: Platform) -> bool:
+    """Whether images of one platform run on the other; variants of 64-bit platforms are not told apart."""
+    return (one.os, one.architecture) == (other.os, other.architecture)
+
+
+def _held(node: Node, config: ImageConfig, platform: str, lock: BaseLock) -> Held:
+    layers = node.blobs[1:]
+    where = f"{lock.pinned}: {platform}"
+    if len(layers) != len(config.diff_ids):
+        raise ArchiveRefused(
+            f"{where}: {len(layers)} layers, and {len(config.diff_ids)} diff_ids in the config"
+        )
+    for layer in layers:
+        _sha256(layer)
+        if layer.media_type not in LAYER_TYPES:
+            raise ArchiveRefused(f"{where}: {layer.media_type} is not a layer that can be unpacked here")
+    blobs = tuple(Blob(layer.digest, layer.size) for layer in layers)
+    return Held(
+        platform,
+        Blob(node.descriptor.digest, node.descriptor.size),
+        Blob(node.blobs[0].digest, node.blobs[0].size),
+        blobs,
+        config.diff_ids,
+        _history(config, len(blobs), lock),
+        tuple(_oci_type(layer.media_type) for layer in layers),
+    )
+
+
+def _history(config: ImageConfig, count: int, lock: BaseLock) -> tuple[Mapping[str, Any], ...]:
+    """A line for each layer: the base's own, where it has one for each."""
+    said = sequence(config.document.get("history"), "history")
+    told = [each for each in said if isinstance(each, dict) and not each.get("empty_layer")]
+    if len(told) != count:
+        told = [{}] * count
+    return tuple(
+        {
+            "created": _text(each.get("created"), timestamp(lock.epoch)),
+            "created_by": _text(each.get("created_by"), f"layer {number} of {lock.pinned.name}"),
+        }
+        for number, each in enumerate(told, 1)
+    )
+
+
+def _text(value: object, otherwise: str) -> str:
+    return value if isinstance(value, str) and value else otherwise
+
+
+def _created(config: ImageConfig) -> int:
+    """The time of an image in seconds; 0 where it has none."""
+    try:
+        return max(0, int(datetime.fromisoformat(str(config.document.get("created"))).timestamp()))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _oci_type(media_type: str) -> str:
+    """The OCI name of a layer's type: Docker's types name the same bytes."""
+    if not media_type.startswith("application/vnd.docker."):
+        return media_type
+    _, _, codec = media_type.partition(".diff.tar")
+    return f"application/vnd.oci.image.layer.v1.tar{codec.replace('.', '+')}"
+
+
+def _sha256(descriptor: Descriptor) -> str:
+    algorithm, _, encoded = descriptor.digest.partition(":")
+    if algorithm != "sha256":
+        raise ArchiveRefused(f"{descriptor.digest}: only SHA-256 can be kept here")
+    return encoded

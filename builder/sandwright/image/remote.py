@@ -1,0 +1,146 @@
+"""Between layouts and registries: what of a layout is pushed, and layouts made of what is pulled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sandwright.errors import IntegrityError, UsageError
+from sandwright.image.cache import Cache
+from sandwright.image.documents import ALL_PLATFORMS, REF_NAME
+from sandwright.image.layout import INDEX_TYPE, Blob, staging
+from sandwright.image.registrybase import CachePlace
+from sandwright.progress import SILENT, Progress
+from sandwright.registry.client import open_repository
+from sandwright.registry.graph import Graph, walk
+from sandwright.registry.pull import pull
+from sandwright.registry.reference import Reference
+from sandwright.registry.settings import Settings
+from sandwright.rootfs import blobs
+from sandwright.rootfs.blobs import Blobs
+from sandwright.rootfs.descriptor import (
+    INDEX_TYPES,
+    MANIFEST_TYPES,
+    Descriptor,
+    Platform,
+    parse_json,
+    parse_platform,
+    read_descriptor,
+    sequence,
+)
+from sandwright.rootfs.store import explained
+
+_LARGEST = 4 << 20
+
+
+@dataclass(frozen=True)
+class LayoutImage:
+    """One image of a layout, to be pushed."""
+
+    graph: Graph
+    open_blob: Callable[[Descriptor], BinaryIO]
+
+
+def open_layout(path: Path, ref: str | None = None) -> LayoutImage:
+    """The image of an OCI layout or archive: the one called `ref`, else the one for all platforms.
+
+    Raise UsageError when none fits, or several; ArchiveRefused or IntegrityError for documents that are not
+    what they should be.
+    """
+    with explained(path):
+        place: Blobs = blobs.Directory(path) if path.is_dir() else blobs.Archive(path)
+        if place.size("oci-layout") is None or place.size("index.json") is None:
+            raise UsageError(f"{path}: not an OCI layout: no oci-layout and index.json")
+        index = parse_json(blobs.read(place, "index.json", limit=_LARGEST), f"{path}: index.json")
+        listed = sequence(index.get("manifests"), f"{path}: manifests")
+        found = [read_descriptor(each, f"{path}: manifests[{number}]") for number, each in enumerate(listed)]
+        root = _chosen(found, ref, path)
+
+        def load(descriptor: Descriptor) -> bytes:
+            return blobs.read(place, _blob_path(descriptor), limit=_LARGEST)
+
+        graph = walk(root, load, str(path))
+        for blob in graph.blobs:
+            size = place.size(_blob_path(blob))
+            if size != blob.size:
+                has = "is missing" if size is None else f"has {size} bytes where {blob.size} were promised"
+                raise IntegrityError(f"{path}: {blob.digest} {has}")
+    return LayoutImage(graph, lambda blob: place.open(_blob_path(blob)))
+
+
+def pull_layout(
+    reference: Reference,
+    target: Path,
+    *,
+    platforms: Sequence[str] = (),
+    settings: Settings,
+    cache: Cache,
+    progress: Progress = SILENT,
+) -> str:
+    """Pull an image into a layout at `target`, by way of the cache; give its digest.
+
+    The layout names it by its tag. `platforms` are those that are wanted, none meaning all. It appears whole
+    or not at all. Raise UsageError when it isn't made for a platform, and what `pull` raises.
+    """
+    chosen = [parse_platform(each) for each in platforms]
+
+    def wanted(platform: Platform | None) -> bool:
+        return not chosen or (platform is not None and any(_same(platform, each) for each in chosen))
+
+    with open_repository(reference, settings) as repository:
+        graph = pull(repository, reference.what, CachePlace(cache), wanted=wanted, progress=progress)
+    if chosen and graph.root.children:
+        _check_there(graph, chosen, reference)
+    entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
+    index = {
+        "schemaVersion": 2,
+        "mediaType": INDEX_TYPE,
+        "manifests": [
+            Blob(each.digest, each.size).descriptor(each.media_type, annotations={REF_NAME: name})
+            for each, name in entries
+        ],
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    kept = [*(node.descriptor for node in graph.nodes), *graph.blobs]
+    parts = list(dict.fromkeys(Blob(each.digest, each.size) for each in kept))
+    with staging(target.absolute().parent, progress=progress) as area:
+        for part in parts:
+            area.adopt(part, cache.path(part.name))
+        area.publish(index, parts, target)
+    return graph.root.descriptor.digest
+
+
+def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descriptor:
+    images = [each for each in found if each.media_type in INDEX_TYPES | MANIFEST_TYPES]
+    if ref is not None:
+        fitting = [each for each in images if ref in (each.digest, *each.names)]
+    else:
+        named = [each for each in images if ALL_PLATFORMS in each.names]
+        fitting = named if len(named) == 1 else images
+    distinct = {each.digest: each for each in fitting}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    there = ", ".join(sorted(" ".join(each.names) or each.digest for each in images)) or "nothing"
+    problem = "several images" if distinct else f"no image {ref!r}" if ref else "no image"
+    raise UsageError(f"{path}: {problem}; name one by its reference or digest: it has {there}")
+
+
+def _check_there(graph: Graph, chosen: Sequence[Platform], reference: Reference) -> None:
+    offered = [each.platform for node in graph.nodes for each in node.children if each.platform is not None]
+    for platform in chosen:
+        if not any(_same(each, platform) for each in offered):
+            have = ", ".join(sorted({str(each) for each in offered}))
+            raise UsageError(f"{reference} is not made for {platform}, only for {have}")
+
+
+def _same(one: Platform, other: Platform) -> bool:
+    return (one.os, one.architecture) == (other.os, other.architecture) and (
+        not other.variant or one.variant == other.variant
+    )
+
+
+def _blob_path(descriptor: Descriptor) -> str:
+    algorithm, _, encoded = descriptor.digest.partition(":")
+    return f"blobs/{algorithm}/{encoded}"
