@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bundles, evaluators, images, policies, sessions
+from sandwright.cli import bundles, evaluators, images, policies, registries, sessions
 
 namespace = Collection(
     images.setup,
     images.lock_images,
     images.build_images,
     images.export_image,
+    registries.push_image,
+    registries.pull_image,
     bundles.bundle,
     policies.render,
     policies.explain,
