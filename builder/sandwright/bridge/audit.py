@@ -1,0 +1,56 @@
+"""The bridge's log of calls: a JSON object on a line for each thing that happened, without secrets.
+
+Fields of every line: `time` (UTC, ISO 8601), `session`, `event` and `call` (a number of this session's).
+Events: `start` and `stop` of the bridge; `peer`, a connection that was turned away unread; `protocol`, one
+that was ended since it didn't keep to the protocol; `refused`, a call that the policy doesn't let through;
+`call`, one that was run, written when it has ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from sandwright.bridge.secret import MASK
+
+MAX_WORD = 256
+MAX_WORDS = 64
+
+
+class Audit:
+    """Appends lines to a file that only its owner reads. Lines of several threads don't mix."""
+
+    def __init__(self, path: Path, session: str, secrets: Iterable[str]) -> None:
+        """`secrets` are masked wherever they'd stand."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._session = session
+        self._secrets = tuple(secrets)
+        self._lock = threading.Lock()
+
+    def write(self, event: str, **fields: object) -> None:
+        """Write a line. Fields that are None are left out."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        given = {name: value for name, value in fields.items() if value is not None}
+        text = json.dumps({"time": now, "session": self._session, "event": event, **given})
+        with self._lock:
+            os.write(self._fd, (text + "\n").encode())
+
+    def masked(self, text: str) -> str:
+        """A text from the sandbox as it may be written: no secret in it, and not too long."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK.decode())
+        return text if len(text) <= MAX_WORD else f"{text[:MAX_WORD]}… ({len(text)} characters)"
+
+    def words(self, words: Iterable[str]) -> list[str]:
+        """Arguments as they may be written."""
+        given = [self.masked(word) for word in words]
+        return given if len(given) <= MAX_WORDS else [*given[:MAX_WORDS], f"… ({len(given)} arguments)"]
+
+    def close(self) -> None:
+        """Let the file go."""
+        os.close(self._fd)

@@ -1,0 +1,297 @@
+"""One call from its first byte to its last: who asks, for what, whether it may, what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sandwright import process
+from sandwright.bridge import frames
+from sandwright.bridge.audit import Audit
+from sandwright.bridge.children import Children
+from sandwright.bridge.configuration import SESSION_MARK, Configuration
+from sandwright.bridge.environment import base_environment, gh_environment
+from sandwright.bridge.frames import Frame, Kind, ProtocolError
+from sandwright.bridge.git import Git, Job
+from sandwright.bridge.grammar import Call, Grammar, Refused
+from sandwright.bridge.pump import Pipes, Pump, output_pipe
+from sandwright.bridge.remotes import github_repository
+from sandwright.bridge.repository import bare_environment
+from sandwright.bridge.workspace import Workspace, path_of
+from sandwright.errors import CommandFailed, ToolMissing
+
+REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
+"""What a shim exits with when the program didn't run to its end: as the shell and timeout(1) have it."""
+
+_WHY = {
+    "time": (OUT_OF_TIME, "the time limit of a call was reached, and the program was ended"),
+    "output": (NO_BRIDGE, "the program wrote more than a call may, and was ended"),
+    "input": (NO_BRIDGE, "more input than a call may have; the program was ended"),
+    "protocol": (NO_BRIDGE, "the shim and the bridge don't speak the same protocol"),
+    "stopped": (NO_BRIDGE, "the bridge has ended, and the program with it"),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all calls of a bridge share."""
+
+    configuration: Configuration
+    workspace: Workspace
+    grammars: Mapping[str, Grammar]
+    git: Git
+    children: Children
+    audit: Audit
+    stop: int
+    """A descriptor that becomes readable when the bridge ends."""
+    slots: threading.BoundedSemaphore
+    """Held while a program runs; the rest wait."""
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The secrets of all programs."""
+        programs = self.configuration.programs.values()
+        return tuple(secret.encode() for each in programs for secret in each.secrets.values())
+
+
+@dataclass
+class _Asked:
+    """A call that was understood, on its connection. `parts`: its directory below the workspace."""
+
+    connection: socket.socket
+    reader: frames.Reader
+    call: Call
+    parts: tuple[str, ...]
+    deadline: float
+    told: dict[str, object]
+
+
+@dataclass
+class _Prepared:
+    """What is started: nothing in it is the sandbox's but texts that a grammar took."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    directory: str
+    descriptors: list[int] = field(default_factory=list)
+    finish: Callable[[], None] = lambda: None
+    """What is done when the program has ended well."""
+
+
+def serve_call(connection: socket.socket, number: int, context: Context) -> None:
+    """Answer one connection, whatever comes over it. It is closed by the caller."""
+    limits = context.configuration.limits
+    started = time.monotonic()
+    told: dict[str, object] = {"call": number}
+    try:
+        if fault := _peer_fault(connection, context.configuration.uids):
+            context.audit.write("peer", why=fault, **told)
+            return
+        reader = frames.Reader()
+        request = _greeting(connection, reader, started + limits.greeting_seconds)
+        program = request.program.decode(errors="replace")
+        told |= {"program": context.audit.masked(program)}
+        words = [word.decode(errors="backslashreplace") for word in request.arguments]
+        told |= {"arguments": context.audit.words(words)}
+        told |= {"directory": context.audit.masked(request.directory.decode(errors="backslashreplace"))}
+        call, parts = _understood(request, context)
+        with context.slots:
+            _run(_Asked(connection, reader, call, parts, started + limits.call_seconds, told), context)
+    except Refused as refusal:
+        context.audit.write("refused", why=context.audit.masked(str(refusal)), **told)
+        _last_word(connection, frames.encode_refusal(REFUSED, str(refusal)))
+    except ProtocolError as error:
+        context.audit.write("protocol", why=str(error), **told)
+        _last_word(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
+    except (ToolMissing, CommandFailed, OSError) as error:
+        context.audit.write("failed", why=context.audit.masked(str(error)), **told)
+        _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
+
+
+def _greeting(connection: socket.socket, reader: frames.Reader, deadline: float) -> frames.Request:
+    """The CALL, which must come whole before the deadline. Raise ProtocolError otherwise."""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ProtocolError("no call came in time")
+        connection.settimeout(left)
+        try:
+            data = connection.recv(1 << 16)
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise ProtocolError("the connection ended before a call had come" if reader.midway else "no call")
+        for frame in reader.feed(data):
+            return _request(frame, reader)
+
+
+def _request(frame: Frame, reader: frames.Reader) -> frames.Request:
+    if frame.kind != Kind.CALL:
+        raise ProtocolError("something else before the call")
+    if reader.midway:
+        raise ProtocolError("input before any was granted")
+    return frames.decode_request(frame.payload)
+
+
+def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
+    """Why a connection is not one of the sandbox's. What comes over its own loopback is."""
+    if connection.family != socket.AF_UNIX:
+        return ""
+    if hasattr(socket, "SO_PEERCRED"):
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        uid = struct.unpack("3i", raw)[1]
+    else:  # macOS: struct xucred of LOCAL_PEERCRED (sys/ucred.h); SOL_LOCAL is 0
+        raw = connection.getsockopt(0, 1, 76)
+        uid = struct.unpack_from("Ii", raw)[1]
+    return "" if uid in uids else f"uid {uid}"
+
+
+def _understood(request: frames.Request, context: Context) -> tuple[Call, tuple[str, ...]]:
+    """The call, and its directory below the workspace. Raise Refused for what isn't let through."""
+    try:
+        program = request.program.decode("ascii")
+        arguments = [word.decode() for word in request.arguments]
+        directory = request.directory.decode("utf-8", "surrogateescape")
+    except UnicodeDecodeError:
+        raise Refused("arguments that are no UTF-8 are not passed on") from None
+    grammar = context.grammars.get(program)
+    if grammar is None:
+        raise Refused("the policy names no such shim")
+    return grammar.parse(arguments), context.workspace.relative(directory)
+
+
+def _run(asked: _Asked, context: Context) -> None:
+    """Run the program and answer with how it ended; tidying up is not waited for."""
+    began = time.monotonic()
+    with (
+        TemporaryDirectory(prefix="call-", dir=context.configuration.private) as scratch,
+        context.workspace.directory(asked.parts) as directory,
+        contextlib.ExitStack() as opened,
+    ):
+        prepared = _prepared(asked, directory, Path(scratch), opened, context)
+        with _started(asked, prepared, context) as (pump, status):
+            if status == 0 and pump.why == "exit":
+                prepared.finish()
+            if pump.why == "exit":
+                _last_word(asked.connection, frames.encode_exit(status))
+            elif pump.why != "gone":
+                _last_word(asked.connection, frames.encode_refusal(*_WHY[pump.why]))
+            asked.told |= {
+                "end": pump.why, "status": status, "seconds": round(time.monotonic() - began, 4),
+                **pump.counts, "redacted": pump.redacted or None,
+            }  # fmt: skip
+            context.audit.write("call", **asked.told)
+
+
+def _prepared(
+    asked: _Asked, directory: int, scratch: Path, files: contextlib.ExitStack, context: Context
+) -> _Prepared:
+    """The command line, environment and directory of a call. Files that it names are opened here."""
+    call, parts = asked.call, asked.parts
+    program = context.configuration.programs[call.program]
+    home = scratch / "home"
+    home.mkdir()
+    base = base_environment(context.configuration.environment, home=home)
+    base[SESSION_MARK] = context.configuration.session
+    match call.program if call.form is not None else "":
+        case "git":
+            with context.children.working():
+                job = context.git.prepared(call, parts, scratch, program.secrets)
+            environment = {**bare_environment(), **base, **job.variables}
+            argv = [program.path, *job.words]
+            return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver(job, context))
+        case "gh":
+            repository = github_repository(context.git.remotes(parts))
+            own = {**gh_environment(home, repository), **program.secrets}
+            prepared = _Prepared([program.path], {**base, **own}, str(home))
+        case _:
+            prepared = _Prepared([program.path], {**base, **program.secrets}, path_of(directory))
+    for word in call.words():
+        if isinstance(word, tuple):
+            place = context.workspace.below(parts, word[1].path)
+            prepared.descriptors.append(files.enter_context(context.workspace.file(place)))
+            word = word[0] + path_of(prepared.descriptors[-1])  # noqa: PLW2901 - the same word, for the program
+        prepared.argv.append(word)
+    return prepared
+
+
+def _deliver(job: Job, context: Context) -> None:
+    with context.children.working():
+        context.git.deliver(job)
+
+
+@contextlib.contextmanager
+def _started(asked: _Asked, prepared: _Prepared, context: Context) -> Iterator[tuple[Pump, int]]:
+    """Run a prepared program under a pump, and give that and its status. What it left behind ends with it."""
+    limits, children = context.configuration.limits, context.children
+    with contextlib.ExitStack() as stack:
+        pipes, theirs = _pipes(reads_input=asked.call.reads_input)
+        stack.callback(pipes.close)
+        with contextlib.ExitStack() as given, children.starting() as register:
+            for fd in theirs:
+                given.callback(os.close, fd)
+            started = stack.enter_context(
+                process.start(
+                    *prepared.argv,
+                    stdin=theirs[0],
+                    stdout=theirs[1],
+                    stderr=theirs[2],
+                    env=prepared.environment,
+                    cwd=prepared.directory,
+                    pass_fds=prepared.descriptors,
+                )
+            )
+            register(started.pid)
+        try:
+            pump = Pump(
+                asked.connection, asked.reader, started.pid, pipes,
+                limits=limits, secrets=context.secrets, deadline=asked.deadline, stop=context.stop,
+            )  # fmt: skip
+            if pump.run() != "exit":
+                _end(started.pid, limits.grace_seconds)
+            yield pump, started.wait(timeout=60)
+        finally:
+            if started.returncode is None:
+                process.kill(started)
+            children.ended(started.pid)
+
+
+def _end(pid: int, grace: float) -> None:
+    """Have a program end: by asking, after a while by force. It isn't reaped here, so the pid is its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGTERM)
+        until = time.monotonic() + grace
+        while time.monotonic() < until:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                break
+            time.sleep(0.01)
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _pipes(*, reads_input: bool) -> tuple[Pipes, tuple[int, int, int]]:
+    """Our ends of a program's streams, and its own."""
+    if reads_input:
+        stdin_theirs, stdin = os.pipe()
+    else:
+        stdin_theirs, stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None
+    stdout, stdout_theirs = output_pipe()
+    stderr, stderr_theirs = output_pipe()
+    return Pipes(stdin, stdout, stderr), (stdin_theirs, stdout_theirs, stderr_theirs)
+
+
+def _last_word(connection: socket.socket, frame: bytes) -> None:
+    """Send a last frame to whoever still listens, without waiting long for one who doesn't read."""
+    with contextlib.suppress(OSError):
+        connection.settimeout(5)
+        connection.sendall(frame)

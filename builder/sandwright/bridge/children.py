@@ -1,0 +1,91 @@
+"""The programs of all calls: started under a lock, and everything that they leave behind is ended.
+
+On Linux the bridge is a *subreaper* (prctl(2)): what a program starts and leaves behind becomes the bridge's
+child, whatever session or group it went to. A child that nobody here started is such a remainder, and is
+killed and waited for; as its pid can't be given to another process before that, it is the right one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_SET_CHILD_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER (linux/prctl.h)."""
+
+
+class Children:
+    """Knows which children are a call's own."""
+
+    def __init__(self) -> None:
+        """Become a subreaper, where there is such a thing."""
+        self._known: set[int] = set()
+        self._working = 0
+        self._lock = threading.Lock()
+        self._reaps = sys.platform == "linux" and _prctl(_SET_CHILD_SUBREAPER, 1)
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[Callable[[int], None]]:
+        """Hold the lock while a program is started; call what is given with its pid."""
+        with self._lock:
+            yield self._known.add
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Start programs of the bridge's own in here; nothing is swept meanwhile."""
+        with self._lock:
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working -= 1
+                self._sweep()
+
+    def ended(self, pid: int) -> None:
+        """A call's own program was waited for. End what it has left behind."""
+        with self._lock:
+            self._known.discard(pid)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Kill children that are nobody's; their own children come up then, so look again."""
+        for _ in range(1000 if self._reaps and not self._working else 0):
+            strangers = [
+                pid for pid in _children() if pid not in self._known and not _same_session(pid, self._known)
+            ]
+            if not strangers:
+                return
+            for pid in strangers:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _same_session(pid: int, leaders: set[int]) -> bool:
+    """Whether a process still belongs to a call that goes on."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(pid) in leaders
+    return False
+
+
+def _children() -> list[int]:
+    """This process's children, whichever thread has started them."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _prctl(option: int, value: int) -> bool:
+    with contextlib.suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
+    return False

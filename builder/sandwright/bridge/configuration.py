@@ -1,0 +1,101 @@
+"""What the bridge's process is told at its start, and how that goes there: as one JSON text through a pipe.
+
+It holds the secrets, so it never stands in arguments, in an environment or in a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandwright.policy.values import Command
+
+SESSION_MARK = "SANDWRIGHT_BRIDGE"
+"""In the environment of all programs of a bridge: its session, by which they are found if it was killed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What calls may take. Seconds and bytes."""
+
+    call_seconds: float = 600.0
+    """For a whole call. Then the program is ended, and the shim exits with 124."""
+
+    output_bytes: int = 8 << 30
+    """Of standard output and standard error together. Then the program is ended."""
+
+    input_bytes: int = 8 << 30
+    """Of standard input."""
+
+    calls: int = 128
+    """Calls at once; more wait."""
+
+    connections: int = 512
+    """Connections at once; more are turned away."""
+
+    greeting_seconds: float = 10.0
+    """From the connection until the call is there as a whole."""
+
+    grace_seconds: float = 2.0
+    """Between telling a program to end and killing it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One shim's program: its file on the host, the policy's entries, and its secrets by variable."""
+
+    path: str
+    allow: tuple[Command, ...]
+    secrets: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What one bridge is for.
+
+    `public` is what the sandbox sees: the shims and the socket. `private` is the bridge's own. `audit` is the
+    file that gets a line for each call. `uids` may connect. `environment` is what of the host's environment
+    programs may get.
+    """
+
+    session: str
+    workspace: Path
+    public: Path
+    private: Path
+    audit: Path
+    programs: Mapping[str, Program]
+    uids: tuple[int, ...]
+    environment: Mapping[str, str]
+    limits: Limits = Limits()
+
+    def to_json(self) -> bytes:
+        """As JSON, with the secrets."""
+        return json.dumps(asdict(self), default=str).encode("utf-8", "surrogateescape")
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Configuration:
+        """Read what `to_json` wrote."""
+        data: dict[str, Any] = json.loads(text.decode("utf-8", "surrogateescape"))
+        programs = {
+            name: Program(each["path"], tuple(map(_command, each["allow"])), each["secrets"])
+            for name, each in data["programs"].items()
+        }
+        return cls(
+            session=data["session"],
+            workspace=Path(data["workspace"]),
+            public=Path(data["public"]),
+            private=Path(data["private"]),
+            audit=Path(data["audit"]),
+            programs=programs,
+            uids=tuple(data["uids"]),
+            environment=data["environment"],
+            limits=Limits(**data["limits"]),
+        )
+
+
+def _command(data: Mapping[str, Any]) -> Command:
+    words: Sequence[str] = data["words"]
+    return Command(tuple(words), data["more"])

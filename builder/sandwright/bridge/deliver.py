@@ -1,0 +1,94 @@
+"""Brings what git fetched into the sandbox's repository: packs, refs that changed, FETCH_HEAD.
+
+Every file is made new in a directory that was opened step by step (`sandwright.bridge.workspace`) and put in
+its place by a rename in that same directory, so nothing is ever written through a link, and nothing outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.kinds import is_ref
+from sandwright.bridge.repository import Place
+from sandwright.bridge.workspace import Workspace
+
+DELIVERED = ("refs/remotes/", "refs/tags/")
+"""Which refs are written: those that follow a remote's. A branch of the sandbox's is its own to move."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def deliver_packs(workspace: Workspace, place: Place, packs: Iterable[Path]) -> None:
+    """Copy packs with their indexes into a repository."""
+    with workspace.directory((*place.common, "objects")) as objects, _below(objects, "pack") as target:
+        for pack in packs:
+            for path in (pack, pack.with_suffix(".idx")):
+                with path.open("rb") as content:
+                    _put(target, path.name, content, 0o444)
+
+
+def deliver_refs(
+    workspace: Workspace, place: Place, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Write the refs below DELIVERED that are new or have another commit now."""
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    with workspace.directory(place.common) as common:
+        for name, value in changed.items():
+            if name.startswith(DELIVERED) and is_ref(name):
+                _write_ref(common, name.split("/"), value)
+
+
+def deliver_fetch_head(workspace: Workspace, place: Place, content: bytes) -> None:
+    """Write FETCH_HEAD."""
+    with workspace.directory(place.git) as git:
+        _put(git, "FETCH_HEAD", io.BytesIO(content), 0o644)
+
+
+def _write_ref(common: int, parts: list[str], value: str) -> None:
+    """As git does it: under a lock that is the new file."""
+    with contextlib.ExitStack() as stack:
+        fd = common
+        for part in parts[:-1]:
+            fd = stack.enter_context(_below(fd, part))
+        lock = f"{parts[-1]}.lock"
+        try:
+            _create(fd, lock, io.BytesIO(f"{value}\n".encode()), 0o644)
+        except FileExistsError:
+            raise Refused(f"{shown(['/'.join(parts)])} is locked by another git") from None
+        os.rename(lock, parts[-1], src_dir_fd=fd, dst_dir_fd=fd)
+
+
+@contextlib.contextmanager
+def _below(fd: int, name: str) -> Iterator[int]:
+    """A directory below one, made where it isn't there."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=fd)
+    try:
+        below = os.open(name, _DIRECTORY, dir_fd=fd)
+    except OSError as error:
+        raise Refused(f"{shown([name])} in the repository is no directory: {error.strerror}") from error
+    try:
+        yield below
+    finally:
+        os.close(below)
+
+
+def _put(directory: int, name: str, content: BinaryIO, mode: int) -> None:
+    temporary = f"tmp_sandwright_{secrets.token_hex(8)}"
+    _create(directory, temporary, content, mode)
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _create(directory: int, name: str, content: BinaryIO, mode: int) -> None:
+    fd = os.open(name, _NEW, mode, dir_fd=directory)
+    with os.fdopen(fd, "wb") as file:
+        shutil.copyfileobj(content, file, 1 << 20)

@@ -1,0 +1,95 @@
+"""The environment of a program on the host: built up from nothing, out of a few variables that do no harm.
+
+Nothing that the sandbox says gets into it. Of the host's environment it takes the names in KEPT; so no
+`GIT_*`, `GH_*`, `LD_*`, `PAGER`, `EDITOR`, `BROWSER` nor the host's own tokens are to be removed: they were
+never there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sandwright.errors import RenderError
+from sandwright.policy import values
+
+KEPT = (
+    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+"""How text is written, what the host trusts, and how it reaches the network."""
+
+_DANGEROUS = re.compile(
+    r"PATH|HOME|SHELL|IFS|ENV|TERM|USER|PWD|TMPDIR|BROWSER|.*(?:PAGER|EDITOR|VISUAL|ASKPASS|COMMAND|PROXY)"
+    r"|(?:GIT|SSH|LD|DYLD|XDG|SANDWRIGHT|BASH|PERL5|PYTHON|RUBY|NODE|JAVA|LUA|GCONV|LC|SSL|CURL|AWS_CONFIG)_?.*"
+    r"|GH_(?!(?:ENTERPRISE_)?TOKEN$).*",
+    re.IGNORECASE,
+)
+
+
+def search_path(environment: Mapping[str, str], outside_of: Iterable[Path]) -> str:
+    """The host's PATH without what the sandbox may write: relative parts, and those in given directories."""
+    kept = []
+    forbidden = [path.resolve() for path in outside_of]
+    for part in environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
+        real = Path(part).resolve() if part.startswith("/") else None
+        if real is not None and not any(real == each or each in real.parents for each in forbidden):
+            kept.append(part)
+    return ":".join(kept)
+
+
+def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:
+    """What every program gets. `home` is an empty directory of the bridge's own."""
+    kept = {name: environment[name] for name in KEPT if name in environment}
+    own = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "XDG_DATA_HOME": str(home),
+        "XDG_STATE_HOME": str(home),
+        "XDG_CACHE_HOME": str(home),
+        "TMPDIR": str(home),
+        "PATH": environment.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        "TERM": "dumb",
+        "PAGER": "cat",
+        "EDITOR": "false",
+        "VISUAL": "false",
+        "BROWSER": "false",
+    }
+    return {**kept, **own}
+
+
+def gh_environment(home: Path, repository: str | None) -> dict[str, str]:
+    """What keeps gh from asking, from starting programs and from reading the host's configuration.
+
+    gh starts programs that it finds on PATH (git, a pager, a browser, an editor, extensions): there is an
+    empty directory on it, and nothing else. With GH_REPO it does not ask git which repository is meant.
+    """
+    own = {
+        "PATH": str(home),
+        "GH_CONFIG_DIR": str(home),
+        "GH_PROMPT_DISABLED": "1",
+        "GH_NO_UPDATE_NOTIFIER": "1",
+        "GH_NO_EXTENSION_UPDATE_NOTIFIER": "1",
+        "GH_SPINNER_DISABLED": "1",
+        "GH_TELEMETRY": "false",
+        "DO_NOT_TRACK": "1",
+        "GH_PAGER": "cat",
+        "GH_EDITOR": "false",
+        "GH_BROWSER": "false",
+        "NO_COLOR": "1",
+    }
+    return {**own, **({"GH_REPO": repository} if repository else {})}
+
+
+def check_secret_names(program: str, names: Iterable[str], known: frozenset[str] | None) -> None:
+    """Raise RenderError for a variable that would do more to a program than tell it a secret.
+
+    `known` are those that a program with a profile takes; None for other programs.
+    """
+    for name in names:
+        where = f"credentials.shims.{program}.secrets.{name}"
+        if known is not None and name not in known:
+            raise RenderError(f"{where}: the secrets of {program} are {', '.join(sorted(known))}")
+        if known is None and (_DANGEROUS.fullmatch(name) or values.loads_code(name)):
+            raise RenderError(f"{where}: this variable steers programs, it is no secret's")

@@ -1,0 +1,169 @@
+"""The protocol between a shim and the bridge: frames with a length, in version 1.
+
+A frame is the length of its payload (four bytes, the highest first), its kind (one byte), and the payload, of
+MAX_PAYLOAD bytes at most. The shim speaks first:
+
+| kind | name | from | payload |
+|---|---|---|---|
+| 1 | CALL | shim | the version (one byte), the number of words (four), each word's length (four) and bytes: the program, the working directory, the arguments |
+| 2 | STDIN | shim | bytes for the program's standard input, never more than was granted; none: its end |
+| 3 | SIGNAL | shim | the number of a signal (one byte) as Linux numbers it on amd64 |
+| 17 | STDOUT | bridge | bytes that the program wrote |
+| 18 | STDERR | bridge | the same |
+| 19 | EXIT | bridge | how it ended: 0 and its status, or 1 and the number of a signal (two bytes); the last frame |
+| 20 | REFUSED | bridge | a status for the shim to exit with (one byte), and why, as text; the last frame |
+| 21 | CREDIT | bridge | how many more bytes of standard input may be sent (four bytes) |
+
+A connection is one call. Signals are never stuck behind input that the program doesn't read, as input is only
+sent within what was granted; output waits in the socket until the shim takes it. Whoever closes its side, or
+half of it, has gone: the program is ended.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+VERSION = 1
+MAX_PAYLOAD = 1 << 20
+"""Bytes; a frame that says it has more is refused unread."""
+
+MAX_WORDS = 4096
+"""Of a call: its program, its directory and its arguments."""
+
+_HEADER = struct.Struct(">IB")
+_LENGTH = struct.Struct(">I")
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    CALL = 1
+    STDIN = 2
+    SIGNAL = 3
+    STDOUT = 17
+    STDERR = 18
+    EXIT = 19
+    REFUSED = 20
+    CREDIT = 21
+
+
+FROM_SHIM = frozenset({Kind.CALL, Kind.STDIN, Kind.SIGNAL})
+
+
+class ProtocolError(Exception):
+    """What came in is no frame of this protocol. Never leaves the bridge: it ends the connection."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame."""
+
+    kind: Kind
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a CALL asks for: a program by name, where, and with which arguments, as the shim got them."""
+
+    program: bytes
+    directory: bytes
+    arguments: tuple[bytes, ...]
+
+
+class Reader:
+    """Takes bytes as they come and gives the frames that are complete."""
+
+    def __init__(self, allowed: frozenset[Kind] = FROM_SHIM) -> None:
+        """`allowed` are the kinds that may come."""
+        self._allowed = allowed
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Give the frames that `data` completes. Raise ProtocolError for what can't become a frame."""
+        self._pending += data
+        while len(self._pending) >= _HEADER.size:
+            length, number = _HEADER.unpack_from(self._pending)
+            if number not in self._allowed:
+                raise ProtocolError(f"a frame of kind {number}")
+            if length > MAX_PAYLOAD:
+                raise ProtocolError(f"a frame of {length} bytes")
+            end = _HEADER.size + length
+            if len(self._pending) < end:
+                return
+            payload = bytes(self._pending[_HEADER.size : end])
+            del self._pending[:end]
+            yield Frame(Kind(number), payload)
+
+    @property
+    def midway(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return bool(self._pending)
+
+
+def header(kind: Kind, length: int) -> bytes:
+    """What stands before a payload of `length` bytes."""
+    return _HEADER.pack(length, kind)
+
+
+def encode(kind: Kind, payload: bytes = b"") -> bytes:
+    """A whole frame."""
+    return _HEADER.pack(len(payload), kind) + payload
+
+
+def encode_request(request: Request) -> bytes:
+    """The CALL of a request."""
+    words = (request.program, request.directory, *request.arguments)
+    parts = [bytes([VERSION]), _LENGTH.pack(len(words))]
+    for word in words:
+        parts += [_LENGTH.pack(len(word)), word]
+    return encode(Kind.CALL, b"".join(parts))
+
+
+def decode_request(payload: bytes) -> Request:
+    """The request of a CALL's payload. Raise ProtocolError for anything else, later versions too."""
+    if not payload or payload[0] != VERSION:
+        raise ProtocolError(f"version {payload[0] if payload else 'nothing'}; this is version {VERSION}")
+    words = _words(memoryview(payload)[1:])
+    if any(b"\0" in word for word in words):
+        raise ProtocolError("a word with a NUL byte")
+    return Request(words[0], words[1], tuple(words[2:]))
+
+
+def encode_exit(status: int) -> bytes:
+    """The EXIT of a status as `subprocess` gives it: negative for a signal."""
+    return encode(Kind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
+
+
+def encode_refusal(status: int, why: str) -> bytes:
+    """A REFUSED frame. `status` is what the shim exits with."""
+    return encode(Kind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
+
+
+def encode_credit(amount: int) -> bytes:
+    """A CREDIT of so many bytes."""
+    return encode(Kind.CREDIT, _LENGTH.pack(amount))
+
+
+def _words(data: memoryview) -> Sequence[bytes]:
+    if len(data) < _LENGTH.size:
+        raise ProtocolError("a call that ends before its words")
+    (count,) = _LENGTH.unpack_from(data)
+    if not 2 <= count <= MAX_WORDS:
+        raise ProtocolError(f"a call of {count} words")
+    words, position = [], _LENGTH.size
+    for _ in range(count):
+        if position + _LENGTH.size > len(data):
+            raise ProtocolError("a call that ends before its words")
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        if length > len(data) - position:
+            raise ProtocolError("a word that ends outside its call")
+        words.append(bytes(data[position : position + length]))
+        position += length
+    if position != len(data):
+        raise ProtocolError("a call with bytes behind its words")
+    return words

@@ -1,0 +1,269 @@
+"""Runs git on the host for one call: in a repository that is made for the call, with a configuration of ours.
+
+Why nothing of the sandbox's is executed, however its repository looks: git reads the configuration that is
+written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a private git directory);
+hooks, attributes and everything else that names a program is looked for in that directory, where there is
+none; the command line is `Call.words`, from a table without an option that takes a command; the only remote
+is a known one by https, any other transport is off; the environment is built from nothing. What is left of
+the sandbox in it are objects, and names of refs of the plainest kind.
+
+Why the secret goes nowhere else: git asks the one credential helper of this configuration, which stands below
+the remote's exact address, and follows no redirects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.bridge import deliver
+from sandwright.bridge.grammar import Call, Refused, shown
+from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
+from sandwright.bridge.remotes import Known, Remote
+from sandwright.bridge.repository import (
+    Place,
+    Refs,
+    bare_environment,
+    copy_objects,
+    find_repository,
+    read_refs,
+)  # fmt: skip
+from sandwright.bridge.workspace import Workspace
+
+DEFAULT_USERNAME = "x-access-token"
+"""What GitHub takes beside a token; others take any."""
+
+_HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SANDWRIGHT_PASSWORD" #"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What git is to be given for one call, and what is needed to bring back what came of it."""
+
+    words: list[str]
+    variables: dict[str, str] = field(repr=False)
+    place: Place | None
+    refs: Refs
+    repository: Path
+    store: Path
+    packs: frozenset[Path]
+
+
+class Git:
+    """git for one bridge. Copies of objects are kept for all its calls, one for each repository."""
+
+    def __init__(
+        self, workspace: Workspace, known: Known, addresses: frozenset[str], directory: Path
+    ) -> None:
+        """`known` are the remotes by repository, `addresses` those of the policy. `directory` is ours."""
+        self._workspace = workspace
+        self._known = known
+        self._addresses = addresses
+        self._stores = directory / "repositories"
+        self._locks: dict[tuple[str, ...], threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def remotes(self, parts: tuple[str, ...]) -> Mapping[str, Remote]:
+        """The remotes by name that were known at the start of the repository of a directory."""
+        with contextlib.suppress(Refused):
+            return self._known.get(find_repository(self._workspace, parts).main, {})
+        return {}
+
+    def prepared(self, call: Call, parts: tuple[str, ...], scratch: Path, secrets: Mapping[str, str]) -> Job:
+        """Make everything ready for a call in a directory. `scratch` is this call's own.
+
+        Raise Refused for what can't be done.
+        """
+        assert call.form is not None
+        place = self._place(call, parts)
+        remote = self._remote(call, place)
+        store = self._store(place) if place else scratch / "store"
+        refs = Refs("ref: refs/heads/main", {}, ())
+        _make_store(store)
+        if place is not None and call.form.words != ("ls-remote",):
+            refs = read_refs(self._workspace, place)
+            with self._lock(place):
+                copy_objects(self._workspace, place, store)
+        repository = scratch / "git"
+        _make_repository(repository, refs, remote)
+        variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_credentials(secrets)}
+        words = [f"--git-dir={repository}", *_arguments(call, refs, remote)]
+        local = place if call.form.words != ("ls-remote",) else None
+        return Job(words, variables, local, refs, repository, store, _packs(store))
+
+    def _place(self, call: Call, parts: tuple[str, ...]) -> Place | None:
+        """The repository; listing a remote by its address needs none."""
+        try:
+            return find_repository(self._workspace, parts)
+        except Refused:
+            assert call.form is not None
+            if (
+                call.form.words == ("ls-remote",)
+                and call.operands[:1]
+                and call.operands[0] in self._addresses
+            ):
+                return None
+            raise
+
+    def _remote(self, call: Call, place: Place | None) -> Remote:
+        known = self._known.get(place.main, {}) if place else {}
+        name = call.operands[0] if call.operands else "origin"
+        if name in self._addresses:
+            return Remote(name, name, name)
+        if name in known:
+            return known[name]
+        for remote in known.values():
+            if name in (remote.fetch, remote.push):
+                return remote
+        names = ", ".join(f"{each.name} ({each.push})" for each in known.values()) or "none"
+        raise Refused(
+            f"{shown([name])} is no remote that the bridge knows; those at its start, by https and without a "
+            f"password in their address, were: {names}"
+        )
+
+    def deliver(self, job: Job) -> None:
+        """Bring what came of a call that went well into the sandbox's repository, or raise Refused."""
+        place, repository = job.place, job.repository
+        if place is None:
+            return
+        deliver.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
+        listed = process.run(
+            "git", f"--git-dir={repository}", "for-each-ref", "--format=%(objectname) %(refname)",
+            timeout=60, cwd=repository, env=bare_environment(),
+        ).stdout.decode()  # fmt: skip
+        pairs = (line.partition(" ") for line in listed.splitlines())
+        deliver.deliver_refs(
+            self._workspace, place, job.refs.names, {name: value for value, _, name in pairs}
+        )
+        fetched = repository / "FETCH_HEAD"
+        if fetched.exists():
+            deliver.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
+
+    def _store(self, place: Place) -> Path:
+        name = hashlib.sha256("\0".join(place.common).encode("utf-8", "surrogateescape")).hexdigest()
+        return self._stores / name[:32]
+
+    def _lock(self, place: Place) -> threading.Lock:
+        with self._guard:
+            return self._locks.setdefault(place.common, threading.Lock())
+
+
+def _arguments(call: Call, refs: Refs, remote: Remote) -> list[str]:
+    """The call's words, with the remote by its name in our configuration, and what they leave open said."""
+    assert call.form is not None
+    words = [word for word in call.words() if not isinstance(word, tuple)]
+    head = words[: words.index("--") + 1]
+    specs = list(call.operands[1:])
+    if call.form.words == ("fetch",):
+        for spec in specs:
+            target = spec.partition(":")[2]
+            if target and not target.startswith(deliver.DELIVERED):
+                raise Refused(
+                    f"git fetch: {shown([spec])}: only refs below {' and '.join(deliver.DELIVERED)}"
+                )
+    if call.form.words == ("push",) and not specs and not _is_about_tags(call):
+        if not refs.head.startswith("ref: refs/heads/"):
+            raise Refused("git push: HEAD is no branch; say what is to be pushed")
+        branch = refs.head.removeprefix("ref: ")
+        specs = [f"{branch}:{branch}"]
+    return [*head, remote.name, *specs]
+
+
+def _is_about_tags(call: Call) -> bool:
+    return any(option.name in ("--tags", "--delete") for option, _ in call.options)
+
+
+def _make_store(store: Path) -> None:
+    (store / "objects" / "pack").mkdir(parents=True, exist_ok=True)
+    (store / "objects" / "info").mkdir(exist_ok=True)
+    (store / "refs").mkdir(exist_ok=True)
+    if not (store / "HEAD").exists():
+        (store / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+
+
+def _make_repository(repository: Path, refs: Refs, remote: Remote) -> None:
+    """A bare repository: the refs as they are, our configuration, and nothing else."""
+    (repository / "objects").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    listed = "".join(f"{value} {name}\n" for name, value in sorted(refs.names.items()))
+    (repository / "packed-refs").write_text(listed, encoding="utf-8")
+    (repository / "HEAD").write_text(f"{refs.head}\n", encoding="utf-8")
+    if refs.shallow:
+        (repository / "shallow").write_text("\n".join(refs.shallow) + "\n", encoding="utf-8")
+    (repository / "config").write_text(_configuration(remote, sha256=refs.sha256), encoding="utf-8")
+
+
+def _configuration(remote: Remote, *, sha256: bool) -> str:
+    """All that git is told. Every value is ours, or was matched against a rule without quotes or newlines."""
+    version = "repositoryformatversion = 0"
+    if sha256:
+        version = "repositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]"
+    fetch = f"\tfetch = +refs/heads/*:refs/remotes/{remote.name}/*\n" if "://" not in remote.name else ""
+    helper = _HELPER.replace("\\", "\\\\").replace('"', '\\"')
+    credentials = "".join(
+        f'[credential "{url}"]\n\thelper = "{helper}"\n' for url in sorted({remote.fetch, remote.push})
+    )
+    return f"""\
+[core]
+	{version}
+	bare = true
+	hooksPath = /dev/null
+	fsmonitor = false
+	sshCommand = false
+	askPass =
+	editor = false
+	pager = cat
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	logAllRefUpdates = false
+[protocol]
+	allow = never
+[protocol "https"]
+	allow = always
+[protocol "http"]
+	allow = {"always" if remote.push.startswith("http:") or remote.fetch.startswith("http:") else "never"}
+[http]
+	followRedirects = false
+	sslVerify = true
+[credential]
+	helper =
+	useHttpPath = true
+{credentials}[remote "{remote.name}"]
+	url = {remote.fetch}
+	pushurl = {remote.push}
+{fetch}[push]
+	default = nothing
+	recurseSubmodules = no
+	gpgSign = false
+[fetch]
+	recurseSubmodules = false
+	unpackLimit = 1
+	fsckObjects = true
+[transfer]
+	bundleURI = false
+[submodule]
+	recurse = false
+[gc]
+	auto = 0
+	autoDetach = false
+[maintenance]
+	auto = false
+"""
+
+
+def _credentials(secrets: Mapping[str, str]) -> dict[str, str]:
+    """The secret under the names that the helper knows. Without one, there is nothing to say."""
+    password = next((secrets[name] for name in GIT_PASSWORDS if name in secrets), "")
+    return {
+        "SANDWRIGHT_USERNAME": secrets.get(GIT_USERNAME, DEFAULT_USERNAME),
+        "SANDWRIGHT_PASSWORD": password,
+    }
+
+
+def _packs(store: Path) -> frozenset[Path]:
+    return frozenset((store / "objects" / "pack").glob("pack-*.pack"))

@@ -1,0 +1,279 @@
+"""The argument grammar: which command lines a shim's program is given.
+
+A call passes when an entry of `credentials.shims.<program>.allow` covers it and the program's *profile* knows
+every word of it. An entry is words between blanks: `auth status` covers exactly these arguments; `pr *`
+covers what begins with `pr`. A `*` never means "anything": options that a profile doesn't list are refused,
+and so are abbreviated options, options written together (`-dw`), and options before the sub-command.
+
+What passes is not handed on as it came. `Call.words` is written anew from what was understood: the
+sub-command, each option by its long name with its value behind `=`, `--`, the operands. So it doesn't matter
+how the program would have read the original.
+
+Programs without a profile get the generic grammar: the entry's own words, and for `*` further plain words,
+which begin with a letter or digit and hold nothing but letters, digits and `_.,+-`: no option, no path, no
+address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sandwright.bridge.kinds import File, Kind, value_fault
+from sandwright.errors import RenderError
+from sandwright.policy.values import Command
+
+MAX_ARGUMENTS = 512
+
+
+class Refused(Exception):
+    """A call that the policy doesn't let through. The message says why, for the person at the shim."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option by its long name, `--state`. A `file` may be `-`, and then the call reads its input."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to call a program: its sub-command, its options by each spelling, and its operands.
+
+    The last operand may be repeated when `more`. `optional` operands at the end may be left out. One option
+    of each group in `required` has to be there.
+    """
+
+    words: tuple[str, ...]
+    options: Mapping[str, Option]
+    operands: tuple[Kind, ...] = ()
+    optional: int = 0
+    more: bool = False
+    required: tuple[frozenset[str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The sub-command as it is typed."""
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command line that passed: what the program is to be given."""
+
+    program: str
+    form: Form | None
+    options: tuple[tuple[Option, str], ...] = ()
+    operands: tuple[str, ...] = ()
+    plain: tuple[str, ...] = field(default=())
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether the program gets the sandbox's input; with a profile, only where that is asked for."""
+        if self.form is None:
+            return True
+        return any(option.kind == "file" and value == "-" for option, value in self.options)
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """The values given to an option, by its long name."""
+        return tuple(value for option, value in self.options if option.name == name)
+
+    def words(self) -> tuple[str | tuple[str, File], ...]:
+        """The arguments. A file is the text that stands before it, and the file."""
+        if self.form is None:
+            return self.plain
+        options = (_written(option, value) for option, value in self.options)
+        return (*self.form.words, *options, "--", *self.operands)
+
+
+def _written(option: Option, value: str) -> str | tuple[str, File]:
+    if option.kind == "flag":
+        return option.name
+    if option.kind == "file" and value != "-":
+        return f"{option.name}=", File(value)
+    return f"{option.name}={value}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a program: its forms, and which variables its secrets may have."""
+
+    program: str
+    forms: tuple[Form, ...]
+    secrets: frozenset[str]
+    never: Mapping[str, str] = field(default_factory=dict)
+    """Sub-commands that are not there on purpose, and why."""
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What one shim lets through: the policy's entries, and the profile of its program, if there is one."""
+
+    program: str
+    entries: tuple[Command, ...]
+    profile: Profile | None
+
+    def parse(self, arguments: Sequence[str]) -> Call:
+        """Understand arguments. Raise Refused for those that are not let through."""
+        if len(arguments) > MAX_ARGUMENTS:
+            raise Refused(f"more than {MAX_ARGUMENTS} arguments")
+        entries = [entry for entry in self.entries if _covers(entry, arguments)]
+        if not entries:
+            raise Refused(self._not_listed(arguments))
+        if self.profile is None:
+            return Call(self.program, None, plain=tuple(_plain(entries, arguments)))
+        form = _form(self.profile, arguments)
+        if form is None:
+            raise Refused(self._unknown(arguments))
+        return _Parsing(self.program, form).parse(arguments[len(form.words) :])
+
+    def _not_listed(self, arguments: Sequence[str]) -> str:
+        said = shown(arguments[:3])
+        listed = ", ".join(entry_text(entry) for entry in self.entries) or "nothing"
+        return f"the policy does not let `{self.program} {said}` through; it lists: {listed}"
+
+    def _unknown(self, arguments: Sequence[str]) -> str:
+        assert self.profile is not None
+        why = _why_never(self.profile, arguments)
+        offered = sorted({form.name for form in self.profile.forms})
+        return f"`{self.program} {shown(arguments[:2])}` is not run on the host" + (
+            f": {why}" if why else f"; there is: {', '.join(offered)}"
+        )
+
+
+def compile_grammar(program: str, entries: Sequence[Command], profile: Profile | None) -> Grammar:
+    """Make a shim's grammar.
+
+    Raise RenderError for an entry that could let nothing through, as its sub-command is not in the profile.
+    """
+    for index, entry in enumerate(entries):
+        if profile is not None and not any(_may_match(entry, form) for form in profile.forms):
+            where = f"credentials.shims.{program}.allow[{index}]"
+            reason = _why_never(profile, entry.words)
+            offered = ", ".join(sorted({form.words[0] for form in profile.forms}))
+            raise RenderError(
+                f"{where}: `{entry_text(entry)}` is nothing that the bridge runs"
+                + (f": {reason}" if reason else f"; it runs {offered}")
+            )
+    return Grammar(program, tuple(entries), profile)
+
+
+def entry_text(entry: Command) -> str:
+    """An entry as it stands in the policy."""
+    return " ".join([*entry.words, *(["*"] if entry.more else [])])
+
+
+def shown(words: Sequence[str]) -> str:
+    """Words for a message: short, on one line, without control characters."""
+    text = " ".join(words).encode("unicode_escape", "backslashreplace").decode("ascii")
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _covers(entry: Command, arguments: Sequence[str]) -> bool:
+    given = tuple(arguments)
+    return given[: len(entry.words)] == entry.words if entry.more else given == entry.words
+
+
+def _may_match(entry: Command, form: Form) -> bool:
+    """Whether an entry could cover a call of a form."""
+    shared = min(len(entry.words), len(form.words))
+    if entry.words[:shared] != form.words[:shared]:
+        return False
+    return entry.more or len(entry.words) >= len(form.words)
+
+
+def _form(profile: Profile, arguments: Sequence[str]) -> Form | None:
+    """The form with the longest sub-command that the arguments begin with."""
+    fitting = [form for form in profile.forms if tuple(arguments[: len(form.words)]) == form.words]
+    return max(fitting, key=lambda form: len(form.words), default=None)
+
+
+def _why_never(profile: Profile, arguments: Sequence[str]) -> str:
+    """Why a sub-command is not in a profile, if somebody wrote it down."""
+    fitting = (name for name in profile.never if tuple(arguments[: len(name.split())]) == tuple(name.split()))
+    return profile.never.get(max(fitting, key=len, default=""), "")
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
+
+
+def _plain(entries: Sequence[Command], arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments, where those beyond the longest entry's own words are plain words."""
+    own = max(len(entry.words) for entry in entries)
+    for index, word in enumerate(arguments):
+        if index >= own and (not _PLAIN.fullmatch(word) or ".." in word):
+            raise Refused(
+                f"{shown([word])!r}: without a profile of the program, `*` is plain words only; "
+                "what else is meant has to stand in the policy"
+            )
+        yield word
+
+
+class _Parsing:
+    """One command line behind its sub-command, as it is understood."""
+
+    def __init__(self, program: str, form: Form) -> None:
+        self._program = program
+        self._form = form
+        self._options: list[tuple[Option, str]] = []
+        self._operands: list[str] = []
+
+    def parse(self, arguments: Sequence[str]) -> Call:
+        rest = list(arguments)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                self._operands += rest
+                break
+            if word.startswith("-"):
+                self._option(word, rest)
+            else:
+                self._operands.append(word)
+        self._check_operands()
+        self._check_options()
+        return Call(self._program, self._form, tuple(self._options), tuple(self._operands))
+
+    def _option(self, word: str, rest: list[str]) -> None:
+        spelling, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        option = self._form.options.get(spelling)
+        if option is None:
+            raise Refused(f"{self._where()}: the option {shown([spelling])!r} is not let through")
+        if option.kind == "flag":
+            if equals:
+                raise Refused(f"{self._where()}: {spelling} takes no value")
+            self._options.append((option, ""))
+            return
+        if not equals:
+            if not rest:
+                raise Refused(f"{self._where()}: {spelling} needs a value")
+            value = rest.pop(0)
+        self._check(option.kind, spelling, value)
+        self._options.append((option, value))
+
+    def _check_operands(self) -> None:
+        kinds, given = self._form.operands, self._operands
+        if len(given) < len(kinds) - self._form.optional:
+            raise Refused(f"{self._where()}: needs {' '.join(kinds)}")
+        if len(given) > len(kinds) and not (self._form.more and kinds):
+            raise Refused(f"{self._where()}: {shown(given[len(kinds) :][:1])!r} is one argument too many")
+        for index, value in enumerate(given):
+            kind = kinds[min(index, len(kinds) - 1)]
+            if value.startswith("-"):
+                raise Refused(f"{self._where()}: {shown([value])!r} looks like an option")
+            self._check(kind, kind, value)
+
+    def _check_options(self) -> None:
+        given = {option.name for option, _ in self._options}
+        for group in self._form.required:
+            if not group & given:
+                raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; nobody can be asked")
+
+    def _check(self, kind: Kind, what: str, value: str) -> None:
+        if fault := value_fault(kind, value):
+            raise Refused(f"{self._where()}: {what}: {shown([value])!r} {fault}")
+
+    def _where(self) -> str:
+        return f"{self._program} {self._form.name}"

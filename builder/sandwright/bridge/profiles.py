@@ -1,0 +1,174 @@
+"""What the bridge knows of `git` and `gh`: a table for each, and how a line of it is read.
+
+A line is a sub-command, its operands and its options. `<kind>` is an operand, `[<kind>]` one that may be left
+out, `...` behind the last that it may be repeated. `--state/-s:word` is an option with a value of that kind;
+without a kind it is a flag. `!` behind an option says that it, or another one with `!` and the same number,
+must be given. What is not in the table is refused: why, where somebody may ask, stands in `NEVER`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import cast, get_args
+
+from sandwright.bridge.grammar import Form, Option, Profile
+from sandwright.bridge.kinds import Kind
+
+_OPTION = re.compile(r"(?P<names>--[a-z0-9-]+(?:/-[A-Za-z])?)(?::(?P<kind>[a-z]+))?(?:!(?P<group>[0-9]))?")
+
+GIT = """
+push [<remote>] [<refspec>...] --atomic --delete/-d --dry-run/-n --follow-tags --force/-f --force-with-lease \
+ --no-progress --no-verify --porcelain --progress --quiet/-q --set-upstream/-u --tags --verbose/-v
+fetch [<remote>] [<refspec>...] --no-progress --no-tags --progress --quiet/-q --tags/-t --verbose/-v
+ls-remote [<remote>] [<ref>...] --exit-code --heads --quiet/-q --refs --symref --tags/-t
+"""
+"""git's sub-commands that talk to a remote, and so need the secret. All else is the sandbox's own git's."""
+
+_LOCAL = (
+    "add", "am", "apply", "archive", "bisect", "blame", "branch", "checkout", "cherry-pick", "clean",
+    "commit", "config", "describe", "diff", "gc", "grep", "init", "log", "merge", "mv", "rebase", "reflog",
+    "remote", "reset", "restore", "revert", "rm", "show", "stash", "status", "switch", "tag", "worktree",
+)  # fmt: skip
+
+GIT_NEVER: Mapping[str, str] = dict.fromkeys(_LOCAL, "it needs no secret: use the sandbox's own git") | {
+    "clone": "it writes where no repository is known yet; init, remote add and fetch do the same",
+    "pull": "its merge is the sandbox's own git's; fetch through the bridge, and merge there",
+    "submodule": "it runs commands that .gitmodules names",
+    "credential": "it prints the secret",
+    "daemon": "it serves files",
+    "upload-pack": "it serves files",
+    "receive-pack": "it runs hooks",
+    "send-email": "it runs commands that the configuration names",
+    "svn": "it runs Perl with the repository's configuration",
+}  # fmt: skip
+
+_PR_TEXT = "--title/-t:text --body/-b:text --body-file/-F:file"
+_LISTED = "--limit/-L:number --json:fields --repo/-R:repo"
+
+GH = f"""
+auth status --active/-a
+pr list {_LISTED} --app:login --assignee/-a:login --author/-A:login --base/-B:ref --draft/-d --head/-H:ref \
+ --label/-l:text --search/-S:text --state/-s:word
+pr status --conflict-status/-c --json:fields --repo/-R:repo
+pr view <item> --comments/-c --json:fields --repo/-R:repo
+pr diff <item> --name-only --patch --color:word --repo/-R:repo
+pr checks <item> --required --fail-fast --json:fields --repo/-R:repo
+pr create --title/-t:text!1 --body/-b:text!2 --body-file/-F:file!2 --head/-H:ref!3 --base/-B:ref --draft/-d \
+ --assignee/-a:login --label/-l:text --milestone/-m:text --reviewer/-r:login --no-maintainer-edit --dry-run \
+ --repo/-R:repo
+pr edit <item> {_PR_TEXT} --base/-B:ref --add-assignee:login --add-label:text --add-reviewer:login \
+ --remove-assignee:login --remove-label:text --remove-reviewer:login --milestone/-m:text --repo/-R:repo
+pr comment <item> --body/-b:text!1 --body-file/-F:file!1 --repo/-R:repo
+pr review <item> --approve/-a!1 --comment/-c!1 --request-changes/-r!1 --body/-b:text --body-file/-F:file \
+ --repo/-R:repo
+pr merge <item> --merge/-m!1 --squash/-s!1 --rebase/-r!1 --auto!1 --disable-auto!1 --subject/-t:text \
+ --body/-b:text --body-file/-F:file --match-head-commit:ref --repo/-R:repo
+pr close <item> --comment/-c:text --repo/-R:repo
+pr reopen <item> --comment/-c:text --repo/-R:repo
+pr ready <item> --undo --repo/-R:repo
+issue list {_LISTED} --app:login --assignee/-a:login --author/-A:login --label/-l:text --mention:login \
+ --milestone/-m:text --search/-S:text --state/-s:word
+issue status --json:fields --repo/-R:repo
+issue view <number> --comments/-c --json:fields --repo/-R:repo
+issue create --title/-t:text!1 --body/-b:text!2 --body-file/-F:file!2 --assignee/-a:login --label/-l:text \
+ --milestone/-m:text --repo/-R:repo
+issue edit <number> {_PR_TEXT} --add-assignee:login --add-label:text --remove-assignee:login \
+ --remove-label:text --milestone/-m:text --repo/-R:repo
+issue comment <number> --body/-b:text!1 --body-file/-F:file!1 --repo/-R:repo
+issue close <number> --comment/-c:text --reason/-r:text --repo/-R:repo
+issue reopen <number> --comment/-c:text --repo/-R:repo
+run list {_LISTED} --branch/-b:ref --commit/-c:ref --event/-e:word --status/-s:word --user/-u:login \
+ --workflow/-w:text
+run view <number> --attempt/-a:number --exit-status --job/-j:number --json:fields --log --log-failed \
+ --verbose/-v --repo/-R:repo
+run rerun <number> --failed --repo/-R:repo
+run cancel <number> --repo/-R:repo
+workflow list --all/-a {_LISTED}
+release list --exclude-drafts --exclude-pre-releases {_LISTED}
+release view [<ref>] --json:fields --repo/-R:repo
+repo view [<repo>] --branch/-b:ref --json:fields
+label list {_LISTED} --search/-S:text
+"""
+"""gh's sub-commands that only talk to the service: no local repository, no program, no file but a body's
+text."""
+
+GH_NEVER: Mapping[str, str] = {
+    "alias": "an alias may run a shell command",
+    "api": "it takes any request, and sends files",
+    "attestation": "it reads and writes files",
+    "browse": "it starts a browser",
+    "codespace": "it opens connections and runs ssh",
+    "co": "it runs git in the repository, with its hooks",
+    "config": "it changes what gh runs as editor, pager and browser",
+    "copilot": "it runs another program",
+    "extension": "an extension is a program",
+    "gist": "it reads and writes files",
+    "gpg-key": "it changes the account",
+    "auth token": "it prints the token",
+    "auth login": "it changes the account",
+    "auth setup-git": "it changes what git runs",
+    "pr checkout": "it runs git in the repository, with its hooks",
+    "release create": "it sends files",
+    "release download": "it writes files",
+    "release upload": "it sends files",
+    "repo clone": "it runs git",
+    "repo create": "it runs git",
+    "repo fork": "it runs git",
+    "repo sync": "it runs git",
+    "run download": "it writes files",
+    "run watch": "it waits without an end",
+    "secret": "it changes what workflows may see",
+    "ssh-key": "it changes the account",
+    "variable": "it changes what workflows see",
+}
+
+
+GIT_PASSWORDS = ("GIT_TOKEN", "GIT_PASSWORD", "GH_TOKEN", "GITHUB_TOKEN")
+GIT_USERNAME = "GIT_USERNAME"
+GIT_SECRETS = frozenset({*GIT_PASSWORDS, GIT_USERNAME})
+"""What a policy may call git's secrets; git itself knows none of these variables."""
+
+
+@cache
+def profile_of(program: str) -> Profile | None:
+    """The profile of a program, by its name; None when there is none."""
+    match program:
+        case "git":
+            return Profile("git", _forms(GIT), GIT_SECRETS, GIT_NEVER)
+        case "gh":
+            return Profile("gh", _forms(GH), frozenset({"GH_TOKEN", "GITHUB_TOKEN"}), GH_NEVER)
+        case _:
+            return None
+
+
+def _forms(table: str) -> tuple[Form, ...]:
+    return tuple(_form(line) for line in table.splitlines() if line.strip())
+
+
+def _form(line: str) -> Form:
+    words, operands, optional, options = [], [], 0, {}
+    required: dict[str, set[str]] = {}
+    more = "..." in line
+    for part in line.split():
+        if part.startswith("--"):
+            found = _OPTION.fullmatch(part)
+            assert found, part
+            names = found["names"].split("/")
+            option = Option(names[0], _kind(found["kind"] or "flag"))
+            options.update(dict.fromkeys(names, option))
+            if found["group"]:
+                required.setdefault(found["group"], set()).add(option.name)
+        elif part[0] in "<[":
+            operands.append(_kind(part.strip("<>[].")))
+            optional += part.startswith("[")
+        else:
+            words.append(part)
+    groups = tuple(frozenset(group) for group in required.values())
+    return Form(tuple(words), options, tuple(operands), optional, more, groups)
+
+
+def _kind(name: str) -> Kind:
+    assert name in get_args(Kind), name
+    return cast("Kind", name)

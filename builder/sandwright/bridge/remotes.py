@@ -1,0 +1,118 @@
+"""The remotes that git may talk to: those that the workspace's repositories had before the sandbox started.
+
+The secret goes to the address of a remote, so the sandbox must not choose it: the configuration of a
+repository is the sandbox's to write. The bridge reads the remotes once, at its start, and goes by that.
+Addresses that stand in the policy's entries (`push https://github.com/acme/app.git *`) are known besides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sandwright import process
+from sandwright.bridge.grammar import Refused
+from sandwright.bridge.repository import bare_environment
+from sandwright.bridge.workspace import Workspace
+
+MAX_CONFIG = 1 << 20
+"""Bytes of a repository's configuration."""
+
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~+-]+)+/?")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+_GITHUB = re.compile(r"(?:ssh://)?git@github\.com[:/]([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+?)(?:\.git)?/?")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_KEY = re.compile(r"remote\.(.+)\.(url|pushurl)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A remote by its name, and the addresses that it is fetched from and pushed to."""
+
+    name: str
+    fetch: str
+    push: str
+
+
+Known = Mapping[tuple[str, ...], Mapping[str, Remote]]
+"""By repository (the parts of its path below the workspace): its remotes by name."""
+
+
+def address(url: str) -> str | None:
+    """An address that a secret may be sent to, or None.
+
+    That is https; http on this machine only. An address with a user or password in it is none. GitHub's ssh
+    addresses become https, as it is the token that is to be used and not a key of the host's.
+    """
+    if github := _GITHUB.fullmatch(url):
+        return f"https://github.com/{github[1]}.git"
+    if not _URL.fullmatch(url) or "/../" in f"{url}/" or "/./" in f"{url}/":
+        return None
+    parts = urlsplit(url)
+    return url if parts.scheme == "https" or parts.hostname in _LOOPBACK else None
+
+
+def read_remotes(workspace: Workspace, scratch: Path) -> Known:
+    """The remotes of the repositories in the workspace and in its directories, as they are now.
+
+    What can't be read has none. `scratch` is an empty directory of the bridge's.
+    """
+    found = {}
+    for parts in ((), *_directories(workspace)):
+        config = _config(workspace, parts)
+        if config is not None:
+            found[parts] = _remotes(config, scratch)
+    return found
+
+
+def addresses(words: Iterable[str]) -> frozenset[str]:
+    """The addresses among words of the policy."""
+    return frozenset(word for word in words if "://" in word and address(word) == word)
+
+
+def github_repository(known: Mapping[str, Remote]) -> str | None:
+    """OWNER/NAME of the remote `origin`, where it is GitHub's."""
+    origin = known.get("origin")
+    found = re.fullmatch(r"https://github\.com/([^/]+/[^/]+?)(?:\.git)?/?", origin.push) if origin else None
+    return found[1] if found else None
+
+
+def _directories(workspace: Workspace) -> Iterable[tuple[str, ...]]:
+    names = sorted(entry.name for entry in workspace.root.iterdir() if not entry.name.startswith("."))
+    return ((name,) for name in names[:1000])
+
+
+def _config(workspace: Workspace, parts: tuple[str, ...]) -> bytes | None:
+    try:
+        with workspace.file((*parts, ".git", "config")) as fd, open(fd, "rb", closefd=False) as file:
+            text = file.read(MAX_CONFIG + 1)
+    except (Refused, OSError):
+        return None
+    return text if len(text) <= MAX_CONFIG else None
+
+
+def _remotes(config: bytes, scratch: Path) -> Mapping[str, Remote]:
+    """Have git itself read a copy of the file, without what it includes; reading one runs nothing."""
+    copy = scratch / "config"
+    copy.write_bytes(config)
+    listed = process.run(
+        "git", "config", "--file", copy, "--no-includes", "--null", "--list",
+        timeout=10, check=False, cwd=scratch,
+        env=bare_environment(),
+    )  # fmt: skip
+    urls: dict[str, dict[str, str]] = {}
+    for entry in listed.stdout.decode(errors="replace").split("\0"):
+        key, _, value = entry.partition("\n")
+        match = _KEY.fullmatch(key)
+        if match and _NAME.fullmatch(match[1]):
+            urls.setdefault(match[1], {}).setdefault(match[2], value)
+    found = {}
+    for name, given in urls.items():
+        fetch = address(given.get("url", ""))
+        push = address(given.get("pushurl", given.get("url", "")))
+        if fetch and push:
+            found[name] = Remote(name, fetch, push)
+    return found

@@ -1,0 +1,113 @@
+"""Secrets of the host: where they come from, and how they are kept out of what goes back to the sandbox.
+
+A policy names a variable of the host, `${SANDBOX_GH_TOKEN}`. The secret is, in this order: what the command
+in SANDBOX_GH_TOKEN_COMMAND writes (its words as a shell would split them, but without a shell), what stands
+in the file SANDBOX_GH_TOKEN_FILE, or the value of SANDBOX_GH_TOKEN itself. Commands and files are named by
+the host's environment only, never by a policy, which may come with a repository.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed, HostError, ToolMissing, UsageError
+
+COMMAND_TIMEOUT = 60.0
+"""Seconds; a keyring may ask its owner."""
+
+MIN_LENGTH = 6
+"""Bytes: a shorter secret can't be told from other output."""
+
+MASK = b"[secret]"
+
+_WHITE = re.compile(r"[\s\x00-\x1f\x7f]")
+
+
+def read_secret(name: str, environment: Mapping[str, str]) -> str:
+    """The secret that a variable of the host stands for. No message repeats it.
+
+    Raise UsageError when there is none, or when it can't be one: empty, short, or with white space inside;
+    HostError when its file can't be read or its command fails.
+    """
+    command, file = environment.get(f"{name}_COMMAND"), environment.get(f"{name}_FILE")
+    if command:
+        found, where = _from_command(command, name), f"the command in {name}_COMMAND"
+    elif file:
+        found, where = _from_file(file, name), f"the file in {name}_FILE"
+    elif name in environment:
+        found, where = environment[name], name
+    else:
+        raise UsageError(f"no secret: none of {name}, {name}_FILE and {name}_COMMAND is set on the host")
+    secret = found.strip("\r\n")
+    if len(secret) < MIN_LENGTH or _WHITE.search(secret):
+        raise UsageError(
+            f"{where}: no secret: it has to be one word of at least {MIN_LENGTH} characters, without blanks"
+        )
+    return secret
+
+
+def _from_command(command: str, name: str) -> str:
+    try:
+        argv = shlex.split(command)
+        return process.run(*argv, timeout=COMMAND_TIMEOUT).stdout.decode()
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"{name}_COMMAND: no command line, or no text") from error
+    except CommandFailed as error:
+        raise HostError(f"{name}_COMMAND: {argv[0]} has failed (status {error.status})") from None
+    except ToolMissing as error:
+        raise HostError(f"{name}_COMMAND: {error}") from error
+
+
+def _from_file(file: str, name: str) -> str:
+    try:
+        return Path(file).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is no text"
+        raise HostError(f"{name}_FILE: {file}: {why}") from None
+
+
+class Redactor:
+    """Takes the exact secrets out of a stream, wherever it is cut into pieces.
+
+    Bytes are held back only while they may be the beginning of a secret. It is a second line of defence: a
+    program that encodes a secret gets it through.
+    """
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        """`secrets` may be none; then everything passes as it is."""
+        self._secrets = sorted((each for each in secrets if each), key=len, reverse=True)
+        self._held = b""
+        self.found = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be passed on of the stream so far."""
+        if not self._secrets:
+            return data
+        data = self._held + data
+        for secret in self._secrets:
+            if secret in data:
+                self.found += data.count(secret)
+                data = data.replace(secret, MASK)
+        kept = max(_beginning(secret, data) for secret in self._secrets)
+        self._held = data[len(data) - kept :]
+        return data[: len(data) - kept]
+
+    def end(self) -> bytes:
+        """The rest, when nothing follows."""
+        rest, self._held = self._held, b""
+        return rest
+
+
+def _beginning(secret: bytes, data: bytes) -> int:
+    """How many bytes at the end of the data are the beginning of a secret."""
+    tail = data[-len(secret) + 1 :] if len(secret) > 1 else b""
+    first = tail.find(secret[:1])
+    while first >= 0:
+        if secret.startswith(tail[first:]):
+            return len(tail) - first
+        first = tail.find(secret[:1], first + 1)
+    return 0

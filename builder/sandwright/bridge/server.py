@@ -1,0 +1,224 @@
+"""The bridge's process: listens, gives each connection a thread, and is gone with its session.
+
+It is started by `sandwright.bridge.serve` with the session's end of a pipe as its standard input: the
+configuration comes over it, and when it ends (whoever held the other end has closed it or has died, by
+SIGKILL too) the bridge ends all calls, removes its directory, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Mapping
+
+from sandwright import process
+from sandwright.bridge import frames
+from sandwright.bridge.audit import Audit
+from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
+from sandwright.bridge.children import Children
+from sandwright.bridge.configuration import Configuration
+from sandwright.bridge.git import Git
+from sandwright.bridge.grammar import Grammar, compile_grammar
+from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.remotes import addresses, read_remotes
+from sandwright.bridge.workspace import Workspace
+
+SOCKET = "socket"
+PORT = "port"
+"""Files in the public directory: where a shim finds the bridge."""
+
+_STOP_SECONDS = 10.0
+_NETNS_COOKIE = 71
+"""SO_NETNS_COOKIE (asm-generic/socket.h, Linux 5.14)."""
+
+
+class Server:
+    """One bridge."""
+
+    def __init__(
+        self, configuration: Configuration, listener: socket.socket, channel: socket.socket | None
+    ) -> None:
+        """`listener` is bound and listens. Over `channel` may come one listener of the sandbox's own."""
+        self._configuration = configuration
+        self._selector = selectors.DefaultSelector()
+        self._listeners = [listener]
+        self._channel = channel
+        self._stop_reader, self._stop_writer = os.pipe()
+        self._threads: set[threading.Thread] = set()
+        self._connections = 0
+        self._calls = 0
+        self._lock = threading.Lock()
+        self._context = self._made()
+
+    def _made(self) -> Context:
+        configuration = self._configuration
+        workspace = Workspace(configuration.workspace)
+        scratch = configuration.private / "scratch"
+        scratch.mkdir()
+        wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
+        known = read_remotes(workspace, scratch) if wanted else {}
+        words = (
+            word for each in configuration.programs.values() for entry in each.allow for word in entry.words
+        )
+        git = Git(workspace, known, addresses(words), configuration.private)
+        secrets = [secret for each in configuration.programs.values() for secret in each.secrets.values()]
+        return Context(
+            configuration, workspace, _grammars(configuration), git, Children(),
+            Audit(configuration.audit, configuration.session, secrets), self._stop_reader,
+            threading.BoundedSemaphore(configuration.limits.calls),
+        )  # fmt: skip
+
+    def run(self, lifeline: int) -> None:
+        """Serve until the lifeline ends, or SIGTERM or SIGINT comes."""
+        wake_reader, wake_writer = os.pipe()
+        os.set_blocking(wake_writer, False)
+        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        for fd in (lifeline, wake_reader):
+            self._selector.register(fd, selectors.EVENT_READ)
+        for each in (*self._listeners, *([self._channel] if self._channel else [])):
+            self._selector.register(each, selectors.EVENT_READ)
+        self._context.audit.write("start", programs=sorted(self._configuration.programs))
+        try:
+            while self._turn(lifeline, wake_reader):
+                pass
+        finally:
+            self._end()
+
+    def _turn(self, lifeline: int, wake: int) -> bool:
+        for key, _ in self._selector.select():
+            if key.fileobj in (lifeline, wake):
+                if key.fileobj == wake or not os.read(lifeline, 1):
+                    return False
+            elif key.fileobj is self._channel:
+                self._take_listener()
+            else:
+                assert isinstance(key.fileobj, socket.socket)
+                with contextlib.suppress(OSError):
+                    self._accept(key.fileobj.accept()[0])
+        return True
+
+    def _accept(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._calls += 1
+            number = self._calls
+            full = self._connections >= self._configuration.limits.connections
+            self._connections += not full
+        if full:
+            self._context.audit.write("peer", call=number, why="too many connections")
+            with contextlib.suppress(OSError), connection:
+                connection.setblocking(False)
+                connection.send(frames.encode_refusal(NO_BRIDGE, "too many calls at once"))
+            return
+        thread = threading.Thread(target=self._serve, args=(connection, number), daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        try:
+            with connection:
+                if connection.family != socket.AF_UNIX:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                serve_call(connection, number, self._context)
+        finally:
+            with self._lock:
+                self._connections -= 1
+            self._threads.discard(threading.current_thread())
+
+    def _take_listener(self) -> None:
+        """Take the listener that `sandwright-enter` has made on the sandbox's loopback; tell its port."""
+        channel = self._channel
+        assert channel is not None
+        self._selector.unregister(channel)
+        self._channel = None
+        with channel:
+            try:
+                _, fds, _, _ = socket.recv_fds(channel, 1, 4)
+                fault = _listener_fault(fds)
+            except OSError as error:
+                fds, fault = [], str(error)
+            if fault:
+                for fd in fds:
+                    os.close(fd)
+                self._context.audit.write("peer", why=f"a listener that is none: {fault}")
+                return
+            listener = socket.socket(fileno=fds[0])
+            listener.setblocking(False)
+            self._listeners.append(listener)
+            self._selector.register(listener, selectors.EVENT_READ)
+            port = self._configuration.public / PORT
+            port.write_text(f"{listener.getsockname()[1]}\n", encoding="ascii")
+            channel.send(bytes([frames.VERSION]))
+
+    def _end(self) -> None:
+        """End all calls and leave nothing behind."""
+        for listener in self._listeners:
+            listener.close()
+        os.write(self._stop_writer, b"x")
+        for thread in tuple(self._threads):
+            thread.join(_STOP_SECONDS)
+        self._context.children.ended(0)
+        self._context.audit.write("stop", calls=self._calls)
+        shutil.rmtree(self._configuration.public, ignore_errors=True)
+        shutil.rmtree(self._configuration.private, ignore_errors=True)
+
+
+def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:
+    return {
+        name: compile_grammar(name, program.allow, profile_of(name))
+        for name, program in configuration.programs.items()
+    }
+
+
+def _listener_fault(fds: list[int]) -> str:
+    """Why what came is no listener on the loopback of another network than the host's."""
+    if len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
+        return "no socket"
+    with socket.socket(fileno=os.dup(fds[0])) as given:
+        if given.family != socket.AF_INET or given.type != socket.SOCK_STREAM:
+            return "not TCP"
+        if not given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return "it does not listen"
+        if given.getsockname()[0] != "127.0.0.1":
+            return "not the loopback"
+        with socket.socket(socket.AF_INET) as here:
+            same = _network(given) == _network(here)
+    return "the sandbox has the host's network, where everybody could connect" if same else ""
+
+
+def _network(given: socket.socket) -> bytes:
+    """What tells networks of the kernel from each other."""
+    return given.getsockopt(socket.SOL_SOCKET, _NETNS_COOKIE, 8)
+
+
+def serve_forever(source: int, listener: int, channel: int) -> None:
+    """The bridge's process: read the configuration, say that it's ready, serve, and end."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold the secrets
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    size = struct.unpack(">I", _exactly(source, 4))[0]
+    configuration = Configuration.from_json(_exactly(source, size))
+    listening = socket.socket(fileno=listener)
+    listening.setblocking(False)
+    server = Server(configuration, listening, socket.socket(fileno=channel))
+    os.write(1, b"r")
+    server.run(source)
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = os.read(fd, size - len(data))
+        if not more:
+            raise EOFError("the session has ended before the bridge began")
+        data += more
+    return data

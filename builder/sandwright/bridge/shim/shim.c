@@ -1,0 +1,412 @@
+/*
+ * The shim: a program inside the sandbox that stands for one on the host.
+ *
+ * It is named like the program it stands for. It sends its arguments, working directory, standard input and
+ * signals to the bridge, writes what comes back, and ends as the program ended. The protocol is told in
+ * bridge/frames.py. It never runs the program itself: without a bridge it exits with 125 and says so.
+ *
+ * The bridge's socket lies beside the shim's own file. Where the filter of system calls refuses Unix sockets, the
+ * file `port` there says where the bridge listens on this sandbox's own loopback; `sandwright-enter FD COMMAND...`
+ * has made that listener before COMMAND started: it sends it through the Unix socket FD, which it inherited.
+ */
+
+#define _GNU_SOURCE
+#define _DARWIN_C_SOURCE
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+enum { CALL = 1, STDIN = 2, SIGNAL = 3, STDOUT = 17, STDERR = 18, EXIT = 19, REFUSED = 20, CREDIT = 21 };
+enum { VERSION = 1, HEADER = 5, MAX_PAYLOAD = 1 << 20, CHUNK = 64 * 1024, NOTHING_RUN = 125 };
+
+static const char *self = "shim";
+static int signals[2];
+
+static _Noreturn void fail(const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "%s: ", self);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(NOTHING_RUN);
+}
+
+static _Noreturn void gone(void)
+{
+    fail("the bridge has ended in the middle of this call; the program was ended with it");
+}
+
+static void put_number(unsigned char *at, uint32_t number)
+{
+    for (int index = 0; index < 4; index++)
+        at[index] = (unsigned char)(number >> (24 - 8 * index));
+}
+
+static uint32_t number_at(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Frames to the bridge. */
+
+static void send_all(int bridge, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t sent = send(bridge, at, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return; /* the bridge has said its last word: what it said is still to be read */
+        at += sent;
+        size -= (size_t)sent;
+    }
+}
+
+static void send_frame(int bridge, int kind, const void *payload, size_t size)
+{
+    unsigned char head[HEADER];
+    put_number(head, (uint32_t)size);
+    head[4] = (unsigned char)kind;
+    send_all(bridge, head, HEADER);
+    send_all(bridge, payload, size);
+}
+
+static size_t put_word(unsigned char *at, const char *word)
+{
+    size_t size = strlen(word);
+    put_number(at, (uint32_t)size);
+    memcpy(at + 4, word, size);
+    return size + 4;
+}
+
+static void send_call(int bridge, const char *program, int count, char **arguments)
+{
+    static char directory[PATH_MAX];
+    if (!getcwd(directory, sizeof directory))
+        fail("the working directory can't be told: %s", strerror(errno));
+    size_t size = 1 + 4 + 4 + strlen(program) + 4 + strlen(directory);
+    for (int index = 0; index < count; index++)
+        size += 4 + strlen(arguments[index]);
+    if (size > MAX_PAYLOAD)
+        fail("the arguments are too long for the bridge: %zu bytes", size);
+    unsigned char *payload = malloc(size);
+    if (!payload)
+        fail("no memory");
+    payload[0] = VERSION;
+    put_number(payload + 1, (uint32_t)count + 2);
+    size_t at = 5;
+    at += put_word(payload + at, program);
+    at += put_word(payload + at, directory);
+    for (int index = 0; index < count; index++)
+        at += put_word(payload + at, arguments[index]);
+    send_frame(bridge, CALL, payload, size);
+    free(payload);
+}
+
+/* Signals: the handler writes their number to a pipe, the loop sends them on. */
+
+static void note_signal(int number)
+{
+    int saved = errno;
+    unsigned char byte = (unsigned char)number;
+    if (write(signals[1], &byte, 1) < 0) {
+        /* a full pipe: more signals than anybody reads */
+    }
+    errno = saved;
+}
+
+/* Signals that have other numbers elsewhere go by Linux' on amd64. */
+static int wire_number(int number)
+{
+    switch (number) {
+    case SIGUSR1: return 10;
+    case SIGUSR2: return 12;
+    default: return number; /* HUP, INT, QUIT and TERM are the same everywhere */
+    }
+}
+
+static void catch_signals(void)
+{
+    static const int caught[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    if (pipe(signals) < 0)
+        fail("no pipe: %s", strerror(errno));
+    for (int end = 0; end < 2; end++) {
+        fcntl(signals[end], F_SETFL, O_NONBLOCK);
+        fcntl(signals[end], F_SETFD, FD_CLOEXEC);
+    }
+    for (size_t index = 0; index < sizeof caught / sizeof *caught; index++) {
+        struct sigaction action, before;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = note_signal; /* without SA_RESTART: a write that waits is interrupted */
+        sigaction(caught[index], NULL, &before);
+        if (before.sa_handler != SIG_IGN)
+            sigaction(caught[index], &action, NULL);
+    }
+}
+
+static void forward_signals(int bridge)
+{
+    unsigned char byte;
+    while (read(signals[0], &byte, 1) == 1) {
+        unsigned char number = (unsigned char)wire_number(byte);
+        send_frame(bridge, SIGNAL, &number, 1);
+    }
+}
+
+/* What comes from the bridge. */
+
+static void write_all(int bridge, int target, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(target, data, size);
+        if (written < 0 && errno == EINTR) {
+            forward_signals(bridge);
+            continue;
+        }
+        if (written < 0 && errno == EAGAIN) {
+            struct pollfd ready = {.fd = target, .events = POLLOUT};
+            poll(&ready, 1, -1);
+            forward_signals(bridge);
+            continue;
+        }
+        if (written < 0)
+            exit(1); /* nobody reads: a program of the sandbox would end too */
+        data += written;
+        size -= (size_t)written;
+    }
+}
+
+static _Noreturn void end_like(const unsigned char *how)
+{
+    if (how[0] == 0)
+        exit(how[1]);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    signal(how[1], SIG_DFL);
+    kill(getpid(), how[1]);
+    exit(128 + how[1]);
+}
+
+static void take_frame(int bridge, int kind, const char *payload, size_t size, uint64_t *credit)
+{
+    switch (kind) {
+    case STDOUT: write_all(bridge, 1, payload, size); return;
+    case STDERR: write_all(bridge, 2, payload, size); return;
+    case CREDIT:
+        if (size == 4)
+            *credit += number_at((const unsigned char *)payload);
+        return;
+    case EXIT:
+        if (size == 2)
+            end_like((const unsigned char *)payload);
+        gone();
+    case REFUSED:
+        if (size < 1)
+            gone();
+        fprintf(stderr, "%s: %.*s\n", self, (int)size - 1, payload + 1);
+        exit((unsigned char)payload[0]);
+    default: fail("the bridge speaks another version of the protocol");
+    }
+}
+
+static void take_output(int bridge, uint64_t *credit)
+{
+    static char buffer[HEADER + MAX_PAYLOAD];
+    static size_t held;
+    ssize_t got = recv(bridge, buffer + held, sizeof buffer - held, 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got <= 0)
+        gone();
+    held += (size_t)got;
+    size_t at = 0;
+    while (held - at >= HEADER) {
+        size_t size = number_at((const unsigned char *)buffer + at);
+        if (size > MAX_PAYLOAD)
+            fail("the bridge speaks another version of the protocol");
+        if (held - at < HEADER + size)
+            break;
+        take_frame(bridge, (unsigned char)buffer[at + 4], buffer + at + HEADER, size, credit);
+        at += HEADER + size;
+    }
+    memmove(buffer, buffer + at, held - at);
+    held -= at;
+}
+
+static int send_input(int bridge, uint64_t *credit)
+{
+    static char buffer[CHUNK];
+    ssize_t got = read(0, buffer, *credit < CHUNK ? (size_t)*credit : CHUNK);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return 1;
+    if (got < 0)
+        got = 0;
+    send_frame(bridge, STDIN, buffer, (size_t)got);
+    *credit -= (uint64_t)got;
+    return got > 0;
+}
+
+static _Noreturn void converse(int bridge)
+{
+    uint64_t credit = 0;
+    int input = 1;
+    for (;;) {
+        struct pollfd ready[3] = {
+            {.fd = bridge, .events = POLLIN},
+            {.fd = signals[0], .events = POLLIN},
+            {.fd = input && credit > 0 ? 0 : -1, .events = POLLIN},
+        };
+        if (poll(ready, 3, -1) < 0 && errno != EINTR)
+            fail("poll: %s", strerror(errno));
+        forward_signals(bridge);
+        if (ready[0].revents)
+            take_output(bridge, &credit);
+        if (ready[2].revents)
+            input = send_input(bridge, &credit);
+    }
+}
+
+/* Finding the bridge. */
+
+static void own_directory(char *path, size_t size)
+{
+#ifdef __APPLE__
+    char raw[PATH_MAX];
+    uint32_t room = sizeof raw;
+    if (_NSGetExecutablePath(raw, &room) != 0 || !realpath(raw, path))
+        fail("can't tell where this file is");
+    (void)size;
+#else
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    if (length <= 0)
+        fail("can't tell where this file is: /proc/self/exe: %s", strerror(errno));
+    path[length] = '\0';
+#endif
+    *strrchr(path, '/') = '\0';
+}
+
+static int connect_loopback(const char *directory)
+{
+    char path[PATH_MAX + 16];
+    int port = 0;
+    snprintf(path, sizeof path, "%s/port", directory);
+    FILE *file = fopen(path, "re");
+    if (!file || fscanf(file, "%d", &port) != 1 || port <= 0 || port > 65535)
+        fail("there is no bridge to the host: Unix sockets are refused here, and %s names no port", path);
+    fclose(file);
+    int bridge = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address;
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_port = htons((uint16_t)port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bridge < 0 || connect(bridge, (struct sockaddr *)&address, sizeof address) < 0)
+        fail("there is no bridge to the host: 127.0.0.1:%d: %s", port, strerror(errno));
+    int yes = 1;
+    setsockopt(bridge, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    return bridge;
+}
+
+static int connect_bridge(const char *directory)
+{
+    struct sockaddr_un address;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    int bridge = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bridge < 0)
+        return connect_loopback(directory);
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", directory);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path)
+        fail("the path of the bridge's socket is too long: %s/socket", directory);
+    if (connect(bridge, (struct sockaddr *)&address, sizeof address) < 0)
+        fail("there is no bridge to the host: %s: %s", address.sun_path, strerror(errno));
+    return bridge;
+}
+
+/* sandwright-enter FD COMMAND [ARGUMENT...] */
+
+static void hand_over(int channel, int listener)
+{
+    char byte = VERSION;
+    union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec data = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message;
+    memset(&control, 0, sizeof control);
+    memset(&message, 0, sizeof message);
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.room;
+    message.msg_controllen = sizeof control.room;
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &listener, sizeof listener);
+    if (sendmsg(channel, &message, MSG_NOSIGNAL) != 1)
+        fail("the bridge takes no listener: %s", strerror(errno));
+    ssize_t got;
+    do
+        got = recv(channel, &byte, 1, 0);
+    while (got < 0 && errno == EINTR);
+    if (got != 1)
+        fail("the bridge has refused this sandbox's listener");
+}
+
+static int enter(int count, char **arguments)
+{
+    if (count < 3)
+        fail("usage: sandwright-enter FD COMMAND [ARGUMENT...]");
+    int channel = atoi(arguments[1]);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address;
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(listener, 128) < 0)
+        fail("no listener on this sandbox's loopback: %s", strerror(errno));
+    hand_over(channel, listener);
+    close(listener);
+    close(channel);
+    execvp(arguments[2], arguments + 2);
+    fprintf(stderr, "%s: %s\n", arguments[2], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 1)
+        return NOTHING_RUN;
+    char *slash = strrchr(arguments[0], '/');
+    self = slash ? slash + 1 : arguments[0];
+    if (strcmp(self, "sandwright-enter") == 0)
+        return enter(count, arguments);
+    static char directory[PATH_MAX];
+    own_directory(directory, sizeof directory);
+    int bridge = connect_bridge(directory);
+    fcntl(bridge, F_SETFD, FD_CLOEXEC);
+    catch_signals();
+    send_call(bridge, self, count - 1, arguments + 1);
+    converse(bridge);
+}

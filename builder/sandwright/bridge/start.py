@@ -1,0 +1,260 @@
+"""Starts a bridge for a session, and ends it with the session."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from sandwright import crossbuild, process
+from sandwright.bridge.configuration import SESSION_MARK, Configuration, Limits, Program
+from sandwright.bridge.environment import KEPT, check_secret_names, search_path
+from sandwright.bridge.grammar import compile_grammar
+from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.secret import read_secret
+from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.shims import ENTER, SHIM, interpreter_fault
+
+SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
+READY_SECONDS = 30.0
+END_SECONDS = 20.0
+BACKLOG = 512
+_MAX_SOCKET_PATH = 103
+"""Bytes of a socket's path that every system takes (sun_path: 104 on macOS, 108 on Linux)."""
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A bridge that runs.
+
+    `public` is the directory to show inside, read-only and at any path: `bin/` has a shim for each program,
+    which goes first on PATH. `audit` is the log of its calls. `channel` is a descriptor for `wrapped`.
+    """
+
+    session: str
+    public: Path
+    audit: Path
+    pid: int
+    channel: int
+
+    @property
+    def bin(self) -> Path:
+        """Where the shims are."""
+        return self.public / "bin"
+
+    @property
+    def socket(self) -> Path:
+        """Where the bridge listens."""
+        return self.public / "socket"
+
+    def wrapped(self, command: Sequence[str]) -> list[str]:
+        """A command for a sandbox whose filter refuses Unix sockets, and that has a loopback of its own.
+
+        `channel` has to be inherited as it is into the sandbox, and `public` to be seen at its own path. The
+        command starts once the bridge listens on the sandbox's loopback. It can be done once.
+        """
+        return [str(self.public / ENTER), str(self.channel), *command]
+
+
+@contextlib.contextmanager
+def serve(
+    policy: ResolvedPolicy,
+    *,
+    directory: Path | None = None,
+    audit: Path | None = None,
+    platform: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    uids: Sequence[int] | None = None,
+    limits: Limits | None = None,
+) -> Iterator[Bridge]:
+    """Run a bridge for the length of a `with`, for the policy's `credentials.shims` in its project.
+
+    `directory` is where bridges have their directories (absent: `sandwright/bridge` in the user's cache);
+    `audit` the log (absent: `sandwright/bridge.jsonl` in the user's state); `platform` the sandbox's (absent:
+    the host's); `environment` the host's variables (absent: this process's); `uids` those who may connect
+    besides this user.
+
+    Nothing runs yet when it raises: RenderError for an entry or secret that can't be, UsageError for a secret
+    that isn't there or a directory that the sandbox may write, ToolMissing for a program that is not
+    installed, HostError when the bridge doesn't start.
+    """
+    given = os.environ if environment is None else environment
+    base = (directory or _home(given, "XDG_CACHE_HOME", ".cache") / "bridge").resolve()
+    log = audit or _home(given, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
+    for path in (base, log):
+        if policy.filesystem.tree.changes_host(policy.canonical(str(path))):
+            raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
+    project = Path(policy.canonical(policy.facts.project))
+    programs = dict(_programs(policy, given, project))
+    with contextlib.ExitStack() as stack:
+        own, lock = stack.enter_context(_directory(base))
+        session = own.name
+        configuration = Configuration(
+            session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
+            programs=programs, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or Limits(),
+            environment={**_kept(given), "PATH": search_path(given, [project])},
+        )  # fmt: skip
+        _write_shims(configuration, platform or policy.facts.platform)
+        channel, pid = stack.enter_context(_process(configuration, lock))
+        yield Bridge(session, configuration.public, log, pid, channel)
+
+
+def _programs(
+    policy: ResolvedPolicy, environment: Mapping[str, str], project: Path
+) -> Iterator[tuple[str, Program]]:
+    path = search_path(environment, [project])
+    for name, shim in policy.credentials.shims.items():
+        profile = profile_of(name)
+        if profile is None and (fault := interpreter_fault(name)):
+            raise UsageError(f"credentials.shims.{name}: {fault}")
+        compile_grammar(name, shim.allow, profile)
+        check_secret_names(name, shim.secrets, profile.secrets if profile else None)
+        found = shutil.which(name, path=path)
+        if found is None:
+            raise ToolMissing(name, "credentials.shims runs it on the host")
+        values = {own: read_secret(host, environment) for own, host in shim.secrets.items()}
+        yield name, Program(found, shim.allow, values)
+
+
+def _kept(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in KEPT if name in environment}
+
+
+def _home(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    given = environment.get(variable, "")
+    return (Path(given) if given.startswith("/") else Path.home() / default) / "sandwright"
+
+
+@contextlib.contextmanager
+def _directory(base: Path) -> Iterator[tuple[Path, int]]:
+    """A directory of this bridge's own, locked while anybody of it lives. Removes what dead ones left."""
+    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    sweep(base)
+    own = base / uuid.uuid4().hex[:12]
+    if len(os.fsencode(own / "public" / "socket")) > _MAX_SOCKET_PATH:
+        raise UsageError(f"{base}: a socket's path can't be that long")
+    own.mkdir(mode=0o700)
+    lock = -1
+    try:
+        lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (own / "private").mkdir(mode=0o700)
+        (own / "public" / "bin").mkdir(parents=True)
+        yield own, lock
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
+
+
+def sweep(base: Path) -> list[Path]:
+    """Remove the directories of bridges that are gone without having done so, and give their paths."""
+    gone = []
+    for own in base.iterdir():
+        with contextlib.suppress(OSError):
+            lock = os.open(own / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _end_marked(own.name)
+                shutil.rmtree(own, ignore_errors=True)
+                gone.append(own)
+            finally:
+                os.close(lock)
+    return gone
+
+
+def _write_shims(configuration: Configuration, platform: str) -> None:
+    """One program, and a link to it for each name."""
+    public = configuration.public
+    crossbuild.build([SHIM_SOURCE], target=platform, output=public / SHIM)
+    (public / ENTER).symlink_to(SHIM)
+    for name in configuration.programs:
+        (public / "bin" / name).symlink_to(f"../{SHIM}")
+
+
+@contextlib.contextmanager
+def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int]]:
+    """The bridge's process. Give the sandbox's end of the channel, and its pid."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listener.bind(str(configuration.public / "socket"))
+        (configuration.public / "socket").chmod(0o600)
+        listener.listen(BACKLOG)
+        ours, theirs = (stack.enter_context(each) for each in socket.socketpair())
+        source, lifeline = os.pipe()
+        for fd in (source, lifeline):
+            stack.callback(_close, fd)
+        fds = (listener.fileno(), theirs.fileno(), lock)
+        started = stack.enter_context(
+            process.start(
+                sys.executable, "-P", "-s", "-m", "sandwright.bridge", str(fds[0]), str(fds[1]),
+                stdin=source, pass_fds=fds, cwd=configuration.private,
+                env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": configuration.environment["PATH"]},
+            )
+        )  # fmt: skip
+        theirs.close()
+        _close(source)
+        try:
+            _tell(lifeline, configuration)
+            _await(started.stdout, started.stderr)
+            yield ours.fileno(), started.pid
+        finally:
+            _close(lifeline)
+            if not _ended(started.poll) or started.returncode != 0:
+                process.kill(started)
+                _end_marked(configuration.session)
+
+
+def _tell(lifeline: int, configuration: Configuration) -> None:
+    text = configuration.to_json()
+    data = struct.pack(">I", len(text)) + text
+    with contextlib.suppress(BrokenPipeError):  # it has died; what it said is read next
+        while data:
+            data = data[os.write(lifeline, data) :]
+
+
+def _await(stdout: IO[bytes] | None, stderr: IO[bytes] | None) -> None:
+    assert stdout is not None
+    assert stderr is not None
+    ready, _, _ = select.select([stdout], [], [], READY_SECONDS)
+    if not ready:
+        raise HostError(f"the bridge was not ready within {READY_SECONDS:g} s")
+    if not os.read(stdout.fileno(), 1):
+        raise HostError(f"the bridge did not start:\n{stderr.read().decode(errors='replace')[-4000:]}")
+
+
+def _ended(poll: Callable[[], int | None]) -> bool:
+    """Wait for the bridge's own end."""
+    until = time.monotonic() + END_SECONDS
+    while poll() is None:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _end_marked(session: str) -> None:
+    """Kill the programs of a bridge that could not do it itself. They are known by their environment."""
+    mark = f"{SESSION_MARK}={session}".encode()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in entry.read_bytes().split(b"\0"):
+                os.kill(int(entry.parent.name), signal.SIGKILL)
+
+
+def _close(fd: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(fd)

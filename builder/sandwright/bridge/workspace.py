@@ -1,0 +1,112 @@
+"""The workspace by descriptors: what a call names is opened step by step, and no step leaves it.
+
+A path is never resolved as a whole. Each of its parts is opened below the descriptor of the one before, links
+are not followed, and `..` is never asked for. So it doesn't matter what the sandbox renames or replaces by a
+link meanwhile: what is open was in the workspace when it was opened, and is handed on as a descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.bridge.grammar import Refused, shown
+
+MAX_DEPTH = 128
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Workspace:
+    """A directory of the host that the sandbox works in, held open."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is an existing directory; links on the way to it are followed, now and never again."""
+        self.root = root.resolve(strict=True)
+        self._fd = os.open(self.root, _DIRECTORY)
+
+    def close(self) -> None:
+        """Let the directory go."""
+        os.close(self._fd)
+
+    def relative(self, path: str) -> tuple[str, ...]:
+        """The parts of an absolute path below the workspace. Raise Refused for one outside."""
+        root = str(self.root).rstrip("/")
+        if path.rstrip("/") == root:
+            return ()
+        if not path.startswith(f"{root}/"):
+            raise Refused(f"{shown([path])} is outside of the workspace")
+        return _parts(path[len(root) + 1 :])
+
+    @contextlib.contextmanager
+    def directory(self, parts: tuple[str, ...]) -> Iterator[int]:
+        """The descriptor of a directory. Raise Refused when it isn't one, or a link is on the way."""
+        fd = os.dup(self._fd)
+        try:
+            for part in parts:
+                below = _step(fd, part)
+                os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def file(self, parts: tuple[str, ...]) -> Iterator[int]:
+        """The descriptor of a regular file, for reading. Raise Refused for anything else, and for links."""
+        if not parts:
+            raise Refused("the workspace is no file")
+        with self.directory(parts[:-1]) as above, open_file(above, parts[-1]) as fd:
+            yield fd
+
+    def below(self, directory: tuple[str, ...], path: str) -> tuple[str, ...]:
+        """The parts of a path as it is given in a directory. Raise Refused when it leaves the workspace."""
+        return self.relative(path) if path.startswith("/") else (*directory, *_parts(path))
+
+
+@contextlib.contextmanager
+def open_file(directory: int, name: str) -> Iterator[int]:
+    """The descriptor of a regular file in a directory, for reading; without waiting for what is none."""
+    try:
+        fd = os.open(name, _FILE, dir_fd=directory)
+    except OSError as error:
+        raise _refusal(name, error) from error
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Refused(f"{shown([name])} is no regular file")
+        os.set_blocking(fd, True)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def path_of(fd: int) -> str:
+    """A path under which a child that inherits a descriptor finds it."""
+    return f"/dev/fd/{fd}"
+
+
+def _step(fd: int, part: str) -> int:
+    try:
+        return os.open(part, _DIRECTORY, dir_fd=fd)
+    except OSError as error:
+        raise _refusal(part, error) from error
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    if ".." in parts:
+        raise Refused(f"{shown([path])}: `..` is not followed")
+    if len(parts) > MAX_DEPTH:
+        raise Refused("a path that is too deep")
+    return parts
+
+
+def _refusal(name: str, error: OSError) -> Refused:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+        return Refused(f"{shown([name])} is a link or no directory; links are not followed")
+    return Refused(f"{shown([name])}: {error.strerror}")
