@@ -16,6 +16,8 @@ from goldens import CASES, case_policy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain import Comparison, Row, explain_methods
 from sandwright.evaluate.explain.bubblewrap import read_bwrap
+from sandwright.evaluate.explain.reading import READINGS
+from sandwright.evaluate.explain.squid import Squid
 from sandwright.policy import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
 from sandwright.render import methods as rendering
@@ -182,6 +184,85 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     )
 
 
+PROXIED = """\
+method: bwrap
+network:
+  mode: proxy
+  allow: [github.com, "*.example.org:8443", "192.0.2.1:80"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "decision", "text"),
+    [
+        ("github.com:443", "allow", "sw_host_1 dstdomain github.com"),
+        ("github.com:22", "deny", "http_access deny !sw_listed sw_is_host"),
+        ("a.github.com:443", "deny", "http_access deny !sw_listed sw_is_host"),
+        ("a.b.example.org:8443", "allow", r"sw_below_2 dstdom_regex ^.+\.example\.org$"),
+        ("example.org:8443", "deny", "http_access deny !sw_listed sw_is_host"),
+        ("192.0.2.1:80", "allow", "sw_address_3 dst 192.0.2.1"),
+        ("169.254.169.254:80", "deny", "http_access deny !sw_listed sw_is_host"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["bwrap", "gvisor", "seatbelt", "kubernetes"])
+def test_hosts_are_asked_of_the_proxys_configuration(
+    method: str, target: str, decision: str, text: str
+) -> None:
+    row = _row("connect", target, method, _policy(PROXIED))
+    assert (row.decision, row.status, row.place and row.place.text) == (decision, "agrees", text)
+    assert row.place is not None
+    assert row.place.artifact == "squid.conf"
+
+
+def test_without_a_way_to_the_proxy_nothing_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = b'(string-append "localhost:" (param "PROXY_PORT"))'
+    _tampered(monkeypatch, "seatbelt", "profile.sb", port, b'"localhost:1"')
+    row = _row("connect", "github.com:443", "seatbelt", _policy(PROXIED))
+    assert (row.decision, row.status) == ("deny", "disagrees")
+
+
+def test_a_proxy_refuses_where_an_address_leads_inside() -> None:
+    text = "acl sw_inside dst 10.0.0.0/8\nacl sw_all dst all\nhttp_access deny sw_inside\nhttp_access allow sw_all\n"
+    squid = Squid(text)
+    assert [squid.verdict(host, 80).allowed for host in ("10.1.2.3", "11.1.2.3", "host.example")] == [
+        False,
+        True,
+        True,
+    ]
+    with pytest.raises(DocumentError, match=r"squid\.conf:1:1: lists of kind time are not known"):
+        Squid("acl night time 00:00-06:00\n")
+
+
+CLUSTER = "method: kubernetes\nfilesystem: {readonly: [$PROJECT/a]}\nenvironment: {set: {CI: '1'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "decision", "status"),
+    [
+        ("write", "$PROJECT/new", "allow", "agrees"),
+        ("write", "$PROJECT/a", "deny", "agrees"),
+        ("read", "~/.ssh/x", "deny", "agrees"),
+        ("read", "/etc/hosts", "deny", "stricter"),
+        ("env", "CI", "allow", "agrees"),
+        ("env", "TERM", "deny", "stricter"),
+        ("connect", "github.com:443", "deny", "agrees"),
+        ("syscall", "ptrace", "deny", "agrees"),
+        ("syscall", "read", "allow", "agrees"),
+    ],
+)
+def test_a_cluster_is_asked_through_its_manifests(
+    question: str, subject: str, decision: str, status: str
+) -> None:
+    row = _row(question, subject, "kubernetes", _policy(CLUSTER))
+    assert (row.decision, row.status) == (decision, status)
+
+
+def test_an_open_network_policy_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    _tampered(monkeypatch, "kubernetes", "networkpolicy.yaml", b"egress: []", b"egress:\n  - {}")
+    row = _row("connect", "github.com:443", "kubernetes", _policy(CLUSTER))
+    assert (row.decision, row.status) == ("allow", "disagrees")
+
+
 def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
     policy = _policy("method: bwrap\nresources: {memory: 1GiB}\n")
     row = _row("read", "/etc/hosts", "bwrap", policy)
@@ -299,15 +380,16 @@ SUBJECTS = st.lists(
 ).map(lambda parts: "/" + "/".join(parts))
 
 
+TESTED = [method for method in READINGS if method in rendering.METHODS and method != "noop"]
+
+
 @pytest.mark.parametrize("case", CASES)
 @settings(deadline=None, max_examples=25)
 @given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
     """Whatever is asked: only names that don't exist yet are open against the policy, and only to mounts."""
     policy = case_policy(case)
-    found: Comparison = explain_methods(
-        policy, question, subject, methods=["bwrap", "oci", "gvisor", "seatbelt"]
-    )
+    found: Comparison = explain_methods(policy, question, subject, methods=TESTED)
     for row in found.rows:
         if row.status != "disagrees":
             continue

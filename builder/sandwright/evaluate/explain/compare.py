@@ -11,6 +11,7 @@ from sandwright.evaluate.explain.known import is_own, support, why_looser, why_s
 from sandwright.evaluate.explain.own import asked as ask
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import READINGS
+from sandwright.evaluate.explain.squid import through_proxy
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.explain import Explanation
@@ -172,9 +173,18 @@ class _Asking:
             rendered = Rendered(method, RENDERERS[method](policy), ())
         except RenderError as error:
             return replace(blank, status="refused", because=str(error).splitlines()[0])
-        verdict = READINGS[method](rendered, policy).answer(self.asked, policy.facts, self.arch)
+        sandbox = READINGS[method](rendered, policy)
+        verdict = sandbox.answer(self.asked, policy.facts, self.arch)
+        if self._asks_proxy(verdict) and declared.level != "stricter":
+            way = sandbox.way_to_proxy()
+            verdict = through_proxy(policy, self.asked) if way.allowed else way
         row = self._compared(replace(blank, because=verdict.because, place=verdict.place), verdict, findings)
         return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
+
+    def _asks_proxy(self, verdict: Verdict) -> bool:
+        """Whether a host that can't be reached is to be asked of the proxy."""
+        outside = self.asked.kind == "connect" and self.asked.host not in ("", "localhost")
+        return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
 
     def _compared(self, row: Row, verdict: Verdict, findings: Mapping[str, Finding]) -> Row:
         """The row with the verdict in it, and how that relates to the policy's answer."""

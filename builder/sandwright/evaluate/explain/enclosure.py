@@ -40,7 +40,8 @@ class Enclosure:
 
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
-    values. `absent` are paths whose existence keeps the launcher from starting.
+    values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
+    bring in the way to a proxy.
     """
 
     root: Root
@@ -50,7 +51,7 @@ class Enclosure:
     passing: Passing
     calls: Calls
     absent: Mapping[str, Place] = field(default_factory=dict)
-    proxy: Callable[[Asked], Verdict] | None = None
+    proxied: bool = True
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """What it decides, on the host of `facts`."""
@@ -94,9 +95,11 @@ class Enclosure:
         if asked.host == "localhost":
             because = "the sandbox has a localhost of its own"
             return Verdict(allowed=False, because=because, place=self.network)
-        if self.proxy is not None:
-            return self.proxy(asked)
         return Verdict(allowed=False, because="a network of its own without a way out", place=self.network)
+
+    def way_to_proxy(self) -> Verdict:
+        """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""
+        return Verdict(self.proxied, "a network of its own, with no way out but to the proxy", self.network)
 
     def _variable(self, name: str) -> Verdict:
         if name in self.environment:

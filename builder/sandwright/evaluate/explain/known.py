@@ -12,6 +12,7 @@ from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding
+from sandwright.render.kubernetes.pod import uses_gvisor
 from sandwright.render.seccomp import profile
 
 
@@ -85,10 +86,13 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     if asked.kind == "syscall" and asked.name in ("socket", "socketcall", "io_uring_setup"):
         return "no socket of the host's can be reached, as network.unix_sockets lists none"
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
-    if rules and policy.facts.kind(rules[0].path) is None and not rules[0].private:
+    if not rules:
+        return ""
+    of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
+    if verdict.place is None and of_image:
+        return DECLARATIONS["oci"]["filesystem.read-all"].reason
+    if policy.facts.kind(rules[0].path) is None and not rules[0].private:
         return f"{rules[0].path} does not exist, and a mount needs something to lie on"
-    if rules and rules[0].path != verdict.target and rules[0].source.layer.startswith("preset "):
-        return DECLARATIONS["oci"]["filesystem.read-all"].reason if verdict.place is None else ""
     return ""
 
 
@@ -130,7 +134,8 @@ def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapp
             return f"{found.reason}; accepted: {found.accepted}"
     if method == "seatbelt" and asked.kind == "read" and asked.path == "/":
         return "getcwd(3) and dyld read the names at the root; nothing else is read there"
-    if method == "gvisor" and asked.kind == "syscall" and asked.name in _sentry():
+    runsc = method == "gvisor" or (method == "kubernetes" and uses_gvisor(policy))
+    if runsc and asked.kind == "syscall" and asked.name in _sentry():
         return "gVisor's own kernel answers it: the filter could only say EPERM, by which callers are lost"
     return ""
 

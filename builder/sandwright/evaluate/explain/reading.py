@@ -19,6 +19,9 @@ class Sandbox(Protocol):
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """What it decides on a host and, where that matters, an architecture."""
 
+    def way_to_proxy(self) -> Verdict:
+        """Whether the proxy can be reached, with `network.mode: proxy`."""
+
 
 Reading = Callable[[Rendered, ResolvedPolicy], Sandbox]
 """Reads artifacts back. Of the policy it takes what launchers are told when they start."""
@@ -35,9 +38,12 @@ def _row(module: str, function: str, *, with_policy: bool = False) -> Reading:
 
 READINGS: Mapping[str, Reading] = MappingProxyType({
     "bwrap": _row("bubblewrap", "read_bwrap"),
+    "docker": _row("engine", "read_engine"),
+    "podman": _row("engine", "read_engine"),
     "gvisor": _row("runtime", "read_runtime"),
     "oci": _row("runtime", "read_runtime"),
     "seatbelt": _row("seatbelt", "read_seatbelt", with_policy=True),
+    "kubernetes": _row("cluster", "read_cluster"),
     "noop": _row("nothing", "read_noop"),
 })  # fmt: skip
 """By method."""

@@ -54,6 +54,11 @@ class Seatbelt:
             case "syscall":
                 return Verdict(allowed=None, because="a profile decides operations, not Linux's system calls")
 
+    def way_to_proxy(self) -> Verdict:
+        """Whether the proxy's port can be reached."""
+        resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
+        return _verdict(self.evaluator.decide("network-outbound", resource))
+
     def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
         same = same_name(facts)

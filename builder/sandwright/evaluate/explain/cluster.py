@@ -1,0 +1,89 @@
+"""Reads the manifests of a cluster back: the Job's Pod, its network policy, and the filter for the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sandwright.document import Document, field_name, parse
+from sandwright.document import Path as FieldPath
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Enclosure, Passing
+from sandwright.evaluate.explain.verdict import Place
+from sandwright.render.methods import Rendered
+from sandwright.render.mounts import Mount
+
+FILE = "job.yaml"
+_POD: FieldPath = ("spec", "template", "spec")
+
+
+def read_cluster(rendered: Rendered) -> Enclosure:
+    """The container that the Job makes, with the network that the policy leaves its Pod."""
+    document = parse(rendered.artifact(FILE).content, file=FILE)
+    pod: Any = _at(document, _POD)
+    container = pod["containers"][0]
+    rules = parse(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
+    network, proxied = _network(rules)
+    base = (*_POD, "containers", 0)
+    return Enclosure(
+        "image",
+        tuple(_mounts(document, pod, container)),
+        network=None if pod["hostNetwork"] else network,
+        environment={
+            each["name"]: _place(document, (*base, "env", index), f"{each['name']}={each.get('value', '')}")
+            for index, each in enumerate(container.get("env", ()))
+        },
+        passing=Passing(),
+        calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json"),
+        proxied=proxied,
+    )
+
+
+def _network(rules: Document) -> tuple[Place | None, bool]:
+    """Where all ways out are closed, none where one leads anywhere, and whether one leads to the proxy."""
+    spec: Any = _at(rules, ("spec",))
+    egress = spec.get("egress", [])
+    place = _place(rules, ("spec", "egress"), "egress")
+    if "Egress" not in spec["policyTypes"]:
+        return None, True
+    proxied = False
+    for rule in egress:
+        labels = [
+            to.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component")
+            for to in rule.get("to", ())
+        ]
+        if labels != ["proxy"]:
+            return None, True
+        proxied = True
+    return place, proxied
+
+
+def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Mount, Place]]:  # noqa: ANN401 - YAML
+    """What a runtime brings, then the volumes, parents first."""
+    brought = Place(FILE, "brought by the runtime")
+    yield Mount("/dev", "dev", writable=True), brought
+    yield Mount("/proc", "proc", writable=True), brought
+    yield Mount("/sys", "proc"), brought
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    base = (*_POD, "containers", 0, "volumeMounts")
+    listed = sorted(enumerate(container["volumeMounts"]), key=lambda each: each[1]["mountPath"].count("/"))
+    for index, each in listed:
+        target, writable = each["mountPath"], not each.get("readOnly", False)
+        place = _place(document, (*base, index), f"{each['name']} on {target}, {'rw' if writable else 'ro'}")
+        if "emptyDir" in volumes[each["name"]]:
+            yield Mount(target, "tmpfs", writable), place
+        else:
+            yield Mount(target, "bind", writable, source=target), place
+
+
+def _at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
+    value: Any = document.data
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _place(document: Document, path: FieldPath, text: str) -> Place:
+    line, column = document.position(path)
+    short = field_name(path[3:] if path[:3] == _POD else path)
+    return Place(document.file, f"{short}: {text}", line, column)

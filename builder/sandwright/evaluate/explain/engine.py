@@ -1,0 +1,84 @@
+"""Reads an engine's arguments back, as a shell and then its command line do, and the filter beside them."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Iterator, Sequence
+
+from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.verdict import Place
+from sandwright.render.methods import Rendered
+from sandwright.render.mounts import Mount
+
+FILE = "arguments"
+
+
+def read_engine(rendered: Rendered) -> Enclosure:
+    """The container that `docker run` or `podman run` makes."""
+    text = rendered.artifact(FILE).content.decode("utf-8", "surrogateescape")
+    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    options = list(_options(text))
+    network = next((place for name, value, place in options if name == "--network" and value != "host"), None)
+    held = [value for name, value, _ in options if name == "--cap-add"]
+    caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in held]
+    return Enclosure(
+        "image",
+        tuple(_mounts(options)),
+        network=network,
+        environment={
+            value.partition("=")[0]: place
+            for name, value, place in options
+            if name == "--env" and "=" in value
+        },
+        passing=launchers.passing(launch),
+        calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps),
+        absent=dict(launchers.absent(launch)),
+    )
+
+
+def _options(text: str) -> Iterator[tuple[str, str, Place]]:
+    """Each option with its value, and its line."""
+    position = 0
+    for word in shlex.split(text, comments=True)[2:]:
+        quoted = shlex.quote(word)
+        position = max(text.find(quoted, position), position)
+        line = text.count("\n", 0, position) + 1
+        column = position - text.rfind("\n", 0, position)
+        name, _, value = word.partition("=")
+        yield name, value, Place(FILE, word, line, column)
+
+
+def _mounts(options: Sequence[tuple[str, str, Place]]) -> Iterator[tuple[Mount, Place]]:
+    """What the engine brings, then what is asked for, parents first, as engines mount it."""
+    brought = Place(FILE, "brought by the engine")
+    yield Mount("/dev", "dev", writable=True), brought
+    yield Mount("/proc", "proc", writable=True), brought
+    yield Mount("/sys", "proc"), brought
+    found = [(mount, place) for name, value, place in options for mount in _mount(name, value)]
+    yield from sorted(found, key=lambda each: each[0].target.count("/") if each[0].target != "/" else 0)
+
+
+def _mount(name: str, value: str) -> Iterator[Mount]:
+    if name == "--tmpfs":
+        target, _, options = value.partition(":")
+        yield Mount(target, "tmpfs", writable="ro" not in options.split(","))
+    elif name == "--mount":
+        fields = dict(_field(each) for each in next(csv.reader([value])))
+        target, source = fields["dst"], fields.get("src", "")
+        writable = not {"readonly", "ro"} & fields.keys()
+        if fields["type"] == "tmpfs":
+            yield Mount(target, "tmpfs", writable)
+        elif source == "/dev/null":
+            yield Mount(target, "mask", entry="file")
+        else:
+            yield Mount(target, "bind", writable, source=source)
+    elif name == "--security-opt" and value.startswith("mask="):
+        for path in value.removeprefix("mask=").split(":"):
+            yield Mount(path, "mask")
+
+
+def _field(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value

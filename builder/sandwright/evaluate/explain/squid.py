@@ -1,0 +1,124 @@
+"""Asks the proxy's configuration: squid's access lists, as far as ours use them.
+
+An `acl` line adds a value to a list, and any value of a list is enough; `any-of` and `all-of` join lists; an
+`http_access` line holds when each of its lists does (`!`: does not), and the first that holds decides
+(squid.conf.documented, 5.7). What a name's addresses are nobody knows here: they are taken to be public.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.proxy import ProxyPlace, squid_configuration
+
+FILE = "squid.conf"
+CLIENT = "127.0.0.1"
+PLACE = ProxyPlace(log="/run/proxy/access.log", cache_log="/run/proxy/cache.log", errors="/run/proxy/errors")
+"""Where a proxy could run: what is let through does not depend on it."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An `http_access` line."""
+
+    allows: bool
+    lists: tuple[str, ...]
+    line: int
+    text: str
+
+
+class Squid:
+    """A configuration, and what it answers to CONNECT."""
+
+    def __init__(self, text: str, *, file: str = FILE) -> None:
+        """Raise DocumentError for a kind of list that isn't known here."""
+        self._file = file
+        self._lists: dict[str, list[tuple[str, str]]] = {"all": [("all", "")], "manager": []}
+        self._rules: list[_Rule] = []
+        for number, line in enumerate(text.splitlines(), start=1):
+            words = line.split()
+            if words[:1] == ["acl"]:
+                self._add(words, number)
+            elif words[:1] == ["http_access"]:
+                self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line.strip()))
+
+    def verdict(self, host: str, port: int) -> Verdict:
+        """Whether a host can be reached through the proxy, and by which line."""
+        for rule in self._rules:
+            if all(self._holds(name, host, port) for name in rule.lists):
+                listing = self._listing(host, port) if rule.allows else None
+                place = listing or Place(self._file, rule.text, rule.line, 1)
+                because = (
+                    "through the proxy, if its addresses are public" if rule.allows else "the proxy refuses"
+                )
+                return Verdict(rule.allows, because, place)
+        return Verdict(allowed=False, because="no rule of the proxy holds", place=Place(self._file, ""))
+
+    def _add(self, words: list[str], number: int) -> None:
+        name, kind, *values = words[1:]
+        if kind not in _KINDS:
+            raise DocumentError(self._file, [Problem(number, 1, "", f"lists of kind {kind} are not known")])
+        into = self._lists.setdefault(name, [])
+        into.extend((kind, f"{value} {number}") for value in values if value != "-n")
+
+    def _holds(self, name: str, host: str, port: int) -> bool:
+        items = self._lists.get(name.lstrip("!"), [])
+        found = [self._matches(item, host, port) for item in items]
+        joined = all if items and items[0][0] == "all-of" else any
+        return joined(found) is not name.startswith("!")
+
+    def _matches(self, item: tuple[str, str], host: str, port: int) -> bool:
+        kind, value = item[0], item[1].partition(" ")[0]
+        match kind:
+            case "any-of" | "all-of":
+                return self._holds(value, host, port)
+            case "dstdomain":
+                return value == host
+            case "dstdom_regex":
+                return re.search(value, f"[{host}]" if ":" in host else host) is not None
+            case "dst":
+                return value == "all" or _inside(host, value)
+            case "src":
+                return _inside(CLIENT, value)
+            case "port":
+                return int(value) == port
+            case "method" | "proto":
+                return value == "CONNECT"  # the protocol of CONNECT is none of squid's
+            case _:
+                return kind in ("all", "annotate_transaction")
+
+    def _listing(self, host: str, port: int) -> Place | None:
+        """The line that lists a host, which says more than the rule that lets all listed ones by."""
+        for name, items in self._lists.items():
+            for kind, value in items:
+                text, _, number = value.partition(" ")
+                plain = kind == "dstdomain" or (kind == "dst" and name.startswith("sw_address"))
+                regex = kind == "dstdom_regex" and name.startswith("sw_below")
+                if (plain or regex) and self._matches((kind, value), host, port):
+                    return Place(self._file, f"{name} {kind} {text}", int(number), 1)
+        return None
+
+
+_KINDS = frozenset((
+    "src", "method", "proto", "dstdomain", "dstdom_regex", "dst", "port", "any-of", "all-of",
+    "annotate_transaction",
+))  # fmt: skip
+
+
+def _inside(host: str, network: str) -> bool:
+    """Whether an address is in a network; a name is in none."""
+    try:
+        address, net = ipaddress.ip_address(host), ipaddress.ip_network(network)
+    except ValueError:
+        return False
+    return address.version == net.version and address in net
+
+
+def through_proxy(policy: ResolvedPolicy, asked: Asked) -> Verdict:
+    """What the proxy that is rendered of a policy answers."""
+    return Squid(squid_configuration(policy.network.allow, PLACE)).verdict(asked.host, asked.port)
