@@ -108,13 +108,12 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.proxy": (
-        _Row("exact", "bwrap docker podman gvisor"),
+        _Row("exact", "bwrap docker podman gvisor oci"),
         _Row("exact", "seatbelt", "only the proxy's port on localhost"),
         _Row("exact", "kubernetes", "where the cluster's network enforces NetworkPolicy"),
         _Row(
             "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
         ),
-        _Row("stricter", "oci", "a bare runtime has no network; the proxy's socket is not brought in"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.host": (

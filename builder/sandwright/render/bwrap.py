@@ -19,6 +19,7 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import bpf_filter
 from sandwright.render.launcher import BPF, LOCK, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.recipe import sandbox_environment
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -26,7 +27,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
     Raise DocumentError for a seccomp profile from a file that is none, RenderError for one that isn't there.
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
-    socket to the proxy is brought in by whoever runs the session.
+    port that leads to the proxy is brought in, when `launch` asks for it, by whoever runs the session.
     """
     plan = mount_plan(policy, root="host")
     arguments = tuple(bwrap_arguments(policy, plan))
@@ -52,7 +53,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
             yield from ("--remount-ro", mount.target)
     yield from ("--chdir", _start(policy, plan))
-    for name, value in policy.environment.set.items():
+    for name, value in sandbox_environment(policy).items():
         yield from ("--setenv", name, value)
 
 

@@ -19,6 +19,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, unguarded
+from sandwright.render.recipe import sandbox_environment
 from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
 
 BPF = 5
@@ -129,7 +130,8 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
     return {
         "time": policy.resources.time,
         "passed": list(environment.passed),
-        "never": [*sorted(environment.set), *sorted(environment.secret), *LOADERS],
+        "never": [*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS],
+        "proxy": policy.network.mode == "proxy",
         "covers": [(each.path, each.entry, each.content.decode()) for each in plan.covers],
         "absent": list(_absent(policy, plan)),
         "unlinked": list(_unlinked(plan)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import PORT
 
 HOST = "127.0.0.1"
@@ -33,6 +34,12 @@ def proxy_environment(
     if "JAVA_TOOL_OPTIONS" in own:
         found["JAVA_TOOL_OPTIONS"] = f"{own['JAVA_TOOL_OPTIONS']} {_java(host, port)}"
     return found
+
+
+def sandbox_environment(policy: ResolvedPolicy) -> dict[str, str]:
+    """What a sandbox with a localhost of its own is given: what the policy sets, and the way to the proxy."""
+    own = dict(policy.environment.set)
+    return {**own, **proxy_environment(own)} if policy.network.mode == "proxy" else own
 
 
 def _variables(host: str, port: int | str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.filters import gvisor_filter, oci_filter
 from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.recipe import sandbox_environment
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -46,8 +47,8 @@ def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`config.json` for runsc, `watch`, and `launch`, which starts it with `--oci-seccomp`.
 
-    With `network.mode: proxy` the sandbox has only its own loopback, as with `none`: the way to the proxy is
-    brought in by whoever runs the session.
+    With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
+    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
     """
     return _render(policy, gvisor=True)
 
@@ -78,7 +79,7 @@ def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
     privileged = policy.process.privileged
     held = sorted(baseline.capabilities["init" if privileged else "none"])
     default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
-    environment = {**default, **policy.environment.set}
+    environment = {**default, **sandbox_environment(policy)}
     return {
         "terminal": False,
         "user": {"uid": 0, "gid": 0},
