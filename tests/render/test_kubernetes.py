@@ -558,3 +558,31 @@ def _forget(document: Any, *keys: str) -> None:
     elif isinstance(document, list):
         for value in document:
             _forget(value, *keys)
+
+
+@pytest.mark.parametrize(("kind", "readonly"), [("write", False), ("read", True)])
+def test_a_project_in_something_that_is_listed(kind: str, *, readonly: bool) -> None:
+    text = f"extends: []\nfilesystem: {{{kind}: [$HOME]}}\n"
+    assert _mounts(text) == [(PROJECT, "project", "", readonly)]
+
+
+def test_what_is_missing_in_what_cannot_be_changed() -> None:
+    """No place to mount on is made where nothing can be."""
+    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **GIT}
+    text = "filesystem: {write: [$PROJECT], deny: [$PROJECT/.git/new]}\n"
+    found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
+    assert found == [(PROJECT, "project", "", False), (f"{PROJECT}/.git", "project", ".git", True)]
+
+
+def test_a_repository_below_the_project() -> None:
+    """What leads to it can't be moved away with it."""
+    inner = {f"{PROJECT}/src/lib": Entry("directory"), f"{PROJECT}/src/lib/.git": Entry("directory")}
+    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **inner}
+    text = "filesystem: {write: [$PROJECT]}\n"
+    found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/src/lib/.git",))
+    assert found == [
+        (PROJECT, "project", "", False),
+        (f"{PROJECT}/src", "project", "src", False),
+        (f"{PROJECT}/src/lib", "project", "src/lib", False),
+        (f"{PROJECT}/src/lib/.git", "project", "src/lib/.git", True),
+    ]

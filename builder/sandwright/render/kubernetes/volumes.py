@@ -17,7 +17,8 @@ from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import absent
-from sandwright.render.mounts import Mount, mount_plan
+from sandwright.render.mounts import Mount
+from sandwright.render.uncovered import movable_above, plan_without_covers
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
 """The temporary directory of every program that is told of no other."""
@@ -42,21 +43,31 @@ class VolumeMount:
 def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
     """The mounts of a policy, parents first. Raise RenderError for a path that can't be mounted on."""
     project = policy.canonical(policy.facts.project)
-    plan = mount_plan(policy, root="image")
-    closed = {cover.path.rpartition("/")[0] for cover in plan.covers}
     temporary = (TMP, policy.filesystem.tmp_path)
     chosen = {path: VolumeMount(path, "tmp", writable=True) for path in temporary}
-    found = [_of_project(mount, project) for mount in plan.mounts if mount.entry != "socket"]
-    found += [_of_project(Mount(path, "bind"), project) for path in closed]
-    found += [VolumeMount(path, "nothing") for path in _first_absent(policy)]
-    for mount in found:
-        if is_inside(mount.path, project) and not closed & set(ancestors(mount.path)):
-            taken = chosen.get(mount.path)
-            if taken is None or (taken.writable and not mount.writable):
-                chosen[mount.path] = mount
-    chosen |= {path: _writable(path, project) for path in _movable(policy, project, chosen.values())}
+    for mount in _planned(policy, project):
+        chosen.setdefault(mount.path, mount)
+    for path in _first_absent(policy):
+        above = next((chosen[each] for each in ancestors(path) if each in chosen), None)
+        if is_inside(path, project) and above is not None and above.writable:
+            chosen.setdefault(path, VolumeMount(path, "nothing"))
+    restricted = [mount.path for mount in chosen.values() if not mount.writable]
+    for path in (above for each in restricted for above in movable_above(policy, each)):
+        if is_inside(path, project):
+            chosen.setdefault(path, _of_project(Mount(path, "bind", writable=True), project))
     _check_paths(policy, chosen)
     return tuple(sorted(chosen.values(), key=lambda each: (depth(each.path), each.path)))
+
+
+def _planned(policy: ResolvedPolicy, project: str) -> Iterator[VolumeMount]:
+    """What is planned in the project; the project itself too, when it is part of what is planned."""
+    plan = plan_without_covers(policy, root="image")
+    for mount in plan.mounts:
+        if is_inside(mount.target, project) and mount.entry != "socket":
+            yield _of_project(mount, project)
+    around = [mount for mount in plan.mounts if is_inside(project, mount.target)]
+    if around and around[-1].kind == "bind":
+        yield VolumeMount(project, "project", around[-1].writable)
 
 
 def _of_project(mount: Mount, project: str) -> VolumeMount:
@@ -70,29 +81,11 @@ def _of_project(mount: Mount, project: str) -> VolumeMount:
             return VolumeMount(mount.target, "nothing")
 
 
-def _writable(path: str, project: str) -> VolumeMount:
-    return _of_project(Mount(path, "bind", writable=True), project)
-
-
 def _first_absent(policy: ResolvedPolicy) -> Iterator[str]:
     """For each restricted path that doesn't exist, the first name on the way to it that doesn't."""
     for rule in absent(policy):
         missing = [path for path in (rule.path, *ancestors(rule.path)) if policy.facts.kind(path) is None]
         yield missing[-1]
-
-
-def _movable(policy: ResolvedPolicy, project: str, mounts: Iterable[VolumeMount]) -> set[str]:
-    """The directories that must be mount points too, or what is restricted below could be moved away."""
-    mounts = tuple(mounts)
-    there = {mount.path for mount in mounts}
-    tree = policy.filesystem.tree
-    return {
-        path
-        for mount in mounts
-        if not mount.writable
-        for path in ancestors(mount.path)
-        if path != project and is_inside(path, project) and path not in there and tree.changes_host(path)
-    }
 
 
 def _check_paths(policy: ResolvedPolicy, mounts: Iterable[str]) -> None:

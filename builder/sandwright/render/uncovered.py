@@ -1,0 +1,36 @@
+"""The mount plan for where nobody makes the covers of Git's files and removes them again, as launchers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sandwright.policy.paths import ancestors, depth
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mounts import Mount, MountPlan, Root, mount_plan
+
+
+def plan_without_covers(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
+    """A plan that holds without covers: each directory that would have one is read-only as a whole."""
+    plan = mount_plan(policy, root=root)
+    rules = {cover.path.rpartition("/")[0]: cover.rule for cover in plan.covers}
+    closed = {path: rule for path, rule in rules.items() if not rules.keys() & set(ancestors(path))}
+    mounts = {
+        mount.target: mount
+        for mount in plan.mounts
+        if mount.target not in closed and not closed.keys() & set(ancestors(mount.target))
+    }
+    mounts |= {path: Mount(path, "bind", source=path, rule=rule) for path, rule in closed.items()}
+    for path in closed:
+        for above in movable_above(policy, path):
+            mounts.setdefault(above, Mount(above, "bind", writable=True, source=above, pin=True))
+    ordered = sorted(mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
+    return replace(plan, mounts=tuple(ordered), covers=())
+
+
+def movable_above(policy: ResolvedPolicy, path: str) -> Iterator[str]:
+    """The directories above a path that somebody inside could move away, and the path with them."""
+    tree = policy.filesystem.tree
+    for above in ancestors(path)[:-1]:
+        if tree.changes_host(above) and tree.changes_host(above.rpartition("/")[0] or "/"):
+            yield above
