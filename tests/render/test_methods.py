@@ -68,7 +68,7 @@ def _resolve(text: str) -> ResolvedPolicy:
 
 
 def _there(method: str) -> bool:
-    modules = {"gvisor": "runtime_spec", "oci": "runtime_spec"}
+    modules = {"gvisor": "runtime_spec", "oci": "runtime_spec", "docker": "engines", "podman": "engines"}
     return importlib.util.find_spec(f"sandwright.render.{modules.get(method, method)}") is not None
 
 

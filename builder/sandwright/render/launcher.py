@@ -101,9 +101,24 @@ def runtime_launcher(
     return _launchers("runtime", values, (config,), "runs a command in a container of an OCI runtime")
 
 
+def engine_launcher(
+    policy: ResolvedPolicy, plan: MountPlan, others: Sequence[Artifact], values: Mapping[str, Any]
+) -> tuple[Artifact, ...]:
+    """`launch` for a container of Docker or Podman, and `watch`.
+
+    `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
+    """
+    common = {**_common(policy, plan), "artifacts": [], "uid": None}
+    every = {**common, **values}
+    watch = _script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
+    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
+    launch = _script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")
+    return launch, watch
+
+
 def _runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
     yield "--oci-seccomp"
-    yield f"--network={'host' if policy.network.mode == 'host' else 'none'}"
+    yield f"--network={'none' if policy.network.mode == 'none' else 'host'}"
     if policy.facts.uid != 0:
         yield "--rootless"
     if policy.network.unix_sockets:

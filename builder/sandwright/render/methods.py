@@ -48,6 +48,8 @@ def _row(module: str, function: str) -> Renderer:
 
 METHODS: Mapping[str, Renderer] = MappingProxyType({
     "bwrap": _row("bwrap", "render_bwrap"),
+    "docker": _row("engines", "render_docker"),
+    "podman": _row("engines", "render_podman"),
     "gvisor": _row("runtime_spec", "render_gvisor"),
     "oci": _row("runtime_spec", "render_oci"),
     "seatbelt": _row("seatbelt", "render_seatbelt"),

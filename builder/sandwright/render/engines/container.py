@@ -1,0 +1,210 @@
+"""What a container of Docker or Podman is to be, as values: the one source of its arguments and its service.
+
+Whoever spells these values for an engine adds nothing of policy to them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from sandwright.errors import RenderError
+from sandwright.policy.resolved import ResolvedPolicy, Resources
+from sandwright.render.accounts import Account
+from sandwright.render.baseline import load_baseline
+from sandwright.render.mounts import MountPlan
+from sandwright.resources import data_path
+
+Engine = Literal["docker", "podman"]
+
+PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+"""Variables, in capitals and not, that Docker's client takes from its configuration into each container."""
+
+TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
+"""A directory that every container can write, whatever the host calls its own."""
+
+LEAST_MEMORY = 6 << 20
+"""Bytes. Docker starts no container with less (moby, daemon/daemon_unix.go, linuxMinMemory)."""
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A path of the host that is seen at `target`, with what is mounted below it."""
+
+    source: str
+    target: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container, but for what a run brings: its command, its name, the variables that are passed on.
+
+    `image` is the reference that the engine knows it by; `ours` is its name where it is this project's.
+    `user` is who the process runs as, None for the image's own user; `account` is who that is in the files
+    that are mounted over the image's. `keep_id`: Podman maps the caller to the same numbers inside. `folders`
+    and `files` are hidden: the first are empty, nothing can be done with the second. `scratch` are empty
+    directories that can be written. `environment` are values that are set; `unset` are names that no
+    container gets of the engine's own configuration.
+    """
+
+    engine: Engine
+    image: str
+    ours: str
+    user: tuple[int, int] | None
+    account: Account | None
+    keep_id: bool
+    capabilities: tuple[str, ...]
+    gains_rights: bool
+    network: Literal["none", "host"]
+    hostname: str
+    directory: str
+    binds: tuple[Bind, ...]
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+    scratch: tuple[str, ...]
+    environment: Mapping[str, str]
+    unset: tuple[str, ...]
+    limits: Resources
+
+
+def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Container:
+    """The container of a policy; `plan` is its mount plan over an image.
+
+    Raise RenderError for what the engine can't be told: a path that is not UTF-8, less memory than it takes.
+    """
+    name = _own(policy.image)
+    places = _places(plan)
+    user = _user(policy, engine)
+    account = _account(policy, user)
+    made = Container(
+        engine=engine,
+        image=f"sandwright/{name}:latest" if name else policy.image,
+        ours=name,
+        user=user,
+        account=account,
+        keep_id=engine == "podman" and policy.facts.uid != 0 and user not in (None, (0, 0)),
+        capabilities=load_baseline().capabilities["init" if policy.process.privileged else "none"],
+        gains_rights=policy.process.privileged,
+        network=_network(policy),
+        hostname=load_baseline().hostname,
+        directory=_directory(policy, places.binds),
+        binds=tuple(places.binds),
+        folders=tuple(places.folders),
+        files=tuple(places.files),
+        scratch=tuple(places.scratch),
+        environment=_environment(policy, account),
+        unset=tuple(_unset(policy)),
+        limits=policy.resources,
+    )
+    _check(made)
+    return made
+
+
+def network_files(container: Container) -> dict[str, bytes]:
+    """The files below /etc that stand in for an engine's where there is no network, by name.
+
+    Docker's resolv.conf(5) and Podman's hosts(5) are made of the host's, which nothing lists.
+    """
+    if container.network == "host":
+        return {}
+    names = f"127.0.0.1\tlocalhost {container.hostname}\n::1\tlocalhost\n"
+    return {"hosts": names.encode(), "resolv.conf": b"# There is no network.\n"}
+
+
+def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
+    """A proxy's socket is brought in by whoever runs the session: the network itself is closed."""
+    return "host" if policy.network.mode == "host" else "none"
+
+
+def _user(policy: ResolvedPolicy, engine: Engine) -> tuple[int, int] | None:
+    """Root inside for what may gain rights, which is the caller already where Podman runs without root."""
+    facts = policy.facts
+    if policy.process.privileged and (policy.mapping != "required" or engine == "podman"):
+        return None if policy.mapping == "off" else (0, 0)
+    return None if policy.mapping == "off" else (facts.uid, facts.gid)
+
+
+def _account(policy: ResolvedPolicy, user: tuple[int, int] | None) -> Account | None:
+    """The home is where the policy's `~` lies, so that paths mean the same inside and outside."""
+    if user is None:
+        return None
+    facts = policy.facts
+    home = policy.environment.set.get("HOME", facts.home)
+    return Account("root" if user == (0, 0) and facts.uid != 0 else facts.user, *user, home)
+
+
+def _environment(policy: ResolvedPolicy, account: Account | None) -> dict[str, str]:
+    given = dict(policy.environment.set)
+    if account is not None and not policy.environment.passes("HOME"):
+        given.setdefault("HOME", account.home)  # engines look it up in the image's own file
+    return given
+
+
+def _unset(policy: ResolvedPolicy) -> Iterator[str]:
+    for name in (*PROXIES, *map(str.lower, PROXIES)):
+        if name not in policy.environment.set and not policy.environment.passes(name):
+            yield name
+
+
+@dataclass
+class _Places:
+    """What lies where inside, sorted by what an engine has to be asked for."""
+
+    binds: list[Bind] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    scratch: list[str] = field(default_factory=list)
+
+
+def _places(plan: MountPlan) -> _Places:
+    places = _Places()
+    for mount in plan.mounts:
+        match mount.kind:
+            case "bind":
+                places.binds.append(Bind(mount.source, mount.target, mount.writable))
+            case "tmpfs" | "mask" if mount.writable:
+                places.scratch.append(mount.target)
+            case "mask" if mount.entry != "directory":
+                places.files.append(mount.target)
+            case "tmpfs" | "mask":
+                places.folders.append(mount.target)
+            case "dev" | "proc" | "symlink":
+                raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
+            case _:
+                assert_never(mount.kind)
+    places.binds += [Bind(cover.path, cover.path, writable=False) for cover in plan.covers]
+    if TMP not in {mount.target for mount in plan.mounts}:
+        places.scratch.append(TMP)
+    return places
+
+
+def _directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
+    """The directory that the command starts in: the host's current one, where it is brought in."""
+    cwd = policy.canonical(policy.facts.variables["CWD"])
+    there = any(cwd == each.target or cwd.startswith(f"{each.target}/") for each in binds)
+    return cwd if there and policy.is_path_readable(cwd) else "/"
+
+
+def _check(made: Container) -> None:
+    """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
+    paths = [made.directory, *made.folders, *made.files, *made.scratch]
+    paths += [path for each in made.binds for path in (each.source, each.target)]
+    for text in (*paths, *(f"{name}={value}" for name, value in made.environment.items())):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise RenderError(f"{made.engine} takes names in UTF-8 only, and {text!r} is none")
+    memory = made.limits.memory
+    if made.engine == "docker" and memory is not None and memory < LEAST_MEMORY:
+        raise RenderError(f"resources.memory: Docker starts nothing with less than 6MiB, not with {memory} B")
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    return frozenset(path.parent.name for path in data_path("images").glob("*/image.yaml"))
+
+
+def _own(image: str) -> str:
+    """The name of an image of this project, empty for any other reference."""
+    return image if image in _names() else ""

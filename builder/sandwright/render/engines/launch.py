@@ -1,0 +1,56 @@
+"""What the launcher of Docker and Podman is rendered from, beside what all launchers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.engines.arguments import mount_fields
+from sandwright.render.engines.container import Container, network_files
+from sandwright.render.templates import Quoted
+
+TITLES = {"docker": "Docker", "podman": "Podman"}
+
+
+def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, Any]:
+    """The values that `engine.sh.j2` and `engine-watch.sh.j2` use."""
+    return {
+        "engine": Quoted(container.engine),
+        "title": Quoted(TITLES[container.engine]),
+        "image": container.image,
+        "missing": _missing(container),
+        "owner": policy.facts.uid if container.user is not None else None,
+        "required": policy.mapping == "required",
+        "rootless": container.engine == "podman" and policy.facts.uid != 0,
+        "closed": [(name, f"dst=/etc/{name}") for name in network_files(container)],
+        "account": container.account is not None,
+        "controllers": Quoted(" ".join(_controllers(container))),
+        "files": [mount_fields(f"dst={path}") for path in container.files],
+        "files_unlimited": container.limits.files is None,
+        "unset": list(container.unset) if container.engine == "docker" else [],
+        "nested": list(_places(container)),
+    }
+
+
+def _controllers(container: Container) -> Iterator[str]:
+    """The control groups that its limits need."""
+    limits = container.limits
+    for name, limit in (("cpu", limits.cpus), ("memory", limits.memory), ("pids", limits.pids)):
+        if limit is not None:
+            yield name
+
+
+def _places(container: Container) -> Iterator[str]:
+    """What is shown of the host, after `r` or `w`: none where nothing is read-only."""
+    if any(not each.writable for each in container.binds):
+        for bind in container.binds:
+            yield f"{'w' if bind.writable else 'r'}{bind.source}"
+
+
+def _missing(container: Container) -> str:
+    engine, image, name = container.engine, container.image, container.ours
+    if not name:
+        return f"the image {image} is not here, and none is fetched: {engine} pull {image}"
+    load = f"sandwright export-image {name} --to {name}.tar && {engine} load --input {name}.tar"
+    return f"the image {image} is not here: {load}"

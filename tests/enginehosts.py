@@ -1,0 +1,113 @@
+"""Docker and Podman as a test uses them: a small image with a will of its own, a store to throw away."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.host import collect_host
+from sandwright.smoke.runtimes.podman import containers_conf
+
+DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "usr", "volume")
+CHANGES = (
+    'ENTRYPOINT ["/bin/echo", "entrypoint"]',
+    "ENV HTTP_PROXY=http://image.invalid",
+    "ENV IMAGE=its-own",
+    'VOLUME ["/volume"]',
+    "USER 4242:4242",
+)
+"""What an image may say of itself, and a sandbox overrules, its own variables excepted."""
+
+
+@dataclass(frozen=True)
+class EngineHost:
+    """An engine with the image in it. `program` is its client, `environment` what that needs."""
+
+    name: str
+    program: str
+    image: str
+    environment: Mapping[str, str]
+
+    def run(self, *words: str, check: bool = True) -> process.Result:
+        """The engine's own command line."""
+        return process.run(self.program, *words, env=self.environment, timeout=60, check=check)
+
+    def containers(self, label: str = "sandwright.session") -> list[str]:
+        """The names of the containers that bear a label, whatever their state."""
+        words = ("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}")
+        return self.run(*words).text.splitlines()
+
+
+@contextlib.contextmanager
+def engine_host(name: str) -> Iterator[EngineHost]:
+    """The engine, with the image loaded for the length of a `with`."""
+    with _store(name) as environment:
+        image = f"sandwright-engines-{uuid.uuid4().hex[:12]}:latest"
+        changes = [word for change in CHANGES for word in ("--change", change)]
+        program = process.which(name) if name == "docker" else environment["PATH"].split(":")[0] + "/podman"
+        process.run(program, "import", *changes, "-", image, stdin=_archive(), env=environment, timeout=60)
+        try:
+            yield EngineHost(name, program, image, environment)
+        finally:
+            process.run(program, "rmi", "--force", image, env=environment, timeout=60, check=False)
+
+
+def _archive() -> bytes:
+    """A root of busybox."""
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        for directory in DIRECTORIES:
+            entry = tarfile.TarInfo(directory)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if directory == "tmp" else 0o755
+            archive.addfile(entry)
+        archive.add(process.which("busybox"), "bin/busybox")
+        for applet in process.run("busybox", "--list", timeout=10).text.split():
+            if applet != "busybox":
+                entry = tarfile.TarInfo(f"bin/{applet}")
+                entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+                archive.addfile(entry)
+    return sink.getvalue()
+
+
+@contextlib.contextmanager
+def _store(name: str) -> Iterator[dict[str, str]]:
+    """Docker's daemon is the one that answers; Podman gets a store of its own, by a program of its name."""
+    base = {key: os.environ[key] for key in ("PATH", "HOME", "DOCKER_HOST") if key in os.environ}
+    if name == "docker":
+        yield base
+        return
+    with tempfile.TemporaryDirectory(prefix="sandwright-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        conf = containers_conf(collect_host()) + 'runtime = "runc"\n'  # crun refuses hybrid control groups
+        (place / "containers.conf").write_text(conf)
+        program = place / "bin" / "podman"
+        program.parent.mkdir()
+        options = f"--root {place}/store --runroot {place}/run --tmpdir {place}/tmp --storage-driver overlay"
+        program.write_text(f'#!/bin/sh\nexec {process.which("podman")} {options} "$@"\n')
+        program.chmod(0o755)
+        path = f"{program.parent}:{base['PATH']}"
+        environment = {**base, "PATH": path, "CONTAINERS_CONF": f"{place}/containers.conf"}
+        try:
+            yield environment
+        finally:
+            removal = (program, "rm", "--all", "--force", "--time", "0")
+            process.run(*removal, env=environment, timeout=60, check=False)
+            _unmount(place)
+
+
+def _unmount(place: Path) -> None:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = line.split()[4]
+        if point.startswith(f"{place}/"):
+            process.run("umount", "--lazy", point, timeout=20, check=False)
+    shutil.rmtree(place / "store", ignore_errors=True)

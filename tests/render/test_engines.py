@@ -1,0 +1,454 @@
+"""Arguments, services and launchers of Docker and Podman: golden, and nothing slips in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goldens import CASES, case_policy, check_golden, write_artifacts
+from sandwright import process
+from sandwright.errors import RenderError
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.render.artifact import Artifact
+from sandwright.render.engines.arguments import limits_of_processors
+from sandwright.render.methods import METHODS, render
+
+ENGINES = ("docker", "podman")
+HOME, PROJECT = "/home/u", "/home/u/p"
+DIRECTORIES = ("/", "/home", HOME, PROJECT, f"{PROJECT}/d", "/srv", "/usr", "/usr/data")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_golden(engine: str, case: str) -> None:
+    check_golden(case, engine, render(case_policy(case), engine).artifacts)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_host_with_macos(engine: str, case: str) -> None:
+    """The containers run in a machine with Linux, where the paths are the same."""
+    artifacts = METHODS[engine](case_policy(case, facts="facts-darwin.json"))
+    words = _words(artifacts)
+    assert "--user=501:20" in words
+    assert any(word.startswith("--tmpfs=/tmp:") for word in words)
+
+
+def _artifacts(engine: str, text: str, **facts: Any) -> tuple[Artifact, ...]:
+    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), f"{PROJECT}/f": Entry("file")}
+    base: dict[str, Any] = {"os": "linux", "home": HOME, "project": PROJECT, "entries": entries}
+    policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
+    return METHODS[engine](policy)
+
+
+def _text(artifacts: tuple[Artifact, ...], name: str) -> str:
+    return next(each.content.decode() for each in artifacts if each.name == name)
+
+
+def _words(artifacts: tuple[Artifact, ...]) -> list[str]:
+    """The words of `arguments`, by a reader that knows only what a quoted word is."""
+    lines = _text(artifacts, "arguments")
+    assert re.match(r"(#[^\n]*\n)+set -- ", lines)
+    rest = lines.partition("set -- ")[2]
+    words: list[str] = []
+    while not rest.startswith('\\\n    "$@"\n'):
+        assert rest.startswith("\\\n    "), rest[:80]
+        word, rest = _word(rest.removeprefix("\\\n    "))
+        words.append(word)
+    assert rest == '\\\n    "$@"\n'
+    return words
+
+
+def _word(text: str) -> tuple[str, str]:
+    """The word at the start of a text, and what follows its blank. Only quotes hold special characters."""
+    out = ""
+    while not text.startswith(" "):
+        quote = text[0]
+        if quote in "'\"":
+            inner, closed, text = text[1:].partition(quote)
+            assert closed
+            assert quote == "'" or inner == "'", "double quotes hold nothing but a single one"
+            out += inner
+        else:
+            assert re.match(r"[A-Za-z0-9@%+=:,./_-]", quote), text[:40]
+            out, text = out + quote, text[1:]
+    return out, text[1:]
+
+
+KNOWN = {
+    "--rm", "--interactive", "--pull", "--read-only", "--entrypoint", "--no-healthcheck", "--log-driver",
+    "--detach-keys", "--ipc", "--cgroupns", "--network", "--hostname", "--workdir", "--init", "--cap-drop",
+    "--cap-add", "--security-opt", "--user", "--userns", "--memory", "--memory-swap", "--cpu-period",
+    "--cpu-quota", "--pids-limit", "--ulimit", "--mount", "--volume", "--tmpfs", "--env", "--read-only-tmpfs",
+    "--image-volume", "--systemd", "--http-proxy", "--env-host",
+}  # fmt: skip
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        name, _, value = word.partition("=")
+        assert name in KNOWN, word
+        yield name, value
+
+
+def _mounts(words: list[str]) -> dict[str, dict[str, str]]:
+    """What is mounted, by target."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in _options(words):
+        if name == "--mount":
+            (fields,) = csv.reader(io.StringIO(value, newline=""), strict=True)
+            mount = {key: text for key, _, text in (each.partition("=") for each in fields)}
+        elif name == "--volume":
+            source, target, access = value.split(":")
+            mount = {"type": "bind", "src": source, "dst": target, "bind-propagation": "rprivate"}
+            mount |= {"readonly": ""} if access == "ro,rprivate" else {}
+        else:
+            continue
+        assert mount["dst"] not in found
+        found[mount["dst"]] = mount
+    return found
+
+
+def _service(artifacts: tuple[Artifact, ...]) -> dict[str, Any]:
+    """The service of the Compose file, as Compose sees it once it has replaced variables."""
+    document = yaml.safe_load(_text(artifacts, "compose.yaml"))
+    assert document.keys() == {"name", "services"}
+    assert document["services"].keys() == {"sandbox"}
+    service: dict[str, Any] = _interpolated(document["services"]["sandbox"])
+    return service
+
+
+def _interpolated(value: Any) -> Any:
+    match value:
+        case str():
+            assert "$" not in value.replace("$$", ""), "a variable would be replaced"
+            return value.replace("$$", "$")
+        case dict():
+            return {key: _interpolated(item) for key, item in value.items()}
+        case list():
+            return [_interpolated(item) for item in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_every_container_has(engine: str) -> None:
+    words = _words(_artifacts(engine, "extends: []"))
+    for word in (
+        "--rm", "--pull=never", "--read-only", "--entrypoint=", "--ipc=private", "--cgroupns=private",
+        "--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=1000:1000",
+        "--ulimit=core=0:0", "--hostname=sandbox", "--workdir=/", "--env=HOME=/home/u",
+        "--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=1777,size=1048576k",
+    ):  # fmt: skip
+        assert words.count(word) == 1, word
+    assert not [word for word in words if "privileged" in word and "no-new" not in word]
+    assert ("--userns=keep-id" in words) is (engine == "podman")
+    assert ("--env-host=false" in words) is (engine == "podman")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_same_as_a_service(engine: str) -> None:
+    text = "extends: []\nfilesystem: {write: [$PROJECT], readonly: [$PROJECT/d], deny: [$PROJECT/f]}\n"
+    service = _service(
+        _artifacts(engine, f"{text}resources: {{memory: 8MiB, cpus: 1.5, pids: 9, files: 8}}\n")
+    )
+    volumes = service.pop("volumes")
+    assert service.pop("userns_mode", None) == ("keep-id" if engine == "podman" else None)
+    empty = [f"{name}=" for name in ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")]
+    assert service == {
+        "image": "sandwright/debian:latest", "pull_policy": "never", "init": True, "entrypoint": [],
+        "stdin_open": True, "hostname": "sandbox", "working_dir": PROJECT, "network_mode": "none",
+        "labels": {"sandwright.session": "compose"}, "logging": {"driver": "none"}, "restart": "no",
+        "healthcheck": {"disable": True}, "read_only": True, "ipc": "private", "cgroup": "private",
+        "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true", "seccomp:./seccomp.json"],
+        "user": "1000:1000", "mem_limit": 8388608, "memswap_limit": 8388608, "cpu_period": 100000,
+        "cpu_quota": 150000, "pids_limit": 9,
+        "ulimits": {"core": {"soft": 0, "hard": 0}, "nofile": {"soft": 8, "hard": 8}},
+        "environment": ["HOME=/home/u", *empty, *map(str.lower, empty)],
+        "tmpfs": ["/tmp:rw,exec,nosuid,nodev,mode=1777,size=1048576k"],
+    }  # fmt: skip
+    bind = {"create_host_path": False, "propagation": "rprivate"}
+    closed = {"type": "bind", "read_only": True, "bind": bind}
+    names = ("passwd", "group", "hosts", "resolv.conf")
+    files = [{**closed, "source": f"./{name}", "target": f"/etc/{name}"} for name in names]
+    own = [
+        {"type": "bind", "source": PROJECT, "target": PROJECT, "read_only": False, "bind": bind},
+        {"type": "bind", "source": f"{PROJECT}/d", "target": f"{PROJECT}/d", "read_only": True, "bind": bind},
+        {"type": "bind", "source": "/dev/null", "target": f"{PROJECT}/f", "read_only": True, "bind": bind},
+    ]
+    assert volumes == [*own, *files]
+
+
+def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
+    """The launcher makes a file that keeps hooks where they are; nobody makes it for Compose."""
+    names = (".git", ".git/hooks")
+    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory"))}
+    entries |= {f"{PROJECT}/{name}": Entry("directory") for name in names}
+    artifacts = _artifacts("docker", "", entries=entries, git_directories=(f"{PROJECT}/.git",))
+    arguments = _mounts(_words(artifacts))
+    assert "readonly" not in arguments[f"{PROJECT}/.git"]
+    assert arguments[f"{PROJECT}/.git/commondir"]["readonly"] == ""
+    volumes = {each["target"]: each["read_only"] for each in _service(artifacts)["volumes"]}
+    assert f"{PROJECT}/.git/commondir" not in volumes
+    assert volumes[f"{PROJECT}/.git"] is True
+    assert volumes[PROJECT] is False
+    assert "those are read-only as a whole" in _text(artifacts, "compose.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("user: {mapping: off}", {"--user": None, "--userns": None}),
+        ("user: {mapping: required}", {"--user": "1000:1000"}),
+        ("process: {privileged: true}", {"--user": "0:0", "--userns": None}),
+        ("network: {mode: host}", {"--network": "host"}),
+        ("network: {mode: proxy}", {"--network": "none"}),
+        ("resources: {memory: 1GiB}", {"--memory": "1073741824b", "--memory-swap": "1073741824b"}),
+        ("resources: {cpus: 0.5}", {"--cpu-period": "100000", "--cpu-quota": "50000"}),
+        ("resources: {pids: 7}", {"--pids-limit": "7"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_a_field_changes(engine: str, text: str, expected: Mapping[str, str | None]) -> None:
+    options = dict(_options(_words(_artifacts(engine, f"extends: []\n{text}\n"))))
+    assert {name: options.get(name) for name in expected} == expected
+
+
+def test_root_keeps_its_numbers() -> None:
+    for engine in ENGINES:
+        words = _words(_artifacts(engine, "extends: []", uid=0, gid=0, user="root"))
+        assert "--user=0:0" in words
+        assert "--userns=keep-id" not in words
+
+
+def test_capabilities_only_for_the_privileged() -> None:
+    words = _words(_artifacts("docker", "extends: []\nprocess: {privileged: true}\n"))
+    added = [word.removeprefix("--cap-add=") for word in words if word.startswith("--cap-add=")]
+    assert added == ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"]
+    assert "--cap-drop=ALL" in words
+    assert "--security-opt=no-new-privileges" not in words
+
+
+@pytest.mark.parametrize(
+    ("cpus", "share"),
+    [(2, (100000, 200000)), (0.01, (100000, 1000)), (0.009, (1000000, 9000)), (0.001, (1000000, 1000))],
+)
+def test_the_least_share_of_a_processor_is_one_that_the_kernel_takes(
+    cpus: float, share: tuple[int, int]
+) -> None:
+    assert limits_of_processors(cpus) == share
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ("debian", "sandwright/debian:latest"),
+        ("distroless", "sandwright/distroless:latest"),
+        ("debian:bookworm", "debian:bookworm"),
+        ("busybox", "busybox"),
+        ("registry.example.org/a/b@sha256:" + "0" * 64, "registry.example.org/a/b@sha256:" + "0" * 64),
+    ],
+)
+def test_references(image: str, reference: str) -> None:
+    artifacts = _artifacts("docker", f"image: {json.dumps(image)}")
+    assert f'set -- {reference} "$@"\n' in _text(artifacts, "launch")
+    assert _service(artifacts)["image"] == reference
+    ours = reference.startswith("sandwright/")
+    load = f"sandwright export-image {image} --to {image}.tar && docker load --input {image}.tar"
+    assert (load in _text(artifacts, "launch")) is ours
+
+
+def test_what_an_engine_is_never_told() -> None:
+    def deny(path: str) -> str:
+        return json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"], "readonly": [path]}})
+
+    odd = {f"{PROJECT}/{name}": Entry("directory") for name in ("a\r\nb", "a:\r\nb", "a: ")}
+    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **odd}
+    for engine in ENGINES:
+        assert _mounts(_words(_artifacts(engine, deny(f"{PROJECT}/a\r\nb"), entries=entries)))
+        for name in ("a:\r\nb", "a: "):
+            with pytest.raises(RenderError, match="can't be told to an engine"):
+                _artifacts(engine, deny(f"{PROJECT}/{name}"), entries=entries)
+    socket = f"{PROJECT}/\udce9"
+    seen = {**entries, socket: Entry("socket")}
+    hidden = r"docker takes names in UTF-8 only, and '/home/u/p/\\udce9' is none"
+    with pytest.raises(RenderError, match=hidden):
+        _artifacts("docker", "filesystem: {write: [$PROJECT]}", entries=seen, sockets=(socket,))
+    with pytest.raises(RenderError, match="Docker starts nothing with less than 6MiB, not with 6291455 B"):
+        _artifacts("docker", "resources: {memory: 6291455B}")
+    assert _artifacts("podman", "resources: {memory: 6291455B}")
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF, exclude_characters="\0/*?\x85\r"),
+    max_size=9,
+) | st.sampled_from(
+    [",readonly", '"', 'a",dst=/x,"', "$HOME", "`id`", "\n--privileged", "'", '" \\\n', "a,b=c"]
+)
+GOOD = NAMES.filter(lambda name: name not in ("", ".", "..") and (":" not in name or name == name.rstrip()))
+TEXTS = NAMES | st.sampled_from(
+    ["--privileged", "a\n- b", "}", "$(id)", "$$", "# x", ": ", "no", "0o14", "1:2"]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(GOOD, max_size=3, unique=True), TEXTS, st.sampled_from(ENGINES))
+def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> None:
+    """What is meant by names and a value is all that the arguments and the service have more than without."""
+    paths = [f"/srv/{name}" for name in names]
+    files = {"read": [path.replace("$", "$$") for path in paths], "write": ["$PROJECT"]}
+    data = {"extends": [], "filesystem": files, "environment": {"set": {"VALUE": value.replace("$", "$$")}}}
+    entries = dict.fromkeys((*DIRECTORIES, *paths), Entry("directory"))
+    artifacts = _artifacts(engine, json.dumps(data), entries=entries)
+    plain = _artifacts(engine, json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"]}}))
+    words, own = _words(artifacts), _words(plain)
+    mounts = _mounts(words)
+    assert mounts.keys() - _mounts(own).keys() == set(paths)
+    for path in paths:
+        expected = {"type": "bind", "src": path, "dst": path, "bind-propagation": "rprivate", "readonly": ""}
+        assert mounts[path] == expected
+    added = sorted(set(words) - set(own))
+    assert len(added) == len(paths) + 1
+    assert f"--env=VALUE={value}" in added
+    assert len(words) == len(own) + len(added)
+    service, before = _service(artifacts), _service(plain)
+    volumes = [each for each in service["volumes"] if each not in before["volumes"]]
+    assert sorted(each["source"] for each in volumes) == sorted(paths)
+    assert [each for each in volumes if each["source"] != each["target"] or not each["read_only"]] == []
+    assert set(service["environment"]) - set(before["environment"]) == {f"VALUE={value}"}
+    changed = {"volumes": 0, "environment": 0}
+    assert {**service, **changed} == {**before, **changed}
+
+
+@settings(max_examples=40, deadline=None)
+@given(GOOD)
+def test_the_shell_reads_the_same_words(name: str) -> None:
+    entries = dict.fromkeys((*DIRECTORIES, f"/srv/{name}"), Entry("directory"))
+    data = {"extends": [], "filesystem": {"read": [f"/srv/{name}".replace("$", "$$")]}}
+    artifacts = _artifacts("docker", json.dumps(data), entries=entries)
+    script = _text(artifacts, "arguments") + 'printf "%s\\0" "$@"'
+    said = process.run("sh", "-c", script, "sh", "last", timeout=10).stdout.decode()
+    assert said.split("\0") == [*_words(artifacts), "last", ""]
+
+
+CLIENT = """\
+#!/bin/sh
+case $1 in
+info) printf '%s\\n' "$SAYS" ;;
+run) shift; printf '%s\\0' "$@" ;;
+esac
+"""
+"""A client that only says what it was asked. What an engine does with it is seen in test_engines_run.py."""
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Any:
+    """What the client is asked for by a launcher of a policy."""
+    client = tmp_path / "bin" / "docker"
+    client.parent.mkdir()
+    client.write_text(CLIENT)
+    client.chmod(0o755)
+    (tmp_path / "session").mkdir()
+
+    def run(text: str, *command: str, folder: str = "out", **environment: str) -> process.Result:
+        artifacts = _artifacts(
+            "docker", text, uid=os.getuid(), gid=os.getgid(), entries={}, project="/nowhere"
+        )
+        where = write_artifacts(tmp_path / folder, artifacts)
+        path = f"{client.parent}:{os.environ['PATH']}"
+        env = {"PATH": path, "XDG_RUNTIME_DIR": f"{tmp_path}/session", "HOME": str(tmp_path), **environment}
+        return process.run(f"{where}/launch", *command, env=env, timeout=20, check=False)
+
+    return run
+
+
+def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
+    text = "extends: []\nenvironment: {pass: [A, 'B_*']}\n"
+    result = asked(text, "echo", "--privileged", A="1", B_C="2 3", C="no", SANDWRIGHT_SESSION="s-1")
+    assert result.status == 0, result.stderr
+    words = result.stdout.decode().split("\0")[:-1]
+    rendered = _words(
+        _artifacts("docker", text, uid=os.getuid(), gid=os.getgid(), entries={}, project="/nowhere")
+    )
+    assert words[: len(rendered)] == rendered
+    more = words[len(rendered) :]
+    name = more.pop(0).removeprefix("--name=")
+    assert re.fullmatch(r"sandwright-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name)
+    here = f"{tmp_path}/out"
+    over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
+            for each in ("group", "passwd", "resolv.conf", "hosts")]  # fmt: skip
+    assert more[:3] == [
+        f"--cidfile={tmp_path}/session/{name}/cid", "--label=sandwright.session=s-1",
+        f"--security-opt=seccomp={here}/seccomp.json",
+    ]  # fmt: skip
+    assert more[3:7] == over
+    assert sorted(more[7:9]) == ["--env=A", "--env=B_C"]
+    assert more[9:] == ["sandwright/debian:latest", "echo", "--privileged"]
+    assert list((tmp_path / "session").iterdir()) == []
+
+
+def test_a_directory_whose_name_csv_would_take_apart(asked: Any, tmp_path: Path) -> None:
+    folder = 'a "q", dst=/x\nb'
+    words = asked("extends: []", "true", folder=folder).stdout.decode().split("\0")
+    mounts = _mounts([word for word in words if word.startswith("--mount=")])
+    assert mounts["/etc/passwd"]["src"] == f"{tmp_path}/{folder}/passwd"
+    assert mounts.keys() == {"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf"}
+
+
+ROOTLESS = "[name=seccomp,profile=builtin name=rootless name=cgroupns]"
+REMAPPED = "[name=seccomp,profile=builtin name=userns]"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "environment", "user", "files"),
+    [
+        ("auto", {}, None, True),
+        ("auto", {"DOCKER_HOST": "unix:///x"}, None, True),
+        ("auto", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, "--user=0:0", False),
+        ("auto", {"DOCKER_CONTEXT": "rootless", "SAYS": ROOTLESS}, "--user=0:0", False),
+        ("required", {"SAYS": ROOTLESS}, "--user=0:0", False),
+        ("required", {"SAYS": "[name=seccomp,profile=builtin]"}, None, True),
+        ("off", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, None, False),
+    ],
+)
+@pytest.mark.skipif(not Path("/var/run/docker.sock").is_socket(), reason="there is no daemon with root here")
+def test_root_of_a_docker_without_root_is_its_caller(
+    asked: Any, mapping: str, environment: dict[str, str], user: str | None, *, files: bool
+) -> None:
+    text = f"extends: []\nuser: {{mapping: {mapping}}}\n"
+    words = asked(text, "true", **environment).stdout.decode().split("\0")
+    last = [word for word in words if word.startswith("--user=")][-1:]
+    own = f"--user={os.getuid()}:{os.getgid()}"
+    assert last == ([user] if user else [] if mapping == "off" else [own])
+    assert any("dst=/etc/passwd" in word for word in words) is files
+
+
+def test_a_docker_that_gives_files_away(asked: Any) -> None:
+    text = "extends: []\nuser: {mapping: required}\n"
+    refused = asked(text, "true", SAYS=REMAPPED)
+    assert (refused.status, refused.stdout) == (125, b"")
+    assert "userns-remap" in refused.stderr
+    assert asked(text.replace("required", "auto"), "true", SAYS=REMAPPED).status == 0
+
+
+def test_somebody_else_s_launcher(tmp_path: Path) -> None:
+    artifacts = _artifacts("docker", "extends: []", uid=os.getuid() + 1)
+    where = write_artifacts(tmp_path, artifacts)
+    refused = process.run(f"{where}/launch", "true", timeout=20, check=False)
+    assert refused.status == 125
+    assert (
+        f"this was rendered for user {os.getuid() + 1}, to whom files that are made belong" in refused.stderr
+    )
