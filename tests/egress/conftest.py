@@ -1,0 +1,69 @@
+"""What tests of the proxy share: a lab of network namespaces, policies, and a running proxy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
+from sandwright.egress import Proxy, proxy
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+
+ALLOW = (
+    "web.example", "*.wild.example", "private.example", "meta.example", "self.example",
+    "machine.example", "nat.example", "gone.example", "six.example:8080", OTHER, f"[{WORLD6}]:80",
+    "moves.example", "xn--bcher-kva.wild.example",
+)  # fmt: skip
+
+HOSTS = {
+    WORLD: "web.example other.example sub.wild.example wild.example a.b.wild.example"
+    " web.example.evil.example",
+    PRIVATE: "private.example inside.wild.example",
+    OTHER: "xn--bcher-kva.wild.example",
+    WORLD6: "six.example",
+    METADATA: "meta.example",
+    "127.0.0.1": "self.example",
+    MACHINE: "machine.example",
+    "64:ff9b::a63:2": "nat.example",
+}
+
+
+def policy(*allow: str) -> ResolvedPolicy:
+    """A policy that lets hosts through, on a made-up host."""
+    listed = "".join(f"\n    - {each!r}" for each in allow) or " []"
+    text = f"schema: 1\nmethod: bwrap\nnetwork:\n  mode: proxy\n  allow:{listed}\n"
+    return Policy.from_text(text).resolve(HostFacts(os="linux", home="/home/ada", project="/home/ada/p"))
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """The test is on a machine of its own, with a world beside it."""
+    if os.geteuid() != 0:
+        pytest.skip("making network namespaces with addresses takes root")
+    with lab() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hosts file with the names of the world."""
+    folder = tmp_path_factory.mktemp("names")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # squid reads it as another user
+    path = folder / "hosts"
+    path.write_text(hosts_file(HOSTS))
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(world: World, names: Path) -> Iterator[Proxy]:
+    """A proxy for all tests of a module."""
+    del world
+    with proxy(policy(*ALLOW), hosts_file=names, nameservers=("45.33.32.53",)) as found:
+        yield found

@@ -1,0 +1,214 @@
+"""Two network namespaces of a test's own: a machine, and the world that it reaches, with witnesses.
+
+The machine's addresses and the world's look public, so that nothing of a proxy has to be loosened to reach
+them; some of the world's are private, and answer too, so that only a refusal keeps anybody from them. Nothing
+leads out of the two. A socket stays in the namespace it was made in: the servers are threads of the test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from sandwright import process
+
+MACHINE, MACHINE_PRIVATE = "45.33.32.1", "10.99.0.1"
+WORLD, OTHER, WORLD6 = "45.33.32.2", "45.33.32.3", "2a00:1234::2"
+PRIVATE, METADATA, PRIVATE6 = "10.99.0.2", "169.254.169.254", "fd00:99::2"
+NAMESERVER = "45.33.32.53"
+PORTS = (80, 443, 8080)
+
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_SETUP = {
+    "world": f"""
+        ip link set lo up; ip link set world up
+        for address in {WORLD}/24 {OTHER}/24 {NAMESERVER}/24 {PRIVATE}/24 {METADATA}/32; do
+            ip addr add $address dev world
+        done
+        ip addr add {WORLD6}/64 dev world nodad; ip addr add {PRIVATE6}/64 dev world nodad""",
+    "machine": f"""
+        ip link set lo up; ip link set machine up
+        for a in {MACHINE}/24 {MACHINE_PRIVATE}/24; do ip addr add $a dev machine; done
+        ip route add {METADATA}/32 dev machine
+        ip addr add 2a00:1234::1/64 dev machine nodad; ip addr add fd00:99::1/64 dev machine nodad""",
+}
+
+
+@dataclass
+class World:
+    """What is out there. `reached` are the addresses of ours that somebody connected to, one a connection."""
+
+    reached: list[str] = field(default_factory=list)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+
+class Namespace:
+    """A network namespace, open as long as this is."""
+
+    def __init__(self) -> None:
+        """Make one."""
+        before = _current()
+        _check(_LIBC.unshare(_CLONE_NEWNET))
+        self.descriptor = _current()
+        _check(_LIBC.setns(before, _CLONE_NEWNET))
+        os.close(before)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be in it: this thread, and what it starts."""
+        before = _current()
+        _check(_LIBC.setns(self.descriptor, _CLONE_NEWNET))
+        try:
+            yield
+        finally:
+            _check(_LIBC.setns(before, _CLONE_NEWNET))
+            os.close(before)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.descriptor)
+
+
+@contextlib.contextmanager
+def lab() -> Iterator[World]:
+    """Be on the machine, with the world beside it."""
+    machine, world = Namespace(), Namespace()
+    with contextlib.ExitStack() as stack:
+        stack.callback(machine.close)
+        stack.callback(world.close)
+        with machine.inside():
+            process.run("ip", "link", "add", "machine", "type", "veth", "peer", "name", "world")
+            place = f"/proc/{os.getpid()}/fd/{world.descriptor}"
+            process.run("ip", "link", "set", "world", "netns", place)
+            process.run("sh", "-ec", _SETUP["machine"])
+        found = World()
+        with world.inside():
+            process.run("sh", "-ec", _SETUP["world"])
+            for port in PORTS:
+                stack.enter_context(_web(found, "::", port))
+            stack.enter_context(_names(found))
+        stack.enter_context(machine.inside())
+        yield found
+
+
+@contextlib.contextmanager
+def listener(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """A server in this namespace: its port, and who connected."""
+    found = World()
+    with _web(found, address, port) as port_:
+        yield port_, found.reached
+
+
+@contextlib.contextmanager
+def _web(world: World, address: str, port: int) -> Iterator[int]:
+    """A web server that answers with the request it got."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            world.reached.append(self.request.getsockname()[0].removeprefix("::ffff:"))
+            super().setup()
+
+        def do_GET(self) -> None:  # noqa: N802 - the library's name
+            size = int(self.path.removeprefix("/bytes/")) if self.path.startswith("/bytes/") else -1
+            body = f"{self.requestline}\n{self.headers}".encode() if size < 0 else bytes(size)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_OPTIONS = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Clients that leave are no fault."""
+
+    with Server((address, port), Handler) as server, _serving(server.serve_forever, server.shutdown):
+        yield server.server_address[1]
+
+
+@contextlib.contextmanager
+def _names(world: World) -> Iterator[None]:
+    """A name server. `names` maps a name to its IPv4 addresses; a list that holds `|` gives what is before
+    it once, and then what is behind it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((NAMESERVER, 53))
+
+        def serve() -> None:
+            while True:
+                question, client = server.recvfrom(4096)
+                if not question:
+                    return
+                server.sendto(_reply(world, question), client)
+
+        def stop() -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own, contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RD)
+                own.close()
+
+        with _serving(serve, stop):
+            yield
+
+
+def _reply(world: World, question: bytes) -> bytes:
+    labels, at = [], 12
+    while question[at]:
+        labels.append(question[at + 1 : at + 1 + question[at]].decode())
+        at += 1 + question[at]
+    name, kind = ".".join(labels).lower(), struct.unpack("!H", question[at + 1 : at + 3])[0]
+    world.asked.append(name)
+    addresses = world.names.get(name)
+    given = [] if addresses is None or kind != 1 else list(addresses)
+    if "|" in given:
+        given = given[: given.index("|")]
+        world.names[name] = world.names[name][len(given) + 1 :]
+    head = question[:2] + struct.pack("!HHHHH", 0x8580 | (3 if addresses is None else 0), 1, len(given), 0, 0)
+    records = (struct.pack("!HHHIH", 0xC00C, 1, 1, 1, 4) + socket.inet_aton(each) for each in given)
+    return head + question[12 : at + 5] + b"".join(records)
+
+
+@contextlib.contextmanager
+def _serving(serve: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
+    def quiet() -> None:
+        with contextlib.suppress(OSError):
+            serve()
+
+    thread = threading.Thread(target=quiet, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop()
+        thread.join(5)
+
+
+def hosts_file(names: Mapping[str, str]) -> str:
+    """The text of a hosts file: names, blank between several, by address."""
+    return "".join(f"{address} {several}\n" for address, several in names.items())
+
+
+def _current() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
