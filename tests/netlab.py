@@ -120,7 +120,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
             world.reached.append(self.request.getsockname()[0].removeprefix("::ffff:"))
             super().setup()
 
-        def do_GET(self) -> None:  # noqa: N802 - the library's name
+        def do_GET(self) -> None:
             size = int(self.path.removeprefix("/bytes/")) if self.path.startswith("/bytes/") else -1
             body = f"{self.requestline}\n{self.headers}".encode() if size < 0 else bytes(size)
             self.send_response(200)
@@ -128,7 +128,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_OPTIONS = do_GET
+        do_POST = do_OPTIONS = do_GET  # noqa: N815 - the library's names
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

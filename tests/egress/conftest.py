@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,15 +51,14 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hosts file with the names of the world."""
-    folder = tmp_path_factory.mktemp("names")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)  # squid reads it as another user
-    path = folder / "hosts"
-    path.write_text(hosts_file(HOSTS))
-    path.chmod(0o644)
-    return path
+def names() -> Iterator[Path]:
+    """A hosts file with the names of the world, where squid can read it as another user."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder, "hosts")
+        path.write_text(hosts_file(HOSTS))
+        path.chmod(0o644)
+        yield path
 
 
 @pytest.fixture(scope="module")
