@@ -53,7 +53,7 @@ class PodmanStore:
         archive = self.folder / "image.tar"
         with archive.open("wb") as sink:
             write_docker_archive(
-                sink, reference, collect_host().platform, _layer(files), {"Cmd": list(command)}
+                sink, reference, collect_host().platform, busybox_layer(files), {"Cmd": list(command)}
             )
         self.run("load", "--quiet", "--input", archive)
         archive.unlink()
@@ -82,8 +82,8 @@ def podman_store() -> Iterator[PodmanStore]:
             shutil.rmtree(store.folder, ignore_errors=True)
 
 
-def _layer(files: dict[str, bytes]) -> bytes:
-    """busybox under all of its names, places to mount on, and the files."""
+def busybox_layer(files: dict[str, bytes]) -> bytes:
+    """The content of an image: busybox under all of its names, places to mount on, and the files."""
     content = Path(process.which("busybox")).read_bytes()
     names = process.run("busybox", "--list").text.split()
     layer = io.BytesIO()

@@ -56,7 +56,11 @@ METHODS: Mapping[str, Renderer] = MappingProxyType({
     "kubernetes": _row("kubernetes", "render_kubernetes"),
     "noop": _row("noop", "render_noop"),
 })  # fmt: skip
-"""The renderers by method. docker, podman, user and alcless have none yet."""
+"""The renderers by method. user and alcless have none yet."""
+
+FORMS: Mapping[str, str] = MappingProxyType({"devcontainer": "docker"})
+"""What is rendered by its name like a method, and is another form of that method's sandbox: nothing that a
+policy can name, and what it lacks is accepted by what `degrade` says of the method."""
 
 
 def render(
@@ -69,9 +73,12 @@ def render(
     """A method's artifacts for a policy. `renderer` and `declaration` are those of a registered method.
 
     Raise RenderError that names each feature the method can't enforce and `degrade` does not accept, or for a
-    method that has no renderer; UsageError for a method nobody declares.
+    method that has no renderer; UsageError for a method nobody declares. `method` may be one of `FORMS`.
     """
-    findings = check_expressible(policy, method, declaration)
+    if method in FORMS and renderer is None:
+        form = importlib.import_module(f"sandwright.render.{method}")
+        renderer, declaration = form.render_form, form.DECLARATION
+    findings = check_expressible(policy, FORMS.get(method, method), declaration)
     chosen = renderer if renderer is not None else METHODS.get(method)
     if chosen is None:
         raise RenderError(f"{method} can't be rendered yet; there is {', '.join(METHODS)}")
