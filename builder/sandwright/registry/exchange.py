@@ -211,7 +211,11 @@ class Exchange:
         except Broken as problem:
             if problem.kind == "untrusted":
                 raise
-        return self._ping(second)
+            before = problem
+        try:
+            return self._ping(second)
+        except Broken as problem:
+            raise (before if problem.kind == "plain" else problem) from problem
 
     def _ping(self, base: str, *, seconds: float | None = None) -> str:
         """Ask for the API, and learn from a 401 how we are let in. Raise Broken when nobody answers."""

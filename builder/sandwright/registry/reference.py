@@ -117,15 +117,17 @@ def is_loopback(name: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
         return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _split(text: str) -> tuple[str, str]:
     """Host and the rest. The first part is a host when nothing but a host can look like that."""
     first, slash, rest = text.partition("/")
-    if slash and (first == "localhost" or any(mark in first for mark in ".:[") or first != first.lower()):
+    if slash and (first == "localhost" or any(mark in first for mark in ".:[")):
         return first, rest
     return HUB, text
 
