@@ -1,0 +1,222 @@
+"""A proxy's life: it answers once it is there, and nothing is left of it, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.egress import Proxy, decisions, proxy, started_for
+from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+
+pytestmark = pytest.mark.needs("squid", "setpriv")
+
+PATIENCE = 10.0
+
+
+def policy(mode: str = "proxy") -> ResolvedPolicy:
+    allow = ", allow: [web.example]" if mode == "proxy" else ""
+    text = f"schema: 1\nmethod: bwrap\nnetwork: {{mode: {mode}{allow}}}\n"
+    return Policy.from_text(text).resolve(HostFacts(os="linux", home="/home/ada", project="/home/ada/p"))
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def processes(directory: Path) -> dict[str, int]:
+    """The processes of a proxy, by what they are."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(word.startswith(os.fsencode(directory)) for word in words):
+                found["squid" if b"squid" in words[0] else "keeper"] = int(entry.name)
+    return found
+
+
+def memory() -> set[str]:
+    """The names of the memory that squids of ours share."""
+    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("sandwright")}
+
+
+def refused(running: Proxy) -> bool:
+    """Whether it answers, as its rules say."""
+    with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
+        connection.sendall(b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n")
+        return connection.recv(12) == b"HTTP/1.1 403"
+
+
+def gone(directory: Path) -> bool:
+    return not directory.exists() and not processes(directory)
+
+
+def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
+    before, log = memory(), tmp_path / "egress.jsonl"
+    with proxy(policy(), log=log) as running:
+        assert running.url == f"http://127.0.0.1:{running.port}"
+        assert running.environment == {
+            "SANDWRIGHT_EGRESS": str(running.directory),
+            "SANDWRIGHT_PROXY_PORT": str(running.port),
+        }
+        assert set(processes(running.directory)) == {"squid", "keeper"}
+        assert memory() <= before, "what squid shares has no name that could be left"
+        assert refused(running)
+        assert running.alive
+        assert [decision.host for decision in running.decisions()] == ["other.example"]
+    assert gone(running.directory)
+    assert not running.alive
+    assert [(d.host, d.reason) for d in decisions(log)] == [("other.example", "host")]
+    with pytest.raises(ConnectionRefusedError):
+        refused(running)
+
+
+def test_nobody_else_reads_its_files() -> None:
+    with proxy(policy()) as running:
+        mode = running.directory.stat().st_mode & 0o777
+        assert mode == (0o711 if os.geteuid() == 0 else 0o700)
+        assert (running.directory / "squid").stat().st_mode & 0o777 == 0o700
+        assert (running.directory / "ask").stat().st_mode & 0o777 == 0o600
+
+
+def test_squid_has_no_rights() -> None:
+    with proxy(policy()) as running:
+        status = Path(f"/proc/{processes(running.directory)['squid']}/status").read_text()
+    found = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert found["NoNewPrivs"] == "1"
+    assert found["CapEff"] == found["CapPrm"] == "0000000000000000"
+    if os.geteuid() == 0:
+        assert "0" not in found["Uid"].split()
+        assert found["CapBnd"] == "0000000000000000"
+
+
+def test_several_at_once() -> None:
+    with proxy(policy()) as one, proxy(policy()) as other:
+        assert one.port != other.port
+        assert refused(one)
+        assert refused(other)
+    assert gone(one.directory)
+    assert gone(other.directory)
+
+
+SESSION = textwrap.dedent("""
+    import sys, time
+    from pathlib import Path
+    from sandwright.egress import proxy
+    from sandwright.policy.facts import HostFacts
+    from sandwright.policy.policy import Policy
+    text = "schema: 1\\nmethod: bwrap\\nnetwork: {mode: proxy, allow: [web.example]}\\n"
+    facts = HostFacts(os="linux", home="/home/ada", project="/home/ada/p")
+    with proxy(Policy.from_text(text).resolve(facts), log=Path(sys.argv[1])) as running:
+        print(running.directory, flush=True)
+        time.sleep(60)
+""")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
+    """Nobody is left to clear up but the keeper, which puts the log where it is kept, too."""
+    before, log = memory(), tmp_path / "egress.jsonl"
+    with process.start(sys.executable, "-c", SESSION, log) as session:
+        assert session.stdout is not None
+        directory = Path(session.stdout.readline().decode().strip())
+        assert set(processes(directory)) == {"squid", "keeper"}
+        os.kill(session.pid, number)
+        session.wait(PATIENCE)
+        assert eventually(lambda: gone(directory)), processes(directory)
+    assert memory() <= before
+    assert log.read_bytes() == b""
+
+
+def test_the_keeper_is_killed() -> None:
+    with proxy(policy()) as running:
+        os.kill(processes(running.directory)["keeper"], signal.SIGKILL)
+        assert eventually(lambda: not processes(running.directory)), "squid outlives its keeper"
+        assert not running.alive
+    assert gone(running.directory)
+
+
+def test_squid_is_killed() -> None:
+    with proxy(policy()) as running:
+        os.kill(processes(running.directory)["squid"], signal.SIGKILL)
+        assert eventually(lambda: not running.alive)
+    assert gone(running.directory)
+
+
+@pytest.mark.parametrize(
+    ("said", "script", "message"),
+    [
+        ("Squid Cache: Version 4.13", "", "Squid Cache: Version 4.13; squid 5 or newer is needed"),
+        ("no squid", "", "no squid; squid 5 or newer is needed"),
+        ("Version 6.1", "echo FATAL: no", "the proxy can't be started: squid ended .*: FATAL: no"),
+        (
+            "Version 6.1",
+            "exec sleep 60",
+            r"can't be started: squid did not answer within 0\.5 s: it said nothing",
+        ),
+    ],
+)
+def test_squids_that_will_not_do(
+    said: str, script: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `squid` that says which version it is, and does something else when it is to run."""
+    before = set(Path(tempfile.gettempdir()).glob("sandwright-egress-*"))
+    with tempfile.TemporaryDirectory(prefix="sandwright-squid-") as folder:
+        Path(folder).chmod(0o755)
+        program = Path(folder, "squid")
+        program.write_text(f'#!/bin/sh\n[ "$1" = -v ] && {{ echo "{said}"; exit; }}\n{script}\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        with pytest.raises(HostError, match=message), proxy(policy(), timeout=0.5):
+            pytest.fail("it was started")
+    assert set(Path(tempfile.gettempdir()).glob("sandwright-egress-*")) <= before
+
+
+def test_without_squid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "find", lambda _: None)
+    with pytest.raises(ToolMissing, match="squid is not installed"), proxy(policy()):
+        pytest.fail("it was started")
+
+
+@pytest.mark.parametrize("mode", ["none", "host"])
+def test_other_networks_have_no_proxy(mode: str) -> None:
+    with pytest.raises(UsageError, match=f"network.mode is {mode}"), proxy(policy(mode)):
+        pytest.fail("it was started")
+
+
+def test_methods_that_need_one() -> None:
+    methods = ("bwrap", "docker", "gvisor", "noop", "oci", "podman", "seatbelt")
+    assert [m for m in methods if started_for(m)] == ["bwrap", "gvisor", "oci", "seatbelt"]
+
+
+def test_half_a_line_is_no_decision(tmp_path: Path) -> None:
+    fields = {
+        "time": 1.5, "milliseconds": 20, "method": "GET", "host": "a%20b", "port": "80", "status": 200,
+        "reason": "-", "result": "TCP_MISS", "error": "-", "address": "192.0.2.1", "sent": 1, "received": 2,
+    }  # fmt: skip
+    line = json.dumps(fields)
+    log = tmp_path / "log"
+    log.write_text(f"{line}\n{line[:40]}")
+    assert [(d.host, d.seconds, d.allowed) for d in decisions(log)] == [("a b", 0.02, True)]
+    assert list(decisions(tmp_path / "none")) == []
