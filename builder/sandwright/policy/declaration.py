@@ -205,7 +205,9 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "resources.pids": (
-        _Row("exact", f"{_CONTAINERS}"),
+        _Row("exact", "docker podman", "the first process, which the engine brings, is one of them"),
+        _Row("exact", "oci"),
+        _Row("stricter", "gvisor", "the threads of runsc itself are counted too"),
         _Row("exact", "bwrap", "RLIMIT_NPROC, which a user namespace counts by itself since Linux 5.14"),
         _Row("exact", "user alcless", "RLIMIT_NPROC of the account"),
         _Row("cannot", "seatbelt", "RLIMIT_NPROC would count all processes of the user"),
