@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.host import HostFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
-from sandwright.methods.launched import Launched, signalled
+from sandwright.methods.launched import Launched, all_children, signalled
 from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
 from sandwright.setup.requirements import how_to_get
 
@@ -61,7 +61,7 @@ class Bwrap(Launched):
 def command_of(launcher: int) -> Iterator[int]:
     """The process that is the command: the first child of the sandbox's process 1."""
     for process in first_processes(launcher):
-        inner = [(ids[-1], child) for child in _children(process) if (ids := _inside(child))]
+        inner = [(ids[-1], child) for child in all_children(process) if (ids := _inside(child))]
         yield from (child for _, child in sorted(inner)[:1])
         return
 
@@ -75,16 +75,9 @@ def first_processes(launcher: int) -> Iterator[int]:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    for child in _children(process):
+    for child in all_children(process):
         yield child
         yield from _descendants(child)
-
-
-def _children(process: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def _inside(process: int) -> list[int]:

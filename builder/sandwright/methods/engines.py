@@ -158,7 +158,9 @@ class Podman(Engine):
 
     def settings(self, host: HostFacts) -> Mapping[str, str]:
         """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
-        if host.cgroups != "hybrid" or "runc" not in host.programs or _CONFIGURATION in os.environ:
+        if given := os.environ.get(_CONFIGURATION):
+            return {_CONFIGURATION: given}
+        if host.cgroups != "hybrid" or "runc" not in host.programs:
             return {}
         return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
 

@@ -92,12 +92,17 @@ class Launched:
 
 def children(process: int) -> list[int]:
     """The children of a process that are not in a session of their own, as `watch` is."""
-    found = []
-    with contextlib.suppress(OSError):
-        names = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        own = os.getsid(process)
-        found = [int(name) for name in names if _session(int(name)) == own]
-    return found
+    own = _session(process)
+    return [child for child in all_children(process) if _session(child) == own]
+
+
+def all_children(process: int) -> list[int]:
+    """The children of a process, of whichever of its threads (proc(5))."""
+    found: list[int] = []
+    for task in Path(f"/proc/{process}/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return sorted(found)
 
 
 def _session(process: int) -> int:

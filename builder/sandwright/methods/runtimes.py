@@ -25,6 +25,7 @@ from sandwright.smoke.tree import holding, kill_all
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""
 
+_KILL = 10.0
 _NAME = "sandwright-[0-9A-Za-z]" + "[0-9A-Za-z]" * 9
 """What the launcher calls the directory of a run (mktemp, ten characters)."""
 
@@ -123,11 +124,29 @@ class Gvisor(Runtime):
         """One."""
         return ("runsc",)
 
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command with runsc's own `kill`: its `run` would die of the signal, and pass nothing on."""
+        for words in map(_words, children(launcher)):
+            if "run" in words and "--root" in words:
+                root = words[words.index("--root") + 1]
+                sent = process.run(
+                    words[0], "--root", root, "kill", words[-1], str(number), timeout=_KILL, check=False
+                )
+                return "sent" if sent else ""
+        return ""
+
     def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
         if "unknown platform" in failed.said or "invalid platform" in failed.said:
             return "not-started", f"this runsc has no platform that works here: {failed.said}", ""
         return super().explained(failed, host)
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _directories() -> list[Path]:

@@ -1,0 +1,174 @@
+"""`sandwright run` with runtimes and engines: what comes through, what is denied, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from enginehosts import EngineHost, engine_host
+from sandwright import process
+from session.conftest import Project, eventually, processes_with
+
+METHODS = [
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
+]
+DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method with an image, and what it needs of the environment."""
+
+    method: str
+    image: str
+    environment: dict[str, str]
+    engine: EngineHost | None
+
+    def containers(self) -> list[str]:
+        return self.engine.containers() if self.engine else []
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    method = request.param
+    with contextlib.ExitStack() as stack:
+        if method in ("docker", "podman"):
+            engine = stack.enter_context(engine_host(method))
+            own = {name: value for name, value in engine.environment.items() if name != "HOME"}
+            yield Place(method, engine.image, own, engine)
+        else:
+            root = tmp_path_factory.mktemp("root")
+            busybox_root(root)
+            yield Place(method, "small", {"SANDWRIGHT_ROOTFS": str(root)}, None)
+
+
+def busybox_root(root: Path) -> None:
+    for name in DIRECTORIES:
+        (root / name).mkdir()
+    shutil.copy(process.which("busybox"), root / "bin" / "busybox")
+    for applet in process.run("busybox", "--list", timeout=10).text.split():
+        if applet != "busybox":
+            (root / "bin" / applet).symlink_to("busybox")
+
+
+@pytest.fixture
+def sandbox(place: Place, project: Project) -> Iterator[Project]:
+    lines = [
+        "schema: 1",
+        f"method: {place.method}",
+        f"image: '{place.image}'",
+        "environment: {set: {PATH: /bin}}",
+    ]
+    rules = "filesystem: {read: [$PROJECT], write: [$PROJECT], deny: [$PROJECT/secrets]}"
+    project.policy.write_text("\n".join([*lines, rules, ""]))
+    project.environment |= place.environment
+    before = project.tree()
+    yield project
+    eventually(lambda: place.containers() == [], "a container is left")
+    eventually(lambda: before - {"file"} <= project.tree() <= before | {"file"}, "something is left")
+    eventually(lambda: [p.name for p in project.runtime.iterdir()] == ["sandwright"], "a directory is left")
+    assert project.records() == []
+
+
+@pytest.mark.parametrize("status", [0, 1, 42, 255])
+def test_exit_status(sandbox: Project, status: int) -> None:
+    ended = sandbox.run("sh", "-c", f"echo out; echo err >&2; exit {status}")
+    assert (ended.returncode, ended.stdout) == (status, b"out\n")
+    assert b"err\n" in ended.stderr
+
+
+def test_allowed_and_denied(sandbox: Project) -> None:
+    ended = sandbox.run(
+        "sh", "-c", "echo new >file; cat file; cat secrets/key; echo x >/etc/x; echo x >sandbox.yaml; id -u"
+    )
+    assert ended.stdout == b"new\n0\n"
+    for said in (b"secrets/key", b"/etc/x: Read-only file system", b"sandbox.yaml: Read-only file"):
+        assert said in ended.stderr
+    assert (sandbox.root / "file").read_text() == "new\n"
+
+
+def test_input_is_bytes(sandbox: Project) -> None:
+    sent = bytes(range(256)) * 1024
+    assert sandbox.run("cat", stdin=sent).stdout == sent
+
+
+def test_the_time_limit(sandbox: Project) -> None:
+    ended = sandbox.run("sh", "-c", "echo begun; sleep 30", options=("--time", "2s"))
+    assert (ended.returncode, ended.stdout) == (124, b"begun\n")
+    assert b"the time is up" in ended.stderr
+
+
+def test_a_signal_reaches_the_command(sandbox: Project) -> None:
+    running = sandbox.start("sh", "-c", "trap 'echo got; exit 9' TERM; echo up; while :; do sleep 0.1; done")
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    running.send_signal(signal.SIGTERM)
+    out, _ = running.communicate(timeout=40)
+    assert (running.returncode, out) == (9, b"got\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_a_command_that_does_not_care(sandbox: Project, number: signal.Signals) -> None:
+    running = sandbox.start("sh", "-c", "echo up; exec sleep 50")
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    running.send_signal(number)
+    running.communicate(timeout=40)
+    assert running.returncode == 128 + number
+
+
+@pytest.mark.parametrize("target", ["run", "launcher"])
+def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> None:
+    marker = f"kill-{os.getpid()}-{target}-{place.method}"
+    running = sandbox.start("sh", "-c", f"echo up; sleep 50; : {marker}")
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
+    running.communicate(timeout=40)
+    eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on", within=30)
+    eventually(lambda: place.containers() == [], "a container is left", within=30)
+    assert sandbox.sandwright("cleanup").returncode == 0
+
+
+def test_processes_are_bounded(sandbox: Project, place: Place) -> None:
+    """gVisor's limit is one of its own processes on the host, among which a sandbox's don't count one by one."""
+    limit = 200 if place.method == "gvisor" else 30
+    settings = ("--set", f"resources.pids={limit}", "--time", "40s")
+    bomb = "i=0; while [ $i -lt 300 ]; do sleep 8 & i=$((i + 1)); done; echo all"
+    assert b"all" not in sandbox.run("sh", "-c", bomb, options=settings).stdout
+    few = sandbox.run("sh", "-c", "sleep 0 & wait; echo all", options=settings)
+    assert (few.returncode, few.stdout) == (0, b"all\n")
+
+
+def test_the_image_is_not_there(sandbox: Project, place: Place) -> None:
+    for name in ("SANDWRIGHT_ROOTFS",):
+        sandbox.environment.pop(name, None)
+    sandbox.environment["SANDWRIGHT_BUILD"] = str(sandbox.home / "nothing")
+    ended = sandbox.run("touch", "file", options=("--set", "image=workspace"))
+    assert ended.returncode == 125
+    said = ended.stderr.decode()
+    assert "image" in said
+    assert "workspace" in said
+    assert "sandwright " in said, "the command that helps"
+    assert not (sandbox.root / "file").exists()
+
+
+def test_many_at_once(sandbox: Project) -> None:
+    running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(6)]
+    ended = [each.communicate(timeout=50) for each in running]
+    assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [
+        (3, f"{n}\n".encode()) for n in range(6)
+    ]
