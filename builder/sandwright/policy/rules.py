@@ -16,6 +16,9 @@ from sandwright.policy.paths import components
 from sandwright.policy.source import Source, Sourced
 from sandwright.policy.tree import PathTree
 
+MAX_ANSWERS = 100_000
+"""Answers about paths that are kept before all are forgotten."""
+
 Origin = Literal["listed", "protected", "policy", "engine", "cloud", "tmp", "own", "startup"]
 """Why there is a rule: a policy lists it; a protected name; the policy's own file; a container engine's
 socket; the cloud tools' credentials; the temporary directory; what the sandbox has instead of the
@@ -94,12 +97,22 @@ class PathRules:
         self._tree = _tree(rules, key)
         self._startup = _tree(startup, key)
         self._protections = [_Guard(protection, key) for protection in protections]
+        self._answers: dict[str, tuple[PathRule, ...]] = {}
 
     def deciding(self, path: str) -> tuple[PathRule, ...]:
         """The rules for a canonical path, the one that decides first, then those it stands above.
 
-        None when nothing says anything of the path, which is then neither readable nor writable.
+        None when nothing says anything of the path, which is then neither readable nor writable. Every
+        method asks about the same paths, so answers are kept.
         """
+        rules = self._answers.get(path)
+        if rules is None:
+            if len(self._answers) >= MAX_ANSWERS:
+                self._answers.clear()
+            rules = self._answers[path] = self._decide(path)
+        return rules
+
+    def _decide(self, path: str) -> tuple[PathRule, ...]:
         found = [(depth, rule) for depth, rules in self._tree.along(path) for rule in _strongest_last(rules)]
         found.reverse()
         rules = tuple(rule for _, rule in found)

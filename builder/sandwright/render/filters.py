@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -61,7 +62,7 @@ def bpf_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
     given = from_file(policy)
     if given is None:
         chosen = seccomp_profile(policy, host_sockets=True)
-        return compile_bpf(chosen, arch=architecture(policy), caps=caps)
+        return _compiled(chosen.name, bool(policy.network.unix_sockets), architecture(policy), tuple(caps))
     return given.bpf(caps, unix_sockets=bool(policy.network.unix_sockets))
 
 
@@ -105,10 +106,20 @@ def seccomp_profile(policy: ResolvedPolicy, *, host_sockets: bool) -> SeccompPro
     if name not in SECCOMP_PROFILES:
         source = policy.source("process.seccomp")
         raise RenderError(f"{source}: process.seccomp: {name} is a file, where a shipped profile is needed")
+    return _closed(name) if host_sockets and not policy.network.unix_sockets else profile(name)
+
+
+@functools.cache
+def _closed(name: str) -> SeccompProfile:
+    """A shipped profile that makes no sockets of AF_UNIX but pairs."""
     chosen = profile(name)
-    if host_sockets and not policy.network.unix_sockets:
-        return replace(chosen, groups=dict(_without_unix(chosen.groups)))
-    return chosen
+    return replace(chosen, groups=dict(_without_unix(chosen.groups)))
+
+
+@functools.cache
+def _compiled(name: str, sockets: bool, arch: Architecture, caps: tuple[str, ...]) -> bytes:
+    """The program of a shipped profile, which is the same for every policy."""
+    return compile_bpf(profile(name) if sockets else _closed(name), arch=arch, caps=caps)
 
 
 def architecture(policy: ResolvedPolicy) -> Architecture:

@@ -8,9 +8,13 @@ rule, and the second as nothing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shlex
+import sys
 from collections.abc import Callable
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -66,6 +70,33 @@ def _finalize(value: object) -> object:
     raise RenderError(f"a template uses {value!r} without quoting it")
 
 
+class _Compiled(jinja2.FileSystemBytecodeCache):
+    """Compiled templates, beside the compiled form of this module: compiling costs more than rendering.
+
+    Whoever can write there can change this program already, which holds of no other place that is shared or
+    the user's: what is loaded is run. Where this process may not write, or is told to write no bytecode,
+    nothing is kept.
+    """
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Keep a template, if that can be."""
+        if not sys.dont_write_bytecode:
+            with contextlib.suppress(OSError):
+                super().dump_bytecode(bucket)
+
+
+def _cache() -> _Compiled | None:
+    """What is kept of other runs; nothing where Python keeps no bytecode of this module."""
+    folder = Path(cache_from_source(__file__)).parent
+    if not folder.is_dir():
+        return None
+    return _Compiled(str(folder), f"templates-{_FORM}-{jinja2.__version__}-%s.cache")
+
+
+_FORM = 1
+"""To be raised when the options below change: what is kept depends on them."""
+
+
 @functools.cache
 def _environment(room: Room) -> jinja2.Environment:
     environment = jinja2.Environment(  # noqa: S701 - no HTML here; `finalize` refuses what no filter quoted
@@ -75,6 +106,8 @@ def _environment(room: Room) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # no filter is run when a template is compiled, so what is kept depends on none
+        bytecode_cache=_cache(),
     )
     environment.filters.update(_FILTERS)
     return environment

@@ -124,11 +124,11 @@ class Group:
 
     def granted(self) -> Iterator[tuple[str, Treatment]]:
         """What holds for its calls where the group is granted."""
-        for name in self.syscalls:
-            yield name, Treatment(ALLOW, self.name, self.reason)
+        whole = Treatment(ALLOW, self.name, self.reason)
+        yield from ((name, whole) for name in self.syscalls)
         for rule in self.rules:
-            for name in rule.syscalls:
-                yield name, Treatment(DEFAULT, self.name, self.reason, rule.cases)
+            some = Treatment(DEFAULT, self.name, self.reason, rule.cases)
+            yield from ((name, some) for name in rule.syscalls)
 
 
 DEFAULT = ENOSYS
@@ -183,13 +183,12 @@ class SeccompProfile:
 
     def _refused(self) -> Iterator[tuple[str, Treatment]]:
         """What calls get that are not granted. A group that names one outright comes before rules for it."""
-        for group in self.groups.values():
-            for name in group.syscalls:
-                yield name, Treatment(group.refusal, group.name, group.reason)
-        for group in self.groups.values():
+        made = [(group, Treatment(group.refusal, group.name, group.reason)) for group in self.groups.values()]
+        for group, refused in made:
+            yield from ((name, refused) for name in group.syscalls)
+        for group, refused in made:
             for rule in group.rules:
-                for name in rule.syscalls:
-                    yield name, Treatment(group.refusal, group.name, group.reason)
+                yield from ((name, refused) for name in rule.syscalls)
 
     def granted_groups(self, caps: Collection[str] = ()) -> tuple[str, ...]:
         """The groups that hold for who has these capabilities, each once, in the order of the profile."""

@@ -7,10 +7,10 @@ may stand in it: the engines leave out what a machine does not know.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from sandwright.render import artifact
 from sandwright.render.seccomp.abi import NATIVE, Architecture, numbers
 from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
 from sandwright.render.seccomp.model import DEFAULT, Alternative, SeccompProfile, Treatment
@@ -78,7 +78,7 @@ def render_gvisor(
 
 def json_text(value: Json) -> str:
     """An artifact as it is written to a file."""
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return artifact.json_text(value)
 
 
 def _known(treatments: Mapping[str, Treatment], arch: Sequence[Architecture]) -> dict[str, Treatment]:
