@@ -1,0 +1,242 @@
+"""Sandboxes with the proxy and nothing else: real launchers, real squid, and witnesses of the ways around it.
+
+What is refused is reached from the machine itself, in the same lab: that is the control of each refusal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from goldens import write_artifacts
+from netlab import MACHINE, WORLD, World, listener
+from sandwright import process
+from sandwright.egress import Proxy, proxy
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import render
+
+pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
+
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("oci", marks=pytest.mark.needs("runc")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc")),
+]
+
+CURL = "curl -sS --max-time 5 -o /dev/null -w '%{http_code}\\n'"
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A rendered sandbox, and the proxy that runs for it."""
+
+    launch: str
+    environment: dict[str, str]
+    running: Proxy
+
+    def run(self, script: str, *, check: bool = False) -> process.Result:
+        """Run a shell script inside."""
+        return process.run(
+            self.launch, "sh", "-c", script, env=self.environment, timeout=60, check=check, cwd="/"
+        )
+
+
+def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
+    """A policy that lets two hosts through, and reads the host where the method does."""
+    degrade = "[{feature: network.other-sockets, method: bwrap, reason: a test}]"
+    text = (
+        f"schema: 1\nmethod: {method}\nextends: [default]\ndegrade: {degrade}\n"
+        f"network: {{mode: proxy, allow: [web.example, '*.wild.example']}}\n{more}"
+    )
+    loaded = Policy.from_text(text)
+    return loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root for containers: busybox, and curl with what it needs."""
+    if process.find("busybox") is None:
+        pytest.skip("busybox is not installed")
+    folder = tmp_path_factory.mktemp("image")
+    for name in ("bin", "etc", "proc", "dev", "sys", "tmp", "usr", "var"):
+        (folder / name).mkdir()
+    shutil.copy(process.which("busybox"), folder / "bin" / "busybox")
+    for name in ("sh", "cat", "sleep", "sed"):
+        (folder / "bin" / name).symlink_to("busybox")
+    curl = process.which("curl")
+    for path in [*re.findall(r"/\S+", process.run("ldd", curl).text), curl]:
+        place = folder / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    (folder / "bin" / "curl").symlink_to(curl)
+    for name in ("hosts", "resolv.conf"):
+        (folder / "etc" / name).touch()
+    return folder
+
+
+@pytest.fixture
+def sandbox(request: pytest.FixtureRequest, world: World, names: Path, tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox of a method, with its own proxy."""
+    del world
+    method: str = request.param
+    project = tmp_path / "project"
+    project.mkdir()
+    policy = resolved(method, project)
+    folder = write_artifacts(tmp_path / "out", render(policy, method).artifacts)
+    environment = {"PATH": os.environ["PATH"]}
+    if method != "bwrap":
+        environment["SANDWRIGHT_ROOTFS"] = str(request.getfixturevalue("root"))
+    with proxy(policy, hosts_file=names) as running:
+        yield Sandbox(f"{folder}/launch", {**environment, **running.environment}, running)
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
+    found = sandbox.run(
+        f"{CURL} http://web.example/; {CURL} -p http://sub.wild.example:443/; {CURL} http://other.example/;"
+        f" {CURL} -p http://other.example:443/ 2>&1; {CURL} http://inside.wild.example/"
+    )
+    assert found.text.splitlines() == [
+        "200", "200", "403", "curl: (56) CONNECT tunnel failed, response 403", "000", "403",
+    ]  # fmt: skip
+    told = [(d.method, d.host, d.reason) for d in sandbox.running.decisions()]
+    assert told == [
+        ("GET", "web.example", ""), ("CONNECT", "sub.wild.example", ""), ("GET", "other.example", "host"),
+        ("CONNECT", "other.example", "host"), ("GET", "inside.wild.example", "address"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_nothing_is_reached_around_it(sandbox: Sandbox, world: World) -> None:
+    """Neither the world, nor the machine's addresses, nor another port of its loopback, nor a name server."""
+    before = len(world.reached), len(world.asked)
+    direct = CURL.replace("curl", "curl --noproxy '*'")
+    with listener("127.0.0.1") as (port, own), listener(MACHINE) as (outer, outside):
+        places = [
+            f"{WORLD}:80",
+            f"{MACHINE}:{outer}",
+            f"127.0.0.1:{port}",
+            f"127.0.0.1:{sandbox.running.port}",
+        ]
+        asked = "; ".join(f"{direct} http://{place}/" for place in places)
+        names = f"{direct} http://web.example/"
+        found = sandbox.run(f"{asked}; {names}; {CURL} http://web.example/")
+        assert found.text.splitlines() == ["000"] * 5 + ["200"]
+        for line in found.stderr.splitlines():
+            assert re.match(r"curl: \((7\) Failed to connect|6\) Could not resolve)", line), line
+        assert (own, outside, world.asked[before[1] :]) == ([], [], [])
+        assert world.reached[before[0] :] == [WORLD], "the one that went through the proxy"
+        for place in (places[1], places[2]):
+            host, _, number = place.partition(":")
+            with socket.create_connection((host, int(number)), timeout=5) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert connection.recv(12) == b"HTTP/1.1 200"
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_there_is_no_device_and_no_route(sandbox: Sandbox) -> None:
+    found = sandbox.run("sed 1,2d /proc/net/dev | sed 's/:.*//'; sed 1d /proc/net/route")
+    assert found.text.split() == ["lo"]
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_the_proxy_is_killed(sandbox: Sandbox, world: World) -> None:
+    """In the middle of a run: what worked before fails, and nothing takes its place."""
+    before = len(world.reached)
+    script = f"{CURL} http://web.example/; sleep 2; {CURL} http://web.example/; echo $?"
+    with process.start(sandbox.launch, "sh", "-c", script, env=sandbox.environment) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"200\n"
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _is_squid(entry, sandbox.running.directory):
+                os.kill(int(entry.name), signal.SIGKILL)
+        rest, _ = started.communicate(timeout=30)
+    assert rest.split() == [b"000", b"7"]
+    assert len(world.reached) == before + 1
+
+
+def _is_squid(entry: Path, directory: Path) -> bool:
+    try:
+        command = (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"/squid" in command.split(b"\0")[0] and os.fsencode(directory) in command
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_nothing_runs_without_a_proxy(sandbox: Sandbox, tmp_path: Path) -> None:
+    """None was started, or the one that was is gone: the launcher refuses."""
+    touch = f"touch {tmp_path}/project/ran"
+    none = {name: value for name, value in sandbox.environment.items() if name != "SANDWRIGHT_EGRESS"}
+    for environment in (none, {**none, "SANDWRIGHT_EGRESS": str(tmp_path)}):
+        refused = process.run(sandbox.launch, "sh", "-c", touch, env=environment, timeout=60, check=False)
+        assert (refused.status, refused.text) == (125, "")
+        assert "lets only the proxy be reached" in refused.stderr
+    assert not (tmp_path / "project" / "ran").exists()
+
+
+@pytest.mark.parametrize("sandbox", METHODS[:2], indirect=True)
+def test_a_keeper_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> None:
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    os.mkfifo(dead / "ask")
+    environment = {**sandbox.environment, "SANDWRIGHT_EGRESS": str(dead)}
+    touch = f"touch {tmp_path}/project/ran"
+    refused = process.run(sandbox.launch, "sh", "-c", touch, env=environment, timeout=60, check=False)
+    assert refused.status == 125
+    assert "sandbox: there is no way to the proxy: no answer" in refused.stderr
+    assert not (tmp_path / "project" / "ran").exists()
+    assert [path.name for path in dead.iterdir()] == ["ask"]
+
+
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_status_and_streams_are_the_commands(sandbox: Sandbox) -> None:
+    found = sandbox.run("echo out; echo err >&2; exit 42")
+    assert (found.status, found.text, found.stderr.strip()) == (42, "out", "err")
+    assert not list(sandbox.running.directory.glob("way-*"))
+
+
+def test_several_sandboxes_share_a_proxy(world: World, names: Path, tmp_path: Path) -> None:
+    del world
+    project = tmp_path / "project"
+    project.mkdir()
+    policy = resolved("bwrap", project)
+    folder = write_artifacts(tmp_path / "out", render(policy, "bwrap").artifacts)
+    with proxy(policy, hosts_file=names) as running:
+        environment = {"PATH": os.environ["PATH"], **running.environment}
+        one = _started(
+            folder, environment, f"{CURL} http://web.example/; sleep 1; {CURL} http://web.example/"
+        )
+        other = _started(folder, environment, f"{CURL} http://web.example/")
+        with one as first, other as second:
+            assert second.communicate(timeout=30)[0] == b"200\n"
+            assert first.communicate(timeout=30)[0] == b"200\n200\n"
+        until = time.monotonic() + 5
+        while _listeners(running) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert _listeners(running) == 0, "a sandbox that ended has no listener left"
+
+
+def _started(
+    folder: Path, environment: dict[str, str], script: str
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return process.start(folder / "launch", "sh", "-c", script, env=environment)
+
+
+def _listeners(running: Proxy) -> int:
+    """Sockets of the keeper, beside its own: one each for a sandbox."""
+    keeper = running._keeper.pid  # type: ignore[attr-defined]
+    return sum(str(path.readlink()).startswith("socket:") for path in Path(f"/proc/{keeper}/fd").iterdir())
