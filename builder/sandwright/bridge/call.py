@@ -183,15 +183,15 @@ def _run(asked: _Asked, context: Context) -> None:
         with _started(asked, prepared, context) as (pump, status):
             if status == 0 and pump.why == "exit":
                 prepared.finish()
-            if pump.why == "exit":
-                _last_word(asked.connection, frames.encode_exit(status))
-            elif pump.why != "gone":
-                _last_word(asked.connection, frames.encode_refusal(*_WHY[pump.why]))
             asked.told |= {
                 "end": pump.why, "status": status, "seconds": round(time.monotonic() - began, 4),
                 **pump.counts, "redacted": pump.redacted or None,
             }  # fmt: skip
             context.audit.write("call", **asked.told)
+            if pump.why == "exit":
+                _last_word(asked.connection, frames.encode_exit(status))
+            elif pump.why != "gone":
+                _last_word(asked.connection, frames.encode_refusal(*_WHY[pump.why]))
 
 
 def _prepared(

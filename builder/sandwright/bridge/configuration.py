@@ -56,9 +56,9 @@ class Program:
 class Configuration:
     """What one bridge is for.
 
-    `public` is what the sandbox sees: the shims and the socket. `private` is the bridge's own. `audit` is the
-    file that gets a line for each call. `uids` may connect. `environment` is what of the host's environment
-    programs may get.
+    `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
+    directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
+    may connect. `environment` is what of the host's environment programs may get.
     """
 
     session: str

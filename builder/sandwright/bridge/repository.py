@@ -192,7 +192,7 @@ def _copy(source: int, target: Path, budget: _Budget) -> None:
 def _index(pack: Path, store: Path) -> None:
     try:
         process.run(
-            "git", f"--git-dir={store}", "index-pack", "--", pack,
+            "git", f"--git-dir={store}", "index-pack", pack,
             timeout=INDEX_TIMEOUT, cwd=store, env=bare_environment(),
         )  # fmt: skip
     except CommandFailed as error:

@@ -168,8 +168,7 @@ class Server:
             thread.join(_STOP_SECONDS)
         self._context.children.ended(0)
         self._context.audit.write("stop", calls=self._calls)
-        shutil.rmtree(self._configuration.public, ignore_errors=True)
-        shutil.rmtree(self._configuration.private, ignore_errors=True)
+        shutil.rmtree(self._configuration.public.parent, ignore_errors=True)
 
 
 def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:

@@ -32,6 +32,9 @@ SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
 BACKLOG = 512
+_CHANNEL = 40
+"""The channel's descriptor is this or higher: launchers use those below 10."""
+
 _MAX_SOCKET_PATH = 103
 """Bytes of a socket's path that every system takes (sun_path: 104 on macOS, 108 on Linux)."""
 
@@ -41,7 +44,8 @@ class Bridge:
     """A bridge that runs.
 
     `public` is the directory to show inside, read-only and at any path: `bin/` has a shim for each program,
-    which goes first on PATH. `audit` is the log of its calls. `channel` is a descriptor for `wrapped`.
+    which goes first on PATH. `audit` is the log of its calls. `channel` is a descriptor, not inherited by
+    default, over which one sandbox without Unix sockets hands the bridge a listener on its own loopback.
     """
 
     session: str
@@ -60,13 +64,10 @@ class Bridge:
         """Where the bridge listens."""
         return self.public / "socket"
 
-    def wrapped(self, command: Sequence[str]) -> list[str]:
-        """A command for a sandbox whose filter refuses Unix sockets, and that has a loopback of its own.
-
-        `channel` has to be inherited as it is into the sandbox, and `public` to be seen at its own path. The
-        command starts once the bridge listens on the sandbox's loopback. It can be done once.
-        """
-        return [str(self.public / ENTER), str(self.channel), *command]
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables for a rendered launcher, which inherits `channel` as it is."""
+        return {"SANDWRIGHT_SHIMS": str(self.public), "SANDWRIGHT_SHIMS_CHANNEL": str(self.channel)}
 
 
 @contextlib.contextmanager
@@ -210,7 +211,9 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
         try:
             _tell(lifeline, configuration)
             _await(started.stdout, started.stderr)
-            yield ours.fileno(), started.pid
+            channel = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, _CHANNEL)
+            stack.callback(_close, channel)
+            yield channel, started.pid
         finally:
             _close(lifeline)
             if not _ended(started.poll) or started.returncode != 0:

@@ -20,6 +20,7 @@ from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan, unguarded
 from sandwright.render.recipe import sandbox_environment
+from sandwright.render.shims import shim_values
 from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
 
 BPF = 5
@@ -67,6 +68,7 @@ def bwrap_launcher(
         "too_many": count if count > MAX_ARGUMENTS else 0,
         "limit": MAX_ARGUMENTS,
         "bpf": BPF,
+        "shims": shim_values(policy) if policy.credentials.shims else None,
     }
     return _launchers("bwrap", values, (args, bpf), "runs a command in the sandbox")
 

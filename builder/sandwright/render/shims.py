@@ -6,7 +6,7 @@ be seen at any path. It is always read-only inside; a read-only mount doesn't hi
 
 | method | seen at | by | reached through |
 |---|---|---|---|
-| bwrap | its own path on the host | `--ro-bind DIRECTORY DIRECTORY` behind the plan's mounts | the socket, or without Unix sockets the sandbox's loopback |
+| bwrap | `.sandwright` in its private temporary directory, or where that is shared its own path on the host | `--ro-bind` behind the plan's mounts, by the launcher | the socket, or without Unix sockets the sandbox's loopback |
 | docker, podman, compose, devcontainer | PLACE | a read-only bind mount | the socket |
 | oci | PLACE | a read-only bind mount in `mounts` | the socket |
 | gvisor | PLACE | a read-only bind mount, with `--host-uds=open` | the socket |
@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy
 
 SHIM = "shim"
@@ -71,24 +72,46 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
         return None
     if method in _CONTAINERS:
         return ShimPlace(PLACE, "socket")
-    closed = method == "bwrap" and not policy.network.unix_sockets
-    if closed:
-        return ShimPlace(directory, "none" if policy.network.mode == "host" else "loopback")
+    if method == "bwrap":
+        return ShimPlace(_own_place(policy) or directory, _reach(policy))
     return ShimPlace(directory, "socket")
 
 
+def shim_values(policy: ResolvedPolicy) -> dict[str, object]:
+    """What bwrap's launcher has to know: `place`, empty for the directory's own path; `loopback`; `search`.
+
+    `search` is the PATH behind the shims, None for that of the host. Raise RenderError for a policy whose
+    sandbox could not reach a bridge.
+    """
+    reach = _reach(policy)
+    if reach == "none":
+        raise RenderError(
+            f"{policy.source('credentials.shims')}: credentials.shims: with network.mode host and without "
+            "network.unix_sockets, bwrap's sandbox has neither Unix sockets nor a loopback of its own"
+        )
+    passed = policy.environment.passes("PATH")
+    search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return {"place": _own_place(policy), "loopback": reach == "loopback", "search": search}
+
+
 def shim_mounts(policy: ResolvedPolicy, method: str, directory: str) -> tuple[str, ...]:
-    """The arguments for bwrap, docker or podman that show a bridge's directory; none for other methods."""
+    """The arguments for docker or podman that show a bridge's directory; none for other methods."""
     place = shim_place(policy, method, directory)
-    if place is None:
+    if place is None or method not in ("docker", "podman"):
         return ()
-    match method:
-        case "bwrap":
-            return ("--ro-bind", directory, directory)
-        case "docker" | "podman":
-            return ("--mount", f"type=bind,source={_field(directory)},target={place.directory},readonly")
-        case _:
-            return ()
+    return ("--mount", f"type=bind,source={_field(directory)},target={place.directory},readonly")
+
+
+def _own_place(policy: ResolvedPolicy) -> str:
+    """Somewhere that only this sandbox has, where a mount point can be made; empty when there is nothing."""
+    files = policy.filesystem
+    return f"{files.tmp_path}/.sandwright" if files.tmp == "private" else ""
+
+
+def _reach(policy: ResolvedPolicy) -> Reach:
+    if policy.network.unix_sockets:
+        return "socket"
+    return "none" if policy.network.mode == "host" else "loopback"
 
 
 def interpreter_fault(program: str) -> str:

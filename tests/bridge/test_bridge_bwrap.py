@@ -1,0 +1,189 @@
+"""The bridge from inside a rendered bubblewrap sandbox: a push with a token that is nowhere inside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridges import World, world
+from githttp import GitServer, git_server
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.bridge.start import Bridge
+from sandwright.errors import RenderError
+from sandwright.render.methods import render
+
+pytestmark = [pytest.mark.needs("bwrap", "git"), pytest.mark.usefixtures("compiler")]
+
+TOKEN = "sandbox-token-B-03b1d7"
+HOST_TOKEN = "host-token-A-6ea0f2"
+POLICY = """
+environment: {pass: [PATH, HOME, "SANDBOX_*"]}
+credentials:
+  shims:
+    git: {secrets: {GIT_TOKEN: "${SANDBOX_GIT_TOKEN}"}, allow: ["push *"]}
+    show: {secrets: {SHOWN: "${SANDBOX_GIT_TOKEN}"}, allow: ["*"]}
+"""
+ENVIRONMENT = {"SANDBOX_GIT_TOKEN": TOKEN, "GH_TOKEN": HOST_TOKEN, "GIT_TOKEN": HOST_TOKEN}
+
+
+@pytest.fixture(scope="module")
+def compiler() -> None:
+    pytest.importorskip("ziglang", reason="the shim's compiler is not installed")
+
+
+@pytest.fixture
+def place() -> Iterator[World]:
+    with world() as made:
+        made.git("init", "-q", "-b", "main")
+        (made.project / "file").write_text("one\n")
+        made.git("add", "file")
+        made.git("commit", "-q", "-m", "first")
+        made.tool(
+            "show", "case $SHOWN in sandbox-*-B-*) echo B ;; host-*) echo A ;; *) echo none ;; esac; cat"
+        )
+        yield made
+
+
+@pytest.fixture
+def server(place: World) -> Iterator[GitServer]:
+    root = place.root / "served"
+    place.git("init", "-q", "--bare", str(root / "r.git"), cwd=place.root)
+    place.git("config", "http.receivepack", "true", cwd=root / "r.git")
+    with git_server(root, TOKEN) as running:
+        place.git("remote", "add", "origin", f"{running.url}/r.git")
+        yield running
+
+
+def _inside(
+    place: World, bridge: Bridge | None, script: str, *, policy: str = POLICY, stdin: bytes = b""
+) -> process.Result:
+    """Run a shell's script in the rendered sandbox, on a host whose environment has both tokens."""
+    argv, environment = _command(place, bridge, script, policy)
+    return process.run(
+        *argv, cwd=place.project, stdin=stdin, check=False, timeout=60, env=environment,
+        pass_fds=(bridge.channel,) if bridge else (),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _started(place: World, bridge: Bridge, script: str) -> Iterator[subprocess.Popen[bytes]]:
+    argv, environment = _command(place, bridge, script, POLICY)
+    with process.start(*argv, cwd=place.project, env=environment, pass_fds=(bridge.channel,)) as sandbox:
+        yield sandbox
+
+
+def _command(
+    place: World, bridge: Bridge | None, script: str, policy: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    folder = write_artifacts(place.root / "out", render(place.policy(policy), "bwrap").artifacts)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(place.root / "home"), **ENVIRONMENT}
+    own = bridge.environment if bridge else {}
+    return (f"{folder}/launch", "sh", "-c", script), {**environment, **own}
+
+
+def test_a_push_from_inside(place: World, server: GitServer) -> None:
+    """And A and B are nowhere there: not in an environment, an argument or a file, nor in what came back."""
+    look = """
+        git push origin main || exit 1
+        tr '\\0' '\\n' </proc/1/environ
+        for each in /proc/[0-9]*; do cat $each/environ $each/cmdline; done 2>/dev/null | tr '\\0' '\\n'
+        env
+        grep -r -e token-A- -e token-B- . ../b ../audit.jsonl /tmp 2>/dev/null
+        echo looked
+    """
+    with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+        result = _inside(place, bridge, look)
+    assert result.status == 0, result.stderr
+    head = process.run("git", f"--git-dir={server.root}/r.git", "rev-parse", "refs/heads/main").text
+    assert head == place.git("rev-parse", "HEAD")
+    assert set(server.seen) == {None, TOKEN}
+    told = result.stdout + result.stderr.encode() + place.log.read_bytes()
+    assert b"looked" in told
+    assert b"PATH=/tmp/.sandwright/bin:" in told
+    assert TOKEN.encode() not in told
+    assert HOST_TOKEN.encode() not in told
+
+
+def test_the_two_tokens(place: World) -> None:
+    with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+        result = _inside(place, bridge, "show; echo $?", stdin=b"binary \0 input\n")
+    assert result.stdout == b"B\nbinary \0 input\n0\n"
+
+
+def test_unix_sockets_stay_refused(place: World) -> None:
+    """The filter is what it is without shims, and the sandbox's own loopback is the only way."""
+    script = """
+        python3 -c 'import socket; socket.socket(socket.AF_UNIX)' 2>&1 | tail -1
+        ls /tmp/.sandwright; touch /tmp/.sandwright/x 2>&1; mv /tmp/.sandwright /tmp/y 2>&1; show </dev/null
+    """
+    with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+        said = _inside(place, bridge, script).stdout.decode()
+    assert "PermissionError" in said
+    assert "port" in said
+    assert "Read-only file system" in said
+    assert "Device or resource busy" in said
+    assert said.endswith("B\n")
+
+
+def test_the_socket_where_the_policy_lists_sockets(place: World) -> None:
+    policy = (
+        POLICY
+        + f"""
+network: {{unix_sockets: [{place.root}/some.sock]}}
+degrade: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
+"""
+    )
+    with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+        result = _inside(place, bridge, "show </dev/null; ls /tmp/.sandwright", policy=policy)
+    assert result.stdout == b"B\nbin\nsandwright-enter\nshim\nsocket\n", result.stderr
+
+
+def test_a_shared_temporary_directory() -> None:
+    """There a mount point would stay behind on the host: the directory is seen at its own path."""
+    policy = (
+        POLICY
+        + """
+filesystem: {tmp: shared}
+degrade: [{feature: filesystem.absent, method: bwrap, reason: a test}]
+"""
+    )
+    with world("/var/tmp") as place:
+        place.tool("show", "echo B")
+        with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+            result = _inside(place, bridge, "show", policy=policy)
+            assert result.stdout == b"B\n", result.stderr
+            assert not Path("/tmp/.sandwright").exists()
+
+
+def test_without_a_bridge_nothing_starts(place: World) -> None:
+    result = _inside(place, None, "echo started")
+    assert (result.status, result.stdout) == (125, b"")
+    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+
+
+def test_a_bridge_that_dies(place: World) -> None:
+    """From inside: an error, and never the host's own program, though it is on PATH behind the shim."""
+    script = "show </dev/null; until [ -e dead ]; do sleep 0.05; done; git push; echo $?; command -v git"
+    with (
+        place.bridge(POLICY, environment=ENVIRONMENT) as bridge,
+        _started(place, bridge, script) as sandbox,
+    ):
+        assert sandbox.stdout is not None
+        assert sandbox.stderr is not None
+        assert sandbox.stdout.readline() == b"B\n"
+        os.kill(bridge.pid, signal.SIGKILL)
+        (place.project / "dead").touch()
+        assert sandbox.stdout.read() == b"125\n/tmp/.sandwright/bin/git\n"
+        assert b"git: there is no bridge to the host" in sandbox.stderr.read()
+
+
+def test_a_network_that_is_the_hosts(place: World) -> None:
+    with pytest.raises(RenderError, match="neither Unix sockets nor a loopback of its own"):
+        render(place.policy(POLICY + "network: {mode: host}\n"), "bwrap")
