@@ -42,8 +42,10 @@ class EngineHost:
         return process.run(self.program, *words, env=self.environment, timeout=60, check=check)
 
     def containers(self, label: str = "sandwright.session") -> list[str]:
-        """The names of the containers that bear a label, whatever their state."""
-        words = ("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}")
+        """The names of our containers that bear a label, whatever their state."""
+        words = ["ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}"]
+        if self.name == "docker":  # others use the daemon too
+            words += ["--filter", f"ancestor={self.image}"]
         return self.run(*words).text.splitlines()
 
 

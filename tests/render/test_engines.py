@@ -75,6 +75,10 @@ def _word(text: str) -> tuple[str, str]:
     """The word at the start of a text, and what follows its blank. Only quotes hold special characters."""
     out = ""
     while not text.startswith(" "):
+        if text.startswith('"--mount=type=bind,readonly,$sw_nothing,"'):  # what `launch` makes, alone
+            _, inner, text = text.split('"', 2)
+            out += inner
+            continue
         quote = text[0]
         if quote in "'\"":
             inner, closed, text = text[1:].partition(quote)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
-from sandwright.render.engines.arguments import run_arguments
+from sandwright.render.engines.arguments import mount_fields, run_arguments
 from sandwright.render.engines.compose import compose_file
 from sandwright.render.engines.container import Container, Engine, container, network_files
 from sandwright.render.engines.launch import launch_values
@@ -45,7 +45,8 @@ def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
 
 
 def _arguments(made: Container) -> Artifact:
-    values = {"engine": Quoted(made.engine), "arguments": list(run_arguments(made))}
+    hidden = [mount_fields(f"dst={path}") for path in made.files]
+    values = {"engine": Quoted(made.engine), "arguments": list(run_arguments(made)), "files": hidden}
     text = render_template("oci", "launchers/engine-arguments.sh.j2", **values)
     return Artifact("arguments", text.encode(), f"the options of `{made.engine} run`, for `launch`")
 

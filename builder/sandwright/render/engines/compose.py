@@ -16,6 +16,7 @@ from sandwright.render.engines.arguments import limits_of_processors, scratch_op
 from sandwright.render.engines.container import Bind, Container, network_files
 from sandwright.render.kubernetes.yamltext import yaml_text
 from sandwright.render.mounts import MountPlan
+from sandwright.render.uncovered import movable_above
 
 Json = dict[str, Any]
 
@@ -33,7 +34,7 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
         **_limits(container),
         "environment": list(_environment(policy, container)),
         "tmpfs": [f"{path}:{scratch_options()}" for path in container.scratch],
-        "volumes": list(_volumes(plan, container)),
+        "volumes": list(_volumes(policy, plan, container)),
     }
     document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
     return yaml_text(document, note=_note(policy, plan, container))
@@ -99,8 +100,8 @@ def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
     yield from (f"{name}=" for name in container.unset)
 
 
-def _volumes(plan: MountPlan, container: Container) -> Iterator[Json]:
-    for bind in _without_covers(plan, container.binds):
+def _volumes(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[Json]:
+    for bind in _without_covers(policy, plan, container.binds):
         yield _bind(bind.source, bind.target, writable=bind.writable)
     for path in container.files:
         yield _bind("/dev/null", path)
@@ -122,12 +123,18 @@ def _bind(source: str, target: str, *, writable: bool = False) -> Json:
     }
 
 
-def _without_covers(plan: MountPlan, binds: Iterable[Bind]) -> Iterator[Bind]:
-    """The binds, with each directory that would need a cover read-only, since Compose makes none."""
+def _without_covers(policy: ResolvedPolicy, plan: MountPlan, binds: Iterable[Bind]) -> Iterator[Bind]:
+    """The binds, with each directory that would need a cover read-only, since Compose makes none.
+
+    What hides something in such a directory stays, unlike in a plan that is made without covers.
+    """
     covers = {cover.path for cover in plan.covers}
     closed = {path.rpartition("/")[0] for path in covers}
     left = {bind.target: bind for bind in binds if bind.target not in covers}
     left |= {path: Bind(path, path, writable=False) for path in closed}
+    for path in closed:
+        for above in movable_above(policy, path):
+            left.setdefault(above, Bind(above, above, writable=True))
     for target in sorted(left):
         bind = left[target]
         within = any(target.startswith(f"{path}/") for path in closed)

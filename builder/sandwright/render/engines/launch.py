@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.engines.arguments import mount_fields
 from sandwright.render.engines.container import Container, network_files
 from sandwright.render.templates import Quoted
 
@@ -25,8 +24,10 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "rootless": container.engine == "podman" and policy.facts.uid != 0,
         "closed": [(name, f"dst=/etc/{name}") for name in network_files(container)],
         "account": container.account is not None,
+        "keep_id": container.keep_id,
+        "callers": [policy.facts.user, str(policy.facts.uid)],
         "controllers": Quoted(" ".join(_controllers(container))),
-        "files": [mount_fields(f"dst={path}") for path in container.files],
+        "files": bool(container.files),
         "files_unlimited": container.limits.files is None,
         "unset": list(container.unset) if container.engine == "docker" else [],
         "nested": list(_places(container)),
