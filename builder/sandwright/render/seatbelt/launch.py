@@ -9,11 +9,12 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import quote_patterns
+from sandwright.render.recipe import proxy_environment
 from sandwright.render.seatbelt.profile import temporary
 from sandwright.render.templates import add_filter, render_template
 
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
-"""The variables by which programs find a proxy; each has its own two or three."""
+_PORT = "\0"
+"""Stands where the launcher puts the proxy's port in: no value can hold it."""
 
 add_filter("patterns", quote_patterns)
 
@@ -22,15 +23,16 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> Artifact:
     """The launcher for a profile."""
     environment = policy.environment
     proxy = policy.network.mode == "proxy"
-    taken = {"TMPDIR", *(PROXY_VARIABLES if proxy else ())}
+    proxied = proxy_environment(environment.set, port=_PORT) if proxy else {}
+    taken = {"TMPDIR", *proxied}
     text = render_template(
         "seatbelt",
         "launch.sh.j2",
         digest=profile.digest.removeprefix("sha256:"),
         passed=list(environment.passed),
         never=[*sorted({*environment.set, *environment.secret, *taken}), *LOADERS],
-        set=[(name, value) for name, value in environment.set.items()],
-        proxied=[name for name in PROXY_VARIABLES if name not in environment.set] if proxy else [],
+        set=[(name, value) for name, value in environment.set.items() if name not in proxied],
+        proxied=[(name, value.split(_PORT)) for name, value in proxied.items()],
         proxy=proxy,
         tmp=temporary(policy),
         tells_tmp="TMPDIR" not in environment.set,
