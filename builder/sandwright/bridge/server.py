@@ -11,7 +11,6 @@ import contextlib
 import os
 import resource
 import selectors
-import shutil
 import signal
 import socket
 import stat
@@ -29,7 +28,7 @@ from sandwright.bridge.git import Git
 from sandwright.bridge.grammar import Grammar, compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.remotes import addresses, read_remotes
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import Workspace, remove
 
 SOCKET = "socket"
 PORT = "port"
@@ -168,7 +167,7 @@ class Server:
             thread.join(_STOP_SECONDS)
         self._context.children.ended(0)
         self._context.audit.write("stop", calls=self._calls)
-        shutil.rmtree(self._configuration.public.parent, ignore_errors=True)
+        remove(self._configuration.public.parent)
 
 
 def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:

@@ -24,6 +24,7 @@ from sandwright.bridge.environment import KEPT, check_secret_names, search_path
 from sandwright.bridge.grammar import compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.secret import read_secret
+from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.shims import ENTER, SHIM, interpreter_fault
@@ -147,34 +148,40 @@ def _directory(base: Path) -> Iterator[tuple[Path, int]]:
     own = base / uuid.uuid4().hex[:12]
     if len(os.fsencode(own / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
-    own.mkdir(mode=0o700)
-    lock = -1
-    try:
+    with _locked(base / "lock"):
+        own.mkdir(mode=0o700)
         lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
         (own / "private").mkdir(mode=0o700)
         (own / "public" / "bin").mkdir(parents=True)
         yield own, lock
     finally:
-        shutil.rmtree(own, ignore_errors=True)
-        if lock >= 0:
-            os.close(lock)
+        remove(own)
+        os.close(lock)
 
 
 def sweep(base: Path) -> list[Path]:
     """Remove the directories of bridges that are gone without having done so, and give their paths."""
     gone = []
-    for own in base.iterdir():
-        with contextlib.suppress(OSError):
-            lock = os.open(own / "lock", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _locked(base / "lock"):
+        for own in (path for path in base.iterdir() if path.is_dir()):
+            with contextlib.suppress(BlockingIOError), _locked(own / "lock", wait=False):
                 _end_marked(own.name)
-                shutil.rmtree(own, ignore_errors=True)
+                remove(own)
                 gone.append(own)
-            finally:
-                os.close(lock)
     return gone
+
+
+@contextlib.contextmanager
+def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(fd)
 
 
 def _write_shims(configuration: Configuration, platform: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,11 @@ def open_file(directory: int, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory of the bridge's own, whoever removes it meanwhile too."""
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def path_of(fd: int) -> str:
