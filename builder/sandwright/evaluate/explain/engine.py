@@ -70,10 +70,13 @@ def _mount(name: str, value: str) -> Iterator[Mount]:
         writable = not {"readonly", "ro"} & fields.keys()
         if fields["type"] == "tmpfs":
             yield Mount(target, "tmpfs", writable)
-        elif source == "/dev/null":
+        elif "$sw_nothing" in fields:  # what `launch` makes: a file without rights
             yield Mount(target, "mask", entry="file")
         else:
             yield Mount(target, "bind", writable, source=source)
+    elif name == "--volume":
+        source, target, options = value.split(":")
+        yield Mount(target, "bind", options.startswith("rw"), source=source)
     elif name == "--security-opt" and value.startswith("mask="):
         for path in value.removeprefix("mask=").split(":"):
             yield Mount(path, "mask")
