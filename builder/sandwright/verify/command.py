@@ -45,7 +45,9 @@ def verify_policy(
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
     program = probe_program(own_platform(), default_cache(environ), progress=progress)
-    report = matrix.verify(resolve, methods, policy=str(path), program=program, progress=progress)
+    report = matrix.verify(
+        resolve, methods, policy=str(path), program=program, build=build, progress=progress
+    )
     return report, () if asked == "all" else methods
 
 

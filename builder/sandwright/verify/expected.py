@@ -72,12 +72,24 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "hidden.list": _row("filesystem.deny", "a denied directory has nothing in it", "ok", seatbelt=_SEATBELT),
     "hidden.create": _row(
-        "filesystem.deny", "nothing can be made in a denied directory", "EROFS", seatbelt=_SEATBELT
+        "filesystem.deny",
+        "nothing can be made in a denied directory",
+        "EROFS",
+        gvisor=("EACCES", "the sentry looks at the directory's mode, 0555, first"),
+        seatbelt=_SEATBELT,
     ),
     "hidden.file": _row(
         "filesystem.deny",
         "over a denied file lies a device on a mount that has no devices",
         "EACCES",
+        gvisor=("ok", "over it lies the sentry's own null device, which is empty"),
+        seatbelt=_SEATBELT,
+    ),
+    "hidden.file.write": _row(
+        "filesystem.deny",
+        "over a denied file lies a device on a mount that has no devices",
+        "EACCES",
+        gvisor=("EROFS", "over it lies the sentry's own null device, on a read-only mount"),
         seatbelt=_SEATBELT,
     ),
     "hidden.kind": _row("filesystem.deny", "a denied file is no directory", "ENOTDIR", seatbelt=_SEATBELT),
@@ -101,8 +113,20 @@ _TABLE: Mapping[str, _Row] = {
         "filesystem.tmp-private", "the host's temporary files are not there", "ENOENT", seatbelt=_SEATBELT
     ),
     "device.none": _row("", "no device of the host is there", "ENOENT"),
+    "device.own": _row(
+        "",
+        "no device of the host is there",
+        "ENOENT",
+        gvisor=("ok", "it is the sentry's own, without a counterpart on the host"),
+    ),
     "device.make": _row("process.unprivileged", "no device is made", "EPERM", seatbelt=_SEATBELT),
     # Links and renames
+    "exchange": _row(
+        "filesystem.readonly",
+        "a restricted path is a mount point, and none is exchanged",
+        "EBUSY",
+        gvisor=("EINVAL", "the sentry knows no exchange"),
+    ),
     "link.across": _row(
         "filesystem.readonly", "no second name on another mount", "EXDEV", seatbelt=_SEATBELT
     ),
@@ -117,14 +141,30 @@ _TABLE: Mapping[str, _Row] = {
         "ENOSYS",
         gvisor=("ENOSYS EPERM", "runsc answers every refusal with EPERM"),
     ),
-    "foreign-abi": _row("process.seccomp", "calls of another ABI end the process", "SIGSYS"),
-    "foreign-abi.x32": _row("process.seccomp", "calls of x32 end the process", "SIGSYS"),
+    "foreign-abi": _row(
+        "process.seccomp",
+        "calls of 32-bit programs end the process",
+        "SIGSYS",
+        gvisor=("EBADF ENOSYS", "the sentry has only 64-bit calls, and takes the number as one of those"),
+    ),
+    "foreign-abi.x32": _row(
+        "process.seccomp",
+        "calls of x32 end the process",
+        "SIGSYS",
+        gvisor=("EPERM ENOSYS", "the sentry has no such calls"),
+    ),
+    "personality.ask": _row(
+        "process.seccomp",
+        "asking for the execution domain works",
+        "ok",
+        gvisor=("ok EINVAL", "the sentry does not know the question"),
+    ),
     "filtered.family": _row("process.seccomp", "the filter refuses the family", "EPERM"),
     "filtered.netlink": _row(
         "process.seccomp",
-        "the filter refuses other netlink than that of routes",
+        "there is no other netlink than that of routes",
         "EPROTONOSUPPORT",
-        gvisor=("EPERM", "runsc answers every refusal with EPERM"),
+        gvisor=("EPROTONOSUPPORT EPERM", "runsc answers every refusal of its filter with EPERM"),
     ),
     "privilege.identity": _row(
         "process.unprivileged",
@@ -132,9 +172,26 @@ _TABLE: Mapping[str, _Row] = {
         "EPERM",
         bwrap=("EINVAL EPERM", "the user namespace has one user, so there is nobody of that number"),
     ),
+    "privilege.enter": _row(
+        "process.unprivileged",
+        "no right to another namespace",
+        "EPERM",
+        gvisor=("EPERM ENOENT", "the sentry has no such namespaces"),
+    ),
     "privilege.trace": _row("process.seccomp", "no right to other processes", "EPERM"),
     "outside.directory": _row("", "no directory of a process outside", "ENOENT"),
-    "kernel.write": _row("", "what steers the kernel is on a read-only mount", "EROFS"),
+    "kernel.write": _row(
+        "",
+        "what steers the kernel is on a read-only mount",
+        "EROFS",
+        gvisor=("EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"),
+    ),
+    "kernel.cgroup": _row(
+        "",
+        "control groups run no program",
+        "EROFS ENOENT",
+        oci_docker_podman_gvisor=("ENOENT", "no control groups are mounted"),
+    ),
     "kernel.memory": _row("", "the kernel's memory needs a capability", "EPERM"),
     "kernel.absent": _row("", "what this kernel lacks is not there inside either", "ENOENT"),
     "process.environ": _row("", "variables of the first process", "ok"),
@@ -145,13 +202,41 @@ _TABLE: Mapping[str, _Row] = {
     "net.datagram": _row(
         "network.none", "sent to a loopback of one's own", "ok ECONNREFUSED", seatbelt=_SEATBELT
     ),
-    "net.outside": _row("network.none", "there is no way out", "ENETUNREACH", seatbelt=_SEATBELT),
-    "unix.unlisted": _row("network.no-sockets", "a socket that is not listed", "EPERM"),
-    "unix.abstract": _row("network.no-sockets", "a socket without a path", "EPERM"),
+    "net.outside": _row(
+        "network.none",
+        "there is no way out",
+        "ENETUNREACH",
+        gvisor=("EHOSTUNREACH ENETUNREACH", "the sentry's own network stack has no route"),
+        seatbelt=_SEATBELT,
+    ),
+    "unix.unlisted": _row(
+        "network.no-sockets",
+        "a socket that is not listed",
+        "EPERM",
+        oci_docker_podman=("ECONNREFUSED", "over it lies a device, to which nobody listens"),
+        gvisor=("EPERM", "the sentry connects to no socket of the host"),
+        seatbelt=_SEATBELT,
+    ),
+    "unix.abstract": _row(
+        "network.no-sockets",
+        "a socket without a path",
+        "EPERM",
+        oci_docker_podman_gvisor=("ECONNREFUSED", "in a network namespace of one's own nobody has it"),
+    ),
     # Environment
     "variable.none": _row("environment.pass", "a variable that is not passed", "ENOENT"),
     # Limits
     "limit.files": _row("resources.files", "one file too many", "EMFILE"),
-    "limit.pids": _row("resources.pids", "one process too many", "EAGAIN"),
-    "limit.memory": _row("resources.memory", "too much memory ends who takes it", "SIGKILL ENOMEM"),
+    "limit.pids": _row(
+        "resources.pids",
+        "one process too many",
+        "EAGAIN",
+        gvisor=("EAGAIN none", "each process inside counts for several, and too many end the whole sandbox"),
+    ),
+    "limit.memory": _row(
+        "resources.memory",
+        "too much memory ends who takes it",
+        "SIGKILL ENOMEM",
+        gvisor=("SIGKILL ENOMEM none", "too much memory ends the whole sandbox"),
+    ),
 }

@@ -27,10 +27,10 @@ from sandwright.verify.probe import Family
 from sandwright.verify.sandbox import Sandbox
 from sandwright.verify.subject import Subject
 
-GRACE = 10.0
+GRACE = 5.0
 """Seconds in which all of a run must be gone once its launcher is."""
 
-START = 60.0
+START = 40.0
 """Seconds that a start may take."""
 
 
@@ -119,7 +119,7 @@ def _unchanged_only(runs: Runs) -> Outcome:
 
 def _time(runs: Runs, sandbox: Sandbox) -> Outcome:
     started = time.monotonic()
-    status, stderr = _ran(sandbox, "sleep", "1000")
+    status, stderr = _ran(sandbox, "sleep", "60")
     seconds = time.monotonic() - started
     left = _left(runs)
     wrong = "" if status == 124 else f"not ended by its time limit: {stderr.strip()}"
@@ -217,13 +217,27 @@ def _command_lines() -> dict[int, bytes]:
 
 
 def _left(runs: Runs) -> str:
-    """What is left of a run, after some time for it to go; empty for nothing."""
+    """What is left of a run after some time, empty for nothing. Processes that stayed are ended."""
     until = time.monotonic() + GRACE
     while True:
         left = "; ".join(_remains(runs))
         if not left or time.monotonic() > until:
-            return left
+            break
         time.sleep(0.02)
+    for pid in _processes(runs):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _processes(runs: Runs) -> dict[int, str]:
+    """Those that name a file of ours among their arguments, which nobody else's do."""
+    own, root = os.getpid(), os.fsencode(runs.subject.ground.root)
+    return {
+        pid: line.replace(bytes(1), b" ").decode(errors="replace")[:200]
+        for pid, line in _command_lines().items()
+        if root in line and pid != own
+    }
 
 
 def _remains(runs: Runs) -> Iterator[str]:
@@ -232,10 +246,7 @@ def _remains(runs: Runs) -> Iterator[str]:
     Mounts below our directory, and what the launcher keeps of a run.
     """
     ground = runs.subject.ground
-    own = os.getpid()
-    for pid, line in _command_lines().items():
-        if os.fsencode(ground.root) in line and pid != own:
-            yield f"process {pid}: {line.replace(bytes(1), b' ').decode(errors='replace')[:200]}"
+    yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
     with contextlib.suppress(OSError):
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         points = (line.split()[4] for line in mounts.splitlines())

@@ -46,9 +46,15 @@ def methods(asked: str) -> tuple[str, ...]:
 
 
 def verify(
-    resolve: Resolve, asked: Sequence[str], *, policy: str, program: Path, progress: Progress = SILENT
+    resolve: Resolve,
+    asked: Sequence[str],
+    *,
+    policy: str,
+    program: Path,
+    build: Path = Path("build"),
+    progress: Progress = SILENT,
 ) -> Report:
-    """Prove every method of `asked`, and report. `policy` is the policy's name for the reader.
+    """Prove every method of `asked`, and report. `policy` is its name for the reader, `build` as in `prove`.
 
     What a method can't enforce of the policy, or lacks on this machine, is a skip with its reason.
     """
@@ -56,7 +62,7 @@ def verify(
 
     def proof(method: str) -> Proof:
         with progress.step(f"verifying {method}", unit="probes"):
-            return _proof(resolve, method, program)
+            return _proof(resolve, method, program, build)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         proofs = list(pool.map(proof, asked))
@@ -71,12 +77,12 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, program: Path) -> Proof:
+def _proof(resolve: Resolve, method: str, program: Path, build: Path) -> Proof:
     missing = _missing(method)
     if missing:
         return _untried(method, missing)
     try:
-        return prove(resolve, method, program=program)
+        return prove(resolve, method, program=program, build=build)
     except RenderError as error:
         return _untried(method, f"it can't enforce this policy: {error}")
 

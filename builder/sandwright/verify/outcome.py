@@ -73,9 +73,8 @@ def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bo
     judged = [_judged(step, method, answer) for step, answer in zip(probe.asked, answers, strict=True)]
     controls, steps = judged[: len(probe.controls)], judged[len(probe.controls) :]
     verdict, words = _verdict(steps, controls)
-    if verdict is Verdict.PASS and probe.check is not None:
-        seen = probe.check()
-        verdict, words = (Verdict.FAIL, [*words, f"on the host: {seen}"]) if seen else (verdict, words)
+    for seen in _on_host(probe):
+        verdict, words = Verdict.FAIL, [*words, f"on the host: {seen}"]
     lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
     return Outcome(
         probe=probe.name,
@@ -106,6 +105,20 @@ def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) 
     )
 
 
+def _on_host(probe: Probe) -> Iterator[str]:
+    """What is wrong on the host; what should never have been made there is removed, whatever the verdict."""
+    for path in probe.never:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+            yield f"{path} was made"
+        elif path.exists() or path.is_symlink():
+            path.unlink()
+            yield f"{path} was made"
+    seen = probe.check() if probe.check is not None else None
+    if seen:
+        yield seen
+
+
 def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Verdict, list[str]]:
     verdicts = {each.verdict for each in steps}
     if Verdict.FAIL in verdicts:
@@ -130,8 +143,9 @@ def _compared(step: Step, wanted: Sequence[str], answer: Answer) -> tuple[Verdic
     text = f"expected {' or '.join(wanted)}"
     if answer.kind in ("none", "unknown", "late"):
         return Verdict.INCONCLUSIVE, text
-    denied = "ok" not in wanted
-    if denied and answer.kind != "ok":
+    if answer.name in step.breach:
+        return Verdict.FAIL, f"{text}: nothing held it back"
+    if "ok" not in wanted and answer.kind != "ok":
         return Verdict.INCONCLUSIVE, f"{text}: denied, for another reason"
     return Verdict.FAIL, text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from sandwright.verify.attempt import Attempt
 
@@ -35,6 +36,7 @@ class Step:
     """An attempt, and the claim about it: a row of the table of expected results.
 
     Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
+    `breach` are answers that show that nothing holds it back, beside `ok`: the kernel's own.
     """
 
     attempt: Attempt
@@ -42,6 +44,7 @@ class Step:
     value: bytes | None = None
     holds: bytes = b""
     lacks: tuple[bytes, ...] = ()
+    breach: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Probe:
     """One thing to prove.
 
     `name` is unique among a method's probes; `about` says in words what is proved. `check` looks at the host
-    when all is done, and gives what is wrong there. One that is `alone` has a sandbox to itself, as it can
-    disturb others.
+    when all is done, and gives what is wrong there. What `never` names must not have been made on the host,
+    and is removed if it was. One that is `alone` has a sandbox to itself, as it can disturb others.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Probe:
     check: Callable[[], str | None] | None = None
     alone: bool = False
     skip: str = ""
+    never: tuple[Path, ...] = ()
 
     @property
     def asked(self) -> tuple[Step, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.ground import planted
+from sandwright.verify.image import root_file_system
 from sandwright.verify.lifecycle import Runs, lifecycle
 from sandwright.verify.outcome import Outcome, judge
 from sandwright.verify.probe import Family, Probe
@@ -41,7 +42,13 @@ class Proof:
 
 
 def prove(
-    resolve: Resolve, method: str, *, program: Path, weaken: Weaken | None = None, runs: bool = True
+    resolve: Resolve,
+    method: str,
+    *,
+    program: Path,
+    build: Path = Path("build"),
+    weaken: Weaken | None = None,
+    runs: bool = True,
 ) -> Proof:
     """Prove one method with all its probes; without `runs` only with those that are attempts inside.
 
@@ -54,16 +61,23 @@ def prove(
         subject = Subject(method, policy, ground, listeners, canaries(policy))
         rendered = render(policy, method)
         artifacts = rendered.artifacts if weaken is None else weaken(subject, rendered.artifacts)
-        sandbox = _sandbox(subject, artifacts, "rendered")
+        notes = [*(str(finding) for finding in rendered.findings), _granted(subject)]
+        environment = {**base_environment(ground.state), **subject.canaries.environment}
+        if subject.method in ("oci", "gvisor"):
+            root = root_file_system(subject, build)
+            environment["SANDWRIGHT_ROOTFS"] = str(root.path)
+            notes.append(root.note)
+        sandbox = _sandbox(subject, artifacts, "rendered", environment)
         outcomes = list(_proved(catalogue(subject), sandbox))
         if runs and outcomes[0].verdict is Verdict.PASS:
             short = None
             if policy.resources.time is not None:
                 timed = resolve([*ground.settings(), "resources.time=1s"])
-                short = _sandbox(subject, render(timed, method).artifacts, "short")
+                timely = render(timed, method).artifacts
+                timely = timely if weaken is None else weaken(subject, timely)
+                short = _sandbox(subject, timely, "short", environment)
             outcomes += lifecycle(Runs(subject, sandbox, short))
-        notes = (*(str(finding) for finding in rendered.findings), _granted(subject))
-        return Proof(method, tuple(outcomes), notes)
+        return Proof(method, tuple(outcomes), tuple(notes))
 
 
 def _granted(subject: Subject) -> str:
@@ -73,11 +87,11 @@ def _granted(subject: Subject) -> str:
     )
 
 
-def _sandbox(subject: Subject, artifacts: Sequence[Artifact], name: str) -> Sandbox:
-    ground = subject.ground
-    launcher = materialize(artifacts, ground.artifacts / name)
-    environment = {**base_environment(ground.state), **subject.canaries.environment}
-    return Sandbox(subject.method, launcher, ground.program, environment)
+def _sandbox(
+    subject: Subject, artifacts: Sequence[Artifact], name: str, environment: Mapping[str, str]
+) -> Sandbox:
+    launcher = materialize(artifacts, subject.ground.artifacts / name)
+    return Sandbox(subject.method, launcher, subject.ground.program, environment)
 
 
 def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:

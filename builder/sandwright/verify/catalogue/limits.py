@@ -33,7 +33,9 @@ def probes(subject: Subject) -> Iterator[Probe]:
             "pids",
             f"there are no more than {limits.pids} processes",
             step("limit.pids", "fork", limits.pids + 8),
-            controls=(step("works", "fork", max(limits.pids // 2 - 8, 1)),),
+            controls=(
+                step("works", "fork", 4 if subject.method == "gvisor" else max(limits.pids // 2 - 8, 1)),
+            ),
             alone=True,
         )
     if limits.memory is not None:

@@ -62,44 +62,49 @@ def _links(subject: Subject) -> Iterator[Probe]:
 
 def _renames(subject: Subject) -> Iterator[Probe]:
     write = subject.ground.write
-    control = (
-        step("works", "mkdir", write / "moved"),
-        step("works", "rename", write / "moved", write / "moved-on"),
-    )
     yield _probe(
         "move-restricted",
         "nothing restricted is moved away, replaced, or removed",
-        step("readonly.move", "rename", write / "kept", write / "away"),
-        step("readonly.move", "rename", write / "kept-file", write / "away"),
-        step("readonly.move", "rename", write / "hidden", write / "away"),
-        step("readonly.move", "rename", write / "plain", write / "kept-file"),
+        step("readonly.move", "rename", write / "kept", write / "away-kept"),
+        step("readonly.move", "rename", write / "kept-file", write / "away-file"),
+        step("readonly.move", "rename", write / "hidden", write / "away-hidden"),
+        step("readonly.move", "rename", write / "one-file", write / "kept-file"),
         step("readonly.move", "unlink", write / "kept-file"),
         step("readonly.move", "rmdir", write / "hidden"),
-        controls=control,
+        controls=_moves(write, "one"),
     )
     yield _probe(
         "move-parent",
         "no directory above something restricted is moved away",
-        step("readonly.move", "rename", write / "deep", write / "away"),
+        step("readonly.move", "rename", write / "deep", write / "away-deep"),
         step("readonly.move", "rename", write / "deep/er", write / "deep/away"),
-        controls=control,
+        controls=_moves(write, "two"),
     )
     if subject.linux:
         yield _probe(
             "exchange",
             "nothing restricted is exchanged for something else",
-            step("readonly.move", "exchange", write / "kept-file", write / "plain"),
-            step("readonly.move", "exchange", write / "deep", write / "moved-on"),
-            controls=control,
+            step("exchange", "exchange", write / "kept-file", write / "three-file"),
+            step("exchange", "exchange", write / "deep", write / "three-moved"),
+            controls=_moves(write, "three"),
         )
     if _protects_git(subject):
         yield _probe(
             "move-repository",
             "a repository's own directory is not moved, nor told to take its hooks from elsewhere",
-            step("readonly.move", "rename", write / ".git", write / "away"),
+            step("readonly.move", "rename", write / ".git", write / "away-git"),
             step("readonly.write", "write", write / ".git/commondir"),
-            controls=control,
+            controls=_moves(write, "four"),
         )
+
+
+def _moves(write: Path, name: str) -> tuple[Step, ...]:
+    """What is not restricted can be moved; and a file of the probe's own."""
+    return (
+        step("works", "mkdir", write / name),
+        step("works", "rename", write / name, write / f"{name}-moved"),
+        step("works", "create", write / f"{name}-file"),
+    )
 
 
 def _protects_git(subject: Subject) -> bool:

@@ -18,8 +18,6 @@ from sandwright.verify.catalogue.files import reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
 
-_SECTION = {"read": "read", "write": "write", "readonly": "readonly", "deny": "deny"}
-
 
 def probes(subject: Subject) -> Iterator[Probe]:
     """One for each rule that names something that exists; those that are denied and don't exist share one."""
@@ -42,14 +40,16 @@ def _planted(rule: PathRule, subject: Subject) -> bool:
 def _for_rule(rule: PathRule, subject: Subject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
     if rule.kind == "deny":
-        yield _probe(rule, "is not seen", _hidden(rule, subject, masked=there), reads_plain(subject.ground))
+        steps = tuple(_hidden(rule, subject, masked=there))
+        yield _probe(rule, "is not seen", steps, reads_plain(subject.ground), _unique(rule.path, subject))
     elif not there:
         return  # a preset's, for methods that show all the host
     elif rule.kind == "write":
         yield _writable(rule, subject)
     else:
         steps = (*_readable(rule), *_unwritable(rule, subject))
-        yield _probe(rule, "can be read and not written", steps, writes_plain(subject.ground))
+        control, never = writes_plain(subject.ground), _unique(rule.path, subject)
+        yield _probe(rule, "can be read and not written", steps, control, never)
 
 
 def _visible(path: str, subject: Subject) -> bool:
@@ -75,10 +75,17 @@ def _only_for_host(rule: PathRule, subject: Subject) -> bool:
     return preset and subject.policy.filesystem.reads_all
 
 
-def _probe(rule: PathRule, what: str, steps: Iterator[Step] | tuple[Step, ...], control: Step) -> Probe:
-    name = f"files/{_SECTION[rule.kind]}: {rule.path}"
+def _probe(
+    rule: PathRule, what: str, steps: Iterator[Step] | tuple[Step, ...], control: Step, *never: Path
+) -> Probe:
+    name = f"files/{rule.kind}: {rule.path}"
     about = f"{rule} {what} ({rule.source})"
-    return Probe(name, Family.FILES, about, tuple(steps), (control,))
+    return Probe(name, Family.FILES, about, tuple(steps), (control,), never=never)
+
+
+def _unique(directory: str, subject: Subject) -> Path:
+    """A path in a directory that is nobody's."""
+    return Path(directory) / f".sandwright-{subject.word}"
 
 
 def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]:
@@ -94,10 +101,10 @@ def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.entry", "stat", path / each) for each in inside)
         yield Step(attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside))
-        yield step("hidden.create", "create", path / f"sandwright-{subject.word}")
+        yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
-        yield step("hidden.file", "read", path)
-        yield step("hidden.file", "write", path)
+        yield Step(attempt("read", path), "hidden.file", value=b"")
+        yield step("hidden.file.write", "write", path)
 
 
 def _entries(directory: Path) -> list[str]:
@@ -135,7 +142,7 @@ def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
     mode = stat.S_IMODE(path.lstat().st_mode)
     yield step("readonly.write", "chmod", path, mode)
     if path.is_dir():
-        yield step("readonly.write", "create", path / f"sandwright-{subject.word}")
+        yield step("readonly.write", "create", _unique(rule.path, subject))
     elif path.is_file():
         yield step("readonly.write", "write", path)
 
@@ -144,41 +151,32 @@ def _writable(rule: PathRule, subject: Subject) -> Probe:
     path = Path(rule.path)
     if not path.is_dir():
         return _probe(rule, "can be written", (step("works", "write", path),), reads_plain(subject.ground))
-    made = path / f".sandwright-{subject.word}"
-    probe = _probe(
-        rule,
-        "can be written",
-        (step("works", "create", made, subject.word), step("works", "unlink", made)),
-        reads_plain(subject.ground),
-    )
-    return Probe(probe.name, probe.family, probe.about, probe.steps, probe.controls, lambda: _left(made))
-
-
-def _left(made: Path) -> str | None:
-    if not made.exists():
-        return None
-    made.unlink()
-    return f"{made} was left"
+    made = _unique(rule.path, subject)
+    steps = (step("works", "create", made, subject.word), step("works", "unlink", made))
+    return _probe(rule, "can be written", steps, reads_plain(subject.ground), made)
 
 
 def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
-    """Denied paths that nobody has here: they aren't there, and can't be made where all is read-only."""
+    """Denied paths that nobody has here: they aren't there, and nothing can be made where they would be."""
     tree = subject.policy.filesystem.tree
     steps: list[Step] = []
+    places: dict[str, None] = {}
     for rule in rules:
-        if not _visible(rule.path, subject) and subject.image_root and _in_image(rule.path):
+        if subject.image_root and _in_image(rule.path) and not _visible(rule.path, subject):
             continue
         steps.append(step("absent", "stat", rule.path))
-        top = _first_missing(rule.path, subject)
-        above = os.path.dirname(top)  # noqa: PTH120 - text
+        above = _existing_parent(rule.path, subject)
         if tree.allows("read", above) and not tree.changes_host(above):
-            steps.append(step("absent.create", "mkdir", top))
+            places[above] = None
+    made = {place: _unique(place, subject) for place in places}
+    steps += [step("absent.create", "create", path) for path in made.values()]
     return Probe(
         "files/deny: what does not exist",
         Family.FILES,
         f"{len(rules)} denied paths that don't exist here aren't there inside, and can't be made",
         tuple(steps),
         (reads_plain(subject.ground), writes_plain(subject.ground)),
+        never=tuple(made.values()),
     )
 
 
@@ -187,7 +185,7 @@ def _in_image(path: str) -> bool:
     return path.split("/")[1] in ("bin", "dev", "etc", "lib", "proc", "run", "sbin", "sys", "usr", "var")
 
 
-def _first_missing(path: str, subject: Subject) -> str:
-    """The first directory on the way that doesn't exist: what would be made."""
+def _existing_parent(path: str, subject: Subject) -> str:
+    """The directory in which the first missing one on the way would be made."""
     facts = subject.policy.facts
-    return next((each for each in [*reversed(ancestors(path)), path] if facts.kind(each) is None), path)
+    return next(each for each in ancestors(path) if each == "/" or facts.kind(each) is not None)

@@ -89,7 +89,8 @@ def probes(subject: Subject) -> Iterator[Probe]:
         if number is None or _granted(call.name, subject):
             continue
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
-        yield _probe(call.name, about, step(call.claim, "syscall", number, *call.arguments))
+        tried = Step(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
+        yield _probe(call.name, about, tried)
     yield from _special(arm=arm)
 
 
@@ -125,7 +126,7 @@ def _special(*, arm: bool) -> Iterator[Probe]:
         "addresses stay random and data is not executed",
         step("filtered", "syscall", 92 if arm else 135, 0x0040000),
         step("filtered", "syscall", 92 if arm else 135, 0x0400000),
-        controls=(step("works", "syscall", 92 if arm else 135, 0xFFFFFFFF),),
+        controls=(step("personality.ask", "syscall", 92 if arm else 135, 0xFFFFFFFF),),
     )
     yield _probe(
         "socket-families",

@@ -1,0 +1,39 @@
+"""What tests of proofs share: a policy in a project of its own, proved, and what of it is not green."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sandwright.policy.collect import collect
+from sandwright.policy.load import layer, run_layer
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.prove import Weaken, prove
+
+Prove = Callable[..., dict[str, str]]
+"""Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""
+
+
+def resolver(text: str, project: Path) -> Callable[[Sequence[str]], ResolvedPolicy]:
+    """Resolves a policy that lies in a project, with settings of a run more."""
+    project.mkdir(exist_ok=True)
+    (project / "sandbox.yaml").write_text(text)
+
+    def resolve(settings: Sequence[str]) -> ResolvedPolicy:
+        added = run_layer(settings)
+        layers = [layer(text, file=str(project / "sandbox.yaml")), *([added] if added else [])]
+        policy = Policy.from_layers(layers)
+        return policy.resolve(collect(policy, project=project))
+
+    return resolve
+
+
+def red(
+    method: str, text: str, project: Path, program: Path, weaken: Weaken | None, *, runs: bool
+) -> dict[str, str]:
+    """The probes that are not green, with their evidence; there must be many that are."""
+    proof = prove(resolver(text, project), method, program=program, weaken=weaken, runs=runs)
+    assert sum(each.verdict is Verdict.PASS for each in proof.outcomes) > 50
+    return {each.probe: each.evidence for each in proof.outcomes if each.verdict is not Verdict.PASS}

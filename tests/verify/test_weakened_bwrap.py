@@ -1,0 +1,126 @@
+"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red."""
+
+from __future__ import annotations
+
+import pytest
+
+from proving import Prove
+from sandwright.verify.prove import Weaken
+from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, several, watcher, without_words
+
+POLICY = """\
+schema: 1
+method: bwrap
+filesystem: {write: [$PROJECT]}
+network: {mode: none}
+environment: {pass: [TERM, "LC_*"], set: {CI: "1"}}
+resources: {files: 256}
+"""
+
+pytestmark = pytest.mark.needs("bwrap", "cc")
+
+
+def test_what_is_rendered_is_green(prove_with: Prove) -> None:
+    assert prove_with("bwrap", POLICY.replace("files: 256", "files: 256, time: 30s"), runs=True) == {}
+
+
+_UTS = several(without_words("--unshare-uts"), without_words("--hostname", "sandbox"))
+_DENIED = several(without_words("--tmpfs", "{read}/denied"), without_words("--remount-ro", "{read}/denied"))
+
+CHANGES: dict[str, tuple[Weaken, str]] = {
+    # files
+    "a denied directory": (
+        _DENIED,
+        "files/denied-directory links/dots links/hard links/symbolic-to-denied links/through-proc",
+    ),
+    "a denied directory's being read-only": (
+        without_words("--remount-ro", "{read}/denied"), "files/denied-directory",
+    ),
+    "a denied file": (without_words("--ro-bind", "/dev/null", "{read}/denied-file"), "files/denied-file"),
+    "a read-only directory": (
+        without_words("--ro-bind", "{write}/kept", "{write}/kept"),
+        "files/read-only-in-writable links/move-restricted",
+    ),
+    "a read-only file": (
+        without_words("--ro-bind", "{write}/kept-file", "{write}/kept-file"),
+        "files/read-only-in-writable links/exchange links/hard links/move-restricted",
+    ),
+    "a protected name": (
+        without_words("--ro-bind", "{write}/.git/hooks", "{write}/.git/hooks"), "files/protected",
+    ),
+    "the private temporary directory": (
+        without_words("--tmpfs", "/tmp"), "files/temporary files/temporary-of-host",
+    ),
+    "the sandbox's own devices": (
+        instead_of(["--dev", "/dev"], ["--dev-bind", "/dev", "/dev"]), "files/devices",
+    ),
+    # links
+    "a pin": (without_words("--bind", "{write}/deep", "{write}/deep"), "links/exchange links/move-parent"),
+    # processes
+    "dropped capabilities": (
+        instead_of(["--cap-drop", "ALL"], ["--cap-add", "ALL"]), "processes/raise processes/status",
+    ),
+    "the namespace of processes": (
+        without_words("--unshare-pid"), "environment/first-process processes/inside processes/outside",
+    ),
+    "the namespace of IPC": (without_words("--unshare-ipc"), "processes/inside"),
+    "the namespace of host names": (_UTS, "processes/inside"),
+    "read-only settings of the kernel": (
+        without_words("--ro-bind-try", "/proc/sys", "/proc/sys"), "processes/kernel-settings",
+    ),
+    # syscalls
+    "a refusal of bpf": (bpf_granting("bpf"), "syscalls/bpf"),
+    "a refusal of keyctl": (bpf_granting("keyctl"), "syscalls/keyctl"),
+    "a refusal of io_uring": (
+        bpf_granting("io_uring_setup", "io_uring_enter"), "syscalls/io_uring_enter syscalls/io_uring_setup",
+    ),
+    # network
+    "the namespace of networks": (
+        without_words("--unshare-net"),
+        "network/host-address network/host-loopback network/interfaces network/outside processes/inside",
+    ),
+    # environment
+    "the empty environment": (
+        launcher('env -i "$@"', 'env "$@"'), "environment/first-process environment/withheld",
+    ),
+    "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
+    "closed descriptors": (launcher("exec env -i", "exec 7</; exec env -i"), "environment/descriptors"),
+    # limits
+    "no core files": (launcher("ulimit -c 0", "ulimit -c unlimited"), "limits/core"),
+    "the limit of files": (launcher("ulimit -n 256", "true"), "limits/files"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "red"), CHANGES.values(), ids=CHANGES)
+def test_one_restriction_less_turns_exactly_its_probes_red(
+    change: Weaken, red: str, prove_with: Prove
+) -> None:
+    assert set(prove_with("bwrap", POLICY, change)) == set(red.split())
+
+
+def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> None:
+    red = prove_with("bwrap", POLICY, bpf(ALLOW_ALL))
+    assert {each.split("/")[0] for each in red} == {"network", "processes", "syscalls"}
+    needs_rights = {"acct", "pivot_root", "reboot", "settimeofday", "fanotify_init"}
+    spared = {"syscalls/" + name for name in needs_rights}
+    assert not spared & set(red), "the kernel itself refuses these without rights"
+    assert {"syscalls/clone3", "syscalls/terminal", "syscalls/other-abi", "processes/unshare"} <= set(red)
+
+
+RUNS: dict[str, tuple[Weaken, str]] = {
+    "dying with the launcher": (
+        without_words("--die-with-parent"), "lifecycle/killed lifecycle/terminated",
+    ),
+    "the check of what was rendered": (launcher("verify args", "true args"), "lifecycle/changed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "red"), RUNS.values(), ids=RUNS)
+def test_one_duty_of_the_launcher_less(change: Weaken, red: str, prove_with: Prove) -> None:
+    assert set(prove_with("bwrap", POLICY, change, runs=True)) == set(red.split())
+
+
+def test_without_the_watcher_time_is_never_up(prove_with: Prove) -> None:
+    timed = POLICY.replace("files: 256", "files: 256, time: 30s")
+    unwatched = watcher("timeout 1 cat ||", "timeout 1000 cat ||")
+    assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}

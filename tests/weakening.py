@@ -1,0 +1,121 @@
+"""Takes one restriction away from rendered artifacts, so that it can be seen which probes turn red."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sandwright.render.artifact import Artifact
+from sandwright.render.filters import seccomp_profile
+from sandwright.render.seccomp import SeccompProfile, compile_bpf
+from sandwright.render.seccomp.model import Group
+from sandwright.verify.subject import Subject
+
+Artifacts = tuple[Artifact, ...]
+
+ALLOW_ALL = bytes.fromhex("06000000 0000ff7f")
+"""A filter that returns SECCOMP_RET_ALLOW, whatever the call."""
+
+
+def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) -> Artifacts:
+    """The artifacts with another content of one, and its new checksum in the launcher."""
+    old = next(each for each in artifacts if each.name == name)
+    new = replace(old, content=change(old.content))
+    assert new.content != old.content, f"{name} was not changed"
+    before, after = (each.digest.removeprefix("sha256:").encode() for each in (old, new))
+    return tuple(
+        new if each is old else replace(each, content=each.content.replace(before, after))
+        for each in artifacts
+    )
+
+
+def without_words(*words: str) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Drop a sequence of bwrap's arguments; `{read}` and `{write}` are the planted directories."""
+    return instead_of(words, ())
+
+
+def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Put other arguments of bwrap in the place of some, each time they occur."""
+
+    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+        def joined(parts: Sequence[str]) -> bytes:
+            texts = [each.format(read=subject.ground.read, write=subject.ground.write) for each in parts]
+            return b"".join(text.encode() + b"\0" for text in texts)
+
+        return replaced(
+            artifacts,
+            "args",
+            lambda content: (b"\0" + content).replace(b"\0" + joined(words), b"\0" + joined(others))[1:],
+        )
+
+    return weaken
+
+
+def several(*changes: Callable[[Subject, Artifacts], Artifacts]) -> Callable[[Subject, Artifacts], Artifacts]:
+    """One change after the other."""
+
+    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+        for change in changes:
+            artifacts = change(subject, artifacts)
+        return artifacts
+
+    return weaken
+
+
+def launcher(old: str, new: str) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Change the launcher's text, where it stands once or more."""
+    return lambda _subject, artifacts: replaced(
+        artifacts, "launch", lambda content: content.replace(old.encode(), new.encode())
+    )
+
+
+def bpf(content: bytes) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Another filter for bwrap."""
+    return lambda _subject, artifacts: replaced(artifacts, "seccomp.bpf", lambda _: content)
+
+
+def bpf_granting(*syscalls: str) -> Callable[[Subject, Artifacts], Artifacts]:
+    """The filter for bwrap of a profile that grants some calls more."""
+
+    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+        opened = granting(seccomp_profile(subject.policy, host_sockets=True), *syscalls)
+        return replaced(artifacts, "seccomp.bpf", lambda _: compile_bpf(opened, arch="amd64", caps=()))
+
+    return weaken
+
+
+def granting(profile: SeccompProfile, *syscalls: str) -> SeccompProfile:
+    """A profile with one group more, which it grants."""
+    group = Group("opened", "For a test.", syscalls=syscalls)
+    return replace(profile, groups={**profile.groups, "opened": group}, grants=(*profile.grants, "opened"))
+
+
+def configuration(
+    edit: Callable[[Subject, dict[str, Any]], object],
+) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Change the configuration of an OCI runtime in place."""
+
+    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+        def change(content: bytes) -> bytes:
+            document = json.loads(content.decode("utf-8", "surrogateescape"))
+            edit(subject, document)
+            text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+            return text.encode("utf-8", "surrogateescape")
+
+        return replaced(artifacts, "config.json", change)
+
+    return weaken
+
+
+def watcher(old: str, new: str) -> Callable[[Subject, Artifacts], Artifacts]:
+    """Change the watcher's text, where there is one that has it."""
+
+    def weaken(_subject: Subject, artifacts: Artifacts) -> Artifacts:
+        there = any(each.name == "watch" and old.encode() in each.content for each in artifacts)
+        if not there:
+            return artifacts
+        return replaced(artifacts, "watch", lambda content: content.replace(old.encode(), new.encode()))
+
+    return weaken
