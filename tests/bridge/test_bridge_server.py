@@ -553,8 +553,9 @@ def test_without_a_bridge(place: World) -> None:
         ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T_COMMAND": "false x"}, HostError, "failed"),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("bridge")
 def test_what_does_not_start(
-    place: World, bridge: Bridge, shims: str, environment: dict[str, str], error: type[Exception], said: str
+    place: World, shims: str, environment: dict[str, str], error: type[Exception], said: str
 ) -> None:
     with (
         pytest.raises(error, match=said),
