@@ -40,6 +40,7 @@ _ON_VOLUME = "by mounts over the volume, which is taken to hold what the host ha
 _NOTHING = "noop enforces nothing"
 _NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 _OWN_LOOPBACK = "the sandbox has a localhost of its own"
+_PROTECTED = "one that doesn't exist yet can be made; then no further run starts until it is rendered again"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
 _TABLE: Mapping[str, tuple[_Row, ...]] = {
@@ -83,7 +84,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.protect": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", f"bwrap {_CONTAINERS}", _PROTECTED),
+        _Row("exact", "seatbelt", "the directories on the way to such names can be neither made nor renamed"),
         _Row("stricter", "kubernetes", "a repository's own directory is read-only as a whole"),
         _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
@@ -91,12 +93,13 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "filesystem.tmp-private": (
         _Row("exact", f"bwrap {_CONTAINERS} kubernetes"),
-        _Row("exact", "seatbelt", "a directory of the project's own, in TMPDIR; /tmp can't be written"),
+        _Row("exact", "seatbelt", "the project's own in TMPDIR, kept between runs; /tmp can't be written"),
         _Row("cannot", "user alcless", "TMPDIR is the account's own, but /tmp is every account's"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.tmp-shared": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless noop"),
+        _Row("exact", f"bwrap {_CONTAINERS} user alcless noop"),
+        _Row("stricter", "seatbelt", "a directory of the project's own in TMPDIR; /tmp can't be written"),
         _Row("stricter", "kubernetes", _NO_HOST),
     ),
     "network.none": (
@@ -220,7 +223,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "resources.time": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless", "by the launcher"),
+        _Row("exact", f"bwrap {_CONTAINERS} user alcless", "by the launcher"),
+        _Row("cannot", "seatbelt", "a process that has left its parents is not ended with them on macOS"),
         _Row("exact", "kubernetes", "activeDeadlineSeconds"),
         _Row("cannot", "noop", _NOTHING),
     ),
