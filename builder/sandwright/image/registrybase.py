@@ -107,7 +107,10 @@ def lock_base(
         str(reference),
         max(_created(config) for _, config in found.values()),
         root.descriptor,
-        {platform: node.descriptor for platform, (node, _) in found.items()},
+        {
+            platform: Descriptor(node.descriptor.media_type, node.descriptor.digest, node.descriptor.size)
+            for platform, (node, _) in found.items()
+        },
     )
 
 

@@ -130,6 +130,7 @@ REQUIREMENTS = (
     Requirement("openssl", "test", "reads certificates", _named("openssl", _ALL)),
     Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
     Requirement("cc", "test", "compiles under a seccomp profile", _named("gcc", _LINUX)),
+    Requirement("make", "test", "builds busybox from Debian's source", _named("make", _LINUX)),
     Requirement("shasum", "test", "macOS' digest program", {"apt": "perl", "apk": "perl-utils"}),
 )
 
