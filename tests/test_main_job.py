@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs("mm
 
 HERE = collect_host().platform
 SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
-IMAGES = {"debian", "distroless", "workspace"}
+IMAGES = {"debian", "distroless", "proxy", "workspace"}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,8 @@ def test_others_accept_what_was_written(built: Path, image: str, tmp_path: Path)
     process.run(
         "umoci", "unpack", "--rootless", "--image", f"{layout}:{name}", tmp_path / "bundle", timeout=120
     )
-    assert (tmp_path / "bundle" / "rootfs" / "usr" / "bin" / "python3").exists()
+    program = "usr/sbin/squid" if image == "proxy" else "usr/bin/python3"
+    assert (tmp_path / "bundle" / "rootfs" / program).exists()
 
 
 def test_a_bundle_runs_what_it_is_asked_to(built: Path) -> None:
