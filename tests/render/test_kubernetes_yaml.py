@@ -73,9 +73,8 @@ def test_kubernetes_own_reader_agrees(tmp_path: Path) -> None:
 
 def test_blocks() -> None:
     document = {"kind": "Pod", "a": {"b": [], "c": {}}, "l": [{"x": 1, "y": [True, "z"]}, {}, "end"]}
-    assert yaml_text(document, {"v": "1"}, note=["said"]) == (
+    assert yaml_text(document, note=["said"]) == (
         '# said\nkind: Pod\na:\n  b: []\n  c: {}\nl:\n- x: 1\n  "y":\n  - true\n  - z\n- {}\n- end\n'
-        '---\nv: "1"\n'
     )
 
 
@@ -85,3 +84,23 @@ def test_what_has_no_place() -> None:
     for value in (None, 1.5, b"x", [[1]]):
         with pytest.raises(TypeError, match="has no place in a manifest"):
             yaml_text({"a": value})
+
+
+FILES = ["a\nb\n", "a: b\n\n  c # d\n", "---\n...\n- x\n", "%a\n  \nz\n"]
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_files_stand_in_lines_of_their_own(text: str) -> None:
+    written = yaml_text({"data": {"file": text}, "after": 1})
+    assert written.startswith("data:\n  file: |\n    ")
+    for read in (yaml.safe_load(written), parse(written, file="made.yaml").data):
+        assert read == {"data": {"file": text}, "after": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb", "a\n", "a\nb\n\n", " a\nb\n", "\na\n", "a\r\nb\n", "a\n\tb\n", "a\n\x85b\n"]
+)
+def test_other_texts_stand_in_quotes(text: str) -> None:
+    written = yaml_text({"data": {"file": text}})
+    assert "|" not in written
+    assert yaml.safe_load(written) == {"data": {"file": text}}

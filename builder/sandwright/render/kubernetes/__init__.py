@@ -16,6 +16,7 @@ from sandwright.render.kubernetes.filters import pod_filter
 from sandwright.render.kubernetes.naming import sandbox_name
 from sandwright.render.kubernetes.network import network_policy
 from sandwright.render.kubernetes.pod import Placed, uses_gvisor
+from sandwright.render.kubernetes.proxy import proxy_objects
 from sandwright.render.kubernetes.volumes import volume_mounts
 from sandwright.render.kubernetes.yamltext import yaml_text
 from sandwright.render.templates import render_template
@@ -53,6 +54,7 @@ def _resources(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iter
     yield _manifest(
         "namespace.yaml", "the sandbox's namespace, which admits restricted Pods only", job.namespace(name)
     )
+    yield _manifest("quota.yaml", "what the namespace may hold", job.quota(policy, name))
     if gvisor:
         yield _manifest("runtimeclass.yaml", "the RuntimeClass of gVisor", job.runtime_class())
     if any(mount.holds == "empty-file" for mount in cluster.mounts):
@@ -60,11 +62,16 @@ def _resources(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iter
     yield _manifest(
         "networkpolicy.yaml", "what reaches the sandbox, and what it reaches", network_policy(policy, name)
     )
+    if policy.network.mode == "proxy":
+        for each in proxy_objects(policy, name):
+            yield _manifest(
+                f"proxy-{each['kind'].lower()}.yaml", "the proxy, by which alone it reaches hosts", each
+            )
     yield _manifest("job.yaml", "runs the image's command in the sandbox", job.job(policy, cluster))
 
 
-def _manifest(name: str, purpose: str, *documents: Json) -> Artifact:
-    return Artifact(name, yaml_text(*documents).encode(), purpose)
+def _manifest(name: str, purpose: str, document: Json) -> Artifact:
+    return Artifact(name, yaml_text(document).encode(), purpose)
 
 
 def _kustomization(resources: list[str]) -> Artifact:

@@ -53,6 +53,14 @@ def pod(policy: ResolvedPolicy, placed: Placed) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(policy, placed)}
 
 
+def quota(policy: ResolvedPolicy, name: str) -> Json:
+    """What the namespace may hold: one run at a time, and nothing that is reached from outside."""
+    hard = {"pods": "2" if policy.network.mode == "proxy" else "1"}
+    hard |= dict.fromkeys(("services.loadbalancers", "services.nodeports"), "0")
+    metadata = {"name": "sandbox", "namespace": name, "labels": labels(name)}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+
+
 def empty_file(name: str) -> Json:
     """A file without content, as a ConfigMap."""
     metadata = {"name": EMPTY_FILE, "namespace": name, "labels": labels(name)}

@@ -12,11 +12,9 @@ from typing import Any, assert_never
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.kubernetes.naming import labels, selector
+from sandwright.render.proxy import PORT
 
 Json = dict[str, Any]
-
-PORT = 3128
-"""The proxy's port: squid's usual one."""
 
 PROXY = "proxy"
 """The proxy's Service, and the component by which its Pods are selected."""
@@ -31,7 +29,7 @@ _VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PRO
 
 def network_policy(policy: ResolvedPolicy, name: str) -> Json:
     """What reaches the sandbox (nothing), and what it reaches."""
-    return _network_policy(name, "sandbox", ingress=[], egress=list(_egress(policy, name)))
+    return policy_object(name, "sandbox", ingress=[], egress=list(_egress(policy, name)))
 
 
 def _egress(policy: ResolvedPolicy, name: str) -> Iterator[Json]:
@@ -47,7 +45,8 @@ def _egress(policy: ResolvedPolicy, name: str) -> Iterator[Json]:
             assert_never(policy.network.mode)
 
 
-def _network_policy(name: str, component: str, *, ingress: list[Json], egress: list[Json]) -> Json:
+def policy_object(name: str, component: str, *, ingress: list[Json], egress: list[Json]) -> Json:
+    """A NetworkPolicy for the Pods of a component; without rules nothing goes in or out."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

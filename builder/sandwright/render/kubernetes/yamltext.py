@@ -18,17 +18,13 @@ _PRINTED = re.compile("[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\uf
 _ESCAPES: Mapping[str, str] = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
-def yaml_text(*documents: Mapping[str, Any], note: Iterable[str] = ()) -> str:
-    """The documents, in the order of their keys. `note` are lines of a comment above them.
+def yaml_text(document: Mapping[str, Any], *, note: Iterable[str] = ()) -> str:
+    """A document, in the order of its keys. `note` are lines of a comment above it.
 
     Values are mappings with text keys, lists, text, whole numbers, True and False. Raise RenderError for a
     text that is not Unicode, such as a file name of other bytes.
     """
-    lines = [f"# {line}" for line in note]
-    for index, document in enumerate(documents):
-        lines += ["---"] if index else []
-        lines += _mapping(document, "")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*(f"# {line}" for line in note), *_mapping(document, "")]) + "\n"
 
 
 def quoted(text: str) -> str:
@@ -65,8 +61,23 @@ def _value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401
         case [*items]:
             yield head
             yield from _items(items, indent)
+        case str() if _is_block(value):
+            yield f"{head} |"
+            yield from (f"{indent}  {line}" if line else "" for line in value[:-1].split("\n"))
         case _:
             yield f"{head} {_scalar(value)}"
+
+
+def _is_block(text: str) -> bool:
+    """Whether a text can stand in lines of its own, as it is (YAML 1.2, 8.1.2): for files."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 2
+        and not lines[-1]
+        and lines[-2] != ""
+        and lines[0][:1] not in ("", " ")
+        and all(map(_PRINTED.match, text.replace("\n", "")))
+    )
 
 
 def _items(items: Iterable[Any], indent: str) -> Iterator[str]:
