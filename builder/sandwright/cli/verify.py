@@ -25,7 +25,6 @@ POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
         "html": "write a page with all evidence to this file",
         "require": "methods, M[,M...], of which a skip is a failure",
         "set": "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times",
-        "bundles": "where `invoke build-images` has put what it built (absent: build)",
     },
 )
 def verify(
@@ -38,7 +37,6 @@ def verify(
     html: str = "",
     require: str = "",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
-    bundles: str = "build",
 ) -> None:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
@@ -53,7 +51,6 @@ def verify(
             method,
             environ=os.environ,
             settings=set or (),
-            build=Path(bundles),
             progress=progress,
         )
     proving.write(report, json=json, junit=junit, html=html)

@@ -24,7 +24,6 @@ def verify_policy(
     *,
     environ: Mapping[str, str],
     settings: Sequence[str] = (),
-    build: Path = Path("build"),
     progress: Progress = SILENT,
 ) -> tuple[Report, tuple[str, ...]]:
     """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
@@ -45,15 +44,13 @@ def verify_policy(
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
     program = probe_program(own_platform(), default_cache(environ), progress=progress)
-    report = matrix.verify(
-        resolve, methods, policy=str(path), program=program, build=build, progress=progress
-    )
+    report = matrix.verify(resolve, methods, policy=str(path), program=program, progress=progress)
     return report, () if asked == "all" else methods
 
 
 def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
     """The policy's, as far as they can be verified. Raise UsageError when none can."""
-    found = tuple(name for name in policy.methods if name in matrix.PROGRAMS)
+    found = tuple(name for name in policy.methods if name in matrix.METHODS)
     if not found:
         raise UsageError(
             f"no method of the policy ({', '.join(policy.methods) or 'none'}) can be verified; name one"

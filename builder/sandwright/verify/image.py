@@ -1,51 +1,97 @@
-"""The root for methods whose root is an image's: the policy's image where it is built, else a bare one.
+"""What methods run on whose root is an image's: the policy's image where it is built, else an empty one.
 
 The probe program is static and is mounted in, so that any root serves: one without a single program too.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import contextlib
+import io
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandwright import process
+from sandwright.errors import HostError
+from sandwright.methods.registry import backend
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
-from sandwright.verify.subject import Subject
+from sandwright.smoke.marker_image import write_docker_archive
+from sandwright.verify.ground import Ground
+
+ENGINES = ("docker", "podman")
+_LIMIT = 60.0
+_DIRECTORIES = ("dev", "etc", "proc", "run", "sys", "tmp", "usr")
 
 
 @dataclass(frozen=True)
-class Root:
-    """A directory with a root file system. `note` says for the report what it is."""
+class Provision:
+    """What a method is started with besides: settings, variables of its launcher, what to tell."""
 
-    path: Path
-    note: str
+    settings: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
-def root_file_system(subject: Subject, build: Path) -> Root:
-    """The policy's image as `invoke build-images` unpacked it below `build`, else a bare root of this run."""
-    name, architecture = subject.policy.image, subject.policy.facts.platform.partition("/")[2]
-    bundle = build / "bundles" / f"{name}-{architecture}"
+@contextlib.contextmanager
+def provided(method: str, policy: ResolvedPolicy, ground: Ground) -> Iterator[Provision]:
+    """What a method needs to be started with this policy, for the length of a `with`."""
+    if method in ENGINES:
+        with _engine_image(method, policy) as provision:
+            yield provision
+        return
     try:
-        config = json.loads((bundle / "config.json").read_bytes())
-        path = (bundle / config["root"]["path"]).resolve(strict=True)
-    except (OSError, ValueError, KeyError, TypeError):
-        why = f"the image {name} is not built in {build}"
-        return Root(_bare(subject), f"{subject.method}: on a bare root that holds no programs, as {why}")
-    return Root(path, f"{subject.method}: on the image {name}, {path.name}")
+        yield Provision(environment=backend(method).environment(policy))
+    except HostError as error:
+        root = _bare(policy, ground)
+        note = f"{method}: on an empty root with mount points only: {error}"
+        yield Provision(environment={"SANDWRIGHT_ROOTFS": str(root)}, notes=(note,))
 
 
-def _bare(subject: Subject) -> Path:
-    """Mount points and nothing else."""
-    root = subject.ground.root / "rootfs"
-    baseline = load_baseline()
+@contextlib.contextmanager
+def _engine_image(engine: str, policy: ResolvedPolicy) -> Iterator[Provision]:
+    """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
+    environment = backend(engine).environment(policy)
+    names = (f"sandwright/{policy.image}:latest", policy.image)
+    if any(process.run(engine, "image", "inspect", each, check=False, timeout=_LIMIT) for each in names):
+        yield Provision(environment=environment)
+        return
+    reference = f"localhost/sandwright-verify-{uuid.uuid4().hex[:12]}:latest"
+    with tempfile.TemporaryFile() as archive:
+        write_docker_archive(archive, reference, policy.facts.platform, _layer(), {"Cmd": ["/none"]})
+        archive.seek(0)
+        process.run(engine, "load", "--quiet", stdin=archive, timeout=_LIMIT)
+    try:
+        note = f"{engine}: on an image of empty directories, as it does not have {policy.image}"
+        yield Provision((f"image={reference}",), environment, (note,))
+    finally:
+        process.run(engine, "rmi", "--force", reference, check=False, timeout=_LIMIT)
+
+
+def _layer() -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in _DIRECTORIES:
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+    return layer.getvalue()
+
+
+def _bare(policy: ResolvedPolicy, ground: Ground) -> Path:
+    """Mount points, of the baseline and of what the policy lists in directories that belong to an image."""
+    root, baseline = ground.root / "rootfs", load_baseline()
+    (root / "usr").mkdir(parents=True)
     for point in baseline.directories:
         (root / point.path[1:]).mkdir(parents=True)
         (root / point.path[1:]).chmod(point.mode)
-    (root / "usr").mkdir()
     for point in baseline.files:
         _place(root / point.path[1:], directory=False)
-    for rule in subject.policy.filesystem.rules:
-        kind = subject.policy.facts.kind(rule.path)
+    for rule in policy.filesystem.rules:
+        kind = policy.facts.kind(rule.path)
         if rule.origin == "listed" and rule.path != "/" and kind is not None and kind != "symlink":
             _place(root / rule.path[1:], directory=kind == "directory")
     return root

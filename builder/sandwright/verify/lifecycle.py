@@ -22,6 +22,7 @@ from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import attempt, requests
+from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.sandbox import Sandbox
@@ -251,6 +252,11 @@ def _remains(runs: Runs) -> Iterator[str]:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         points = (line.split()[4] for line in mounts.splitlines())
         yield from (f"mount {point}" for point in points if point.startswith(f"{ground.root}/"))
+    if runs.sandbox.method in ENGINES:
+        session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
+        asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
+        left = process.run(runs.sandbox.method, *asked, timeout=START, check=False).text.split()
+        yield from (f"container {each}" for each in left)
     yield from (f"file {each}" for each in sorted(ground.state.iterdir()))
 
 

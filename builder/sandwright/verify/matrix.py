@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sandwright import process
 from sandwright.errors import RenderError, UsageError
+from sandwright.host import HostFacts, collect_host
+from sandwright.methods.registry import backend
 from sandwright.progress import SILENT, Progress
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.outcome import Outcome
@@ -18,15 +19,8 @@ from sandwright.verify.probe import Family
 from sandwright.verify.prove import Proof, Resolve, prove
 from sandwright.verify.report import Report
 
-PROGRAMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "bwrap": (("bwrap",),),
-    "oci": (("runc", "crun"),),
-    "gvisor": (("runsc",),),
-    "docker": (("docker",),),
-    "podman": (("podman",),),
-    "seatbelt": (),
-}
-"""The methods that can be verified, each with the programs it needs: of each group one."""
+METHODS = ("bwrap", "oci", "gvisor", "docker", "podman", "seatbelt")
+"""The methods that can be verified."""
 
 AT_ONCE = 2
 """Methods under way at the same time: most of a proof is waiting for an engine."""
@@ -35,11 +29,11 @@ AT_ONCE = 2
 def methods(asked: str) -> tuple[str, ...]:
     """The methods that somebody asked for: names between commas, or `all`. Raise UsageError for another."""
     if asked == "all":
-        return tuple(PROGRAMS)
+        return tuple(METHODS)
     names = tuple(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
     for name in names:
-        if name not in PROGRAMS:
-            raise UsageError(f"{name!r} can't be verified; there is {', '.join(PROGRAMS)}, and all")
+        if name not in METHODS:
+            raise UsageError(f"{name!r} can't be verified; there is {', '.join(METHODS)}, and all")
     if not names:
         raise UsageError("name a method to verify, or all")
     return names
@@ -51,10 +45,9 @@ def verify(
     *,
     policy: str,
     program: Path,
-    build: Path = Path("build"),
     progress: Progress = SILENT,
 ) -> Report:
-    """Prove every method of `asked`, and report. `policy` is its name for the reader, `build` as in `prove`.
+    """Prove every method of `asked`, and report. `policy` is its name for the reader.
 
     What a method can't enforce of the policy, or lacks on this machine, is a skip with its reason.
     """
@@ -62,8 +55,9 @@ def verify(
 
     def proof(method: str) -> Proof:
         with progress.step(f"verifying {method}", unit="probes"):
-            return _proof(resolve, method, program, build)
+            return _proof(resolve, method, program, host)
 
+    host = collect_host()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         proofs = list(pool.map(proof, asked))
     return Report(
@@ -77,27 +71,26 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, program: Path, build: Path) -> Proof:
-    missing = _missing(method)
-    if missing:
-        return _untried(method, missing)
+def _proof(resolve: Resolve, method: str, program: Path, host: HostFacts) -> Proof:
+    found = backend(method).preflight(host)
+    if not found:
+        return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
     try:
-        return prove(resolve, method, program=program, build=build)
+        return prove(resolve, method, program=program)
     except RenderError as error:
-        return _untried(method, f"it can't enforce this policy: {error}")
+        return _untried(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
 
 
-def _missing(method: str) -> str:
-    groups = [group for group in PROGRAMS[method] if not any(process.find(name) for name in group)]
-    return "; ".join(f"{' or '.join(group)} is not installed" for group in groups)
+_BROKEN = ("hangs", "not-started", "not-denied")
+"""What a preflight found of a method that is there, and does not do what it should."""
 
 
-def _untried(method: str, reason: str) -> Proof:
+def _untried(method: str, reason: str, verdict: Verdict) -> Proof:
     outcome = Outcome(
         probe="lifecycle/starts",
         method=method,
         family=Family.LIFECYCLE,
-        verdict=Verdict.SKIPPED,
+        verdict=verdict,
         expected="every attempt is answered",
         observed="",
         evidence=reason,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.ground import planted
-from sandwright.verify.image import root_file_system
+from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import Runs, lifecycle
 from sandwright.verify.outcome import Outcome, judge
 from sandwright.verify.probe import Family, Probe
@@ -42,13 +43,7 @@ class Proof:
 
 
 def prove(
-    resolve: Resolve,
-    method: str,
-    *,
-    program: Path,
-    build: Path = Path("build"),
-    weaken: Weaken | None = None,
-    runs: bool = True,
+    resolve: Resolve, method: str, *, program: Path, weaken: Weaken | None = None, runs: bool = True
 ) -> Proof:
     """Prove one method with all its probes; without `runs` only with those that are attempts inside.
 
@@ -57,27 +52,31 @@ def prove(
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(planted(program))
         listeners = stack.enter_context(listening(ground.read, ground.word))
-        policy = resolve(ground.settings())
+        provision = stack.enter_context(provided(method, resolve(()), ground))
+        settings = [*ground.settings(), *provision.settings]
+        policy = resolve(settings)
         subject = Subject(method, policy, ground, listeners, canaries(policy))
-        rendered = render(policy, method)
-        artifacts = rendered.artifacts if weaken is None else weaken(subject, rendered.artifacts)
-        notes = [*(str(finding) for finding in rendered.findings), _granted(subject)]
-        environment = {**base_environment(ground.state), **subject.canaries.environment}
-        if subject.method in ("oci", "gvisor"):
-            root = root_file_system(subject, build)
-            environment["SANDWRIGHT_ROOTFS"] = str(root.path)
-            notes.append(root.note)
-        sandbox = _sandbox(subject, artifacts, "rendered", environment)
+        environment = {
+            **base_environment(ground.state),
+            **provision.environment,
+            "SANDWRIGHT_SESSION": f"verify-{ground.word[:12]}",
+            **subject.canaries.environment,
+        }
+
+        def rendered(name: str, policy: ResolvedPolicy) -> Sandbox:
+            artifacts = render(policy, method).artifacts
+            artifacts = artifacts if weaken is None else weaken(subject, artifacts)
+            launcher = materialize(artifacts, ground.artifacts / name)
+            return Sandbox(method, launcher, ground.program, environment)
+
+        sandbox = rendered("rendered", policy)
         outcomes = list(_proved(catalogue(subject), sandbox))
         if runs and outcomes[0].verdict is Verdict.PASS:
-            short = None
-            if policy.resources.time is not None:
-                timed = resolve([*ground.settings(), "resources.time=1s"])
-                timely = render(timed, method).artifacts
-                timely = timely if weaken is None else weaken(subject, timely)
-                short = _sandbox(subject, timely, "short", environment)
+            timed = policy.resources.time is not None
+            short = rendered("short", resolve([*settings, "resources.time=1s"])) if timed else None
             outcomes += lifecycle(Runs(subject, sandbox, short))
-        return Proof(method, tuple(outcomes), tuple(notes))
+        findings = (str(finding) for finding in check_expressible(policy, method))
+        return Proof(method, tuple(outcomes), (*findings, _granted(subject), *provision.notes))
 
 
 def _granted(subject: Subject) -> str:
@@ -85,13 +84,6 @@ def _granted(subject: Subject) -> str:
         f"{subject.method}: beside what the policy grants, this run granted planted files below "
         f"{subject.ground.root}, among them the probe program"
     )
-
-
-def _sandbox(
-    subject: Subject, artifacts: Sequence[Artifact], name: str, environment: Mapping[str, str]
-) -> Sandbox:
-    launcher = materialize(artifacts, subject.ground.artifacts / name)
-    return Sandbox(subject.method, launcher, subject.ground.program, environment)
 
 
 def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:
