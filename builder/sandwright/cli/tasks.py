@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bundles, evaluators, images, policies, registries, sessions, verify
+from sandwright.cli import bridge, bundles, evaluators, images, policies, registries, sessions, verify
 
 namespace = Collection(
     images.setup,
@@ -23,6 +23,8 @@ namespace = Collection(
     sessions.doctor,
     sessions.status,
     sessions.cleanup,
+    bridge.bridge,
+    bridge.shim_check,
     verify.verify,
     evaluators.sbpl_eval,
     evaluators.seccomp_eval,

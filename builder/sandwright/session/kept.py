@@ -26,9 +26,9 @@ class Prepared:
 
     `directory` holds its artifacts. `wrap` and `wrap_terminal` are the words before the command, without
     and with a terminal of its own, `terminal` which it gets (`methods.contract.Terminal`). `environment`
-    are variables for the launcher. `proxied`: the session starts a proxy. `digests` are those of the
-    artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
-    what a person should know.
+    are variables for the launcher. `proxied`, `shimmed`: the session starts a proxy, a bridge. `digests`
+    are those of the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is
+    enforced, `notes` what a person should know.
     """
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Prepared:
             "policy",
             "project",
         ),
-        *("proxied", "terminal", "wrap", "wrap_terminal"),
+        *("proxied", "shimmed", "terminal", "wrap", "wrap_terminal"),
     )
 
     covers: list[str]
@@ -58,6 +58,7 @@ class Prepared:
     wrap_terminal: list[str]
     terminal: str
     proxied: bool
+    shimmed: bool
     enforced: dict[str, object]
     notes: list[str]
     fresh: bool

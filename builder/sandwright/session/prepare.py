@@ -210,6 +210,7 @@ def _prepared(
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
         proxied=resolved.network.mode == "proxy",
+        shimmed=bool(resolved.credentials.shims),
         enforced=enforced(resolved, rendered),
         notes=[],
         fresh=True,
@@ -264,6 +265,16 @@ def start_proxy(request: Request, stack: contextlib.ExitStack) -> dict[str, str]
     looks = Looks()
     resolved = resolved_here(load(request, looks), request, looks)
     return dict(stack.enter_context(proxy(resolved)).environment)
+
+
+def start_bridge(request: Request, stack: contextlib.ExitStack) -> dict[str, str]:
+    """Start the bridge of a session, for as long as `stack` is open; give the launcher's variables for it."""
+    from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
+
+    looks = Looks()
+    bridge = stack.enter_context(serve(resolved_here(load(request, looks), request, looks)))
+    os.set_inheritable(bridge.channel, True)
+    return bridge.environment
 
 
 def _ask_program(looks: Looks) -> None:

@@ -71,6 +71,8 @@ class _Session:
                 environment = {**os.environ, **self._prepared.environment, "SANDWRIGHT_SESSION": self.id}
                 if self._prepared.proxied:
                     environment |= self._proxy(stack)
+                if self._prepared.shimmed:
+                    environment |= self._bridge(stack)
                 if self._request.cidfile:
                     _write_new(self._request.cidfile, f"sandwright-{self.id}\n")
                 self._record()
@@ -119,6 +121,11 @@ class _Session:
         from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
 
         return start_proxy(self._request, stack)
+
+    def _bridge(self, stack: contextlib.ExitStack) -> dict[str, str]:
+        from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
+
+        return start_bridge(self._request, stack)
 
     def _sweep(self) -> None:
         """Remove the records of sessions whose process was killed: nothing else of them is left."""

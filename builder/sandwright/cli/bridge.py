@@ -1,0 +1,89 @@
+"""Tasks about shims: run something beside a bridge, and ask what a policy lets through."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+from sandwright.cli import console
+from sandwright.cli.command import command, words_after_dashes
+from sandwright.errors import UsageError, VerdictError
+
+if TYPE_CHECKING:
+    from sandwright.policy.resolved import ResolvedPolicy
+
+POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
+SET_HELP = "a setting of this run, FIELD=VALUE; may be given several times"
+
+
+@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP})
+def bridge(
+    c: Context,  # noqa: ARG001
+    *,
+    policy: str = "sandbox.yaml",
+    set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+) -> None:
+    """Run a rendered launcher beside a bridge: `bridge [options] -- .sandbox/bwrap/launch COMMAND`.
+
+    Exits as the command does. `run` does this by itself.
+    """
+    from sandwright import foreground  # noqa: PLC0415
+    from sandwright.bridge.start import serve  # noqa: PLC0415
+
+    words = words_after_dashes()
+    if not words:
+        raise UsageError("give a command to run, behind --")
+    with serve(_resolved(policy, set)) as running:
+        os.set_inheritable(running.channel, True)
+        environment = {**os.environ, **running.environment}
+        status = foreground.run(words, environment, deliver=lambda *_: "", relay=False)
+    raise Exit(code=status)
+
+
+@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP})
+def shim_check(
+    c: Context,  # noqa: ARG001
+    *,
+    policy: str = "sandbox.yaml",
+    set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+) -> None:
+    """Say what the host would be given for a shim's call, without running it: `shim-check -- git push`.
+
+    Without a call: what each shim lets through. Fails where the policy does not let the call through.
+    """
+    from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
+    from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
+
+    shims = _resolved(policy, set).credentials.shims
+    grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
+    words = words_after_dashes()
+    if not words:
+        for name, grammar in grammars.items():
+            known = "known" if grammar.profile else "plain words only"
+            entries = ", ".join(map(entry_text, grammar.entries)) or "nothing"
+            console.line(f"{name} ({known}): {entries}")
+        return
+    if words[0] not in grammars:
+        raise VerdictError(f"the policy names no shim {words[0]}")
+    try:
+        call = grammars[words[0]].parse(words[1:])
+    except Refused as refusal:
+        raise VerdictError(str(refusal)) from refusal
+    given = (word if isinstance(word, str) else f"{word[0]}<{word[1].path}>" for word in call.words())
+    console.line(shlex.join([words[0], *given]))
+
+
+def _resolved(policy: str, settings: Sequence[str] | None) -> ResolvedPolicy:
+    from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
+    from sandwright.policy.policy import Policy  # noqa: PLC0415
+
+    path = Path(policy)
+    layers = layers_for(path.parent, os.environ, settings=list(settings or ()))
+    below = [layer for layer in layers if layer.kind != "project"]
+    return Policy.from_layers([*below, read_layer(path, kind="project")]).resolve()
