@@ -37,6 +37,13 @@ def quote_shell(word: object) -> Quoted:
     return Quoted(shlex.quote(text))
 
 
+def quote_lines(words: object) -> Quoted:
+    """Several words of a shell, a line each: a loop of the template would cost more than all the rest."""
+    if not isinstance(words, list) or not words:
+        raise RenderError(f"{words!r} is no list of words")
+    return Quoted(" \\\n    ".join(map(quote_shell, words)))
+
+
 def plain_number(number: object) -> Quoted:
     """A whole number, in digits. Raise RenderError for anything else, True and False among it."""
     if isinstance(number, bool) or not isinstance(number, int):
@@ -61,7 +68,11 @@ def add_filter(name: str, quote: Callable[[object], Quoted]) -> None:
     _environment.cache_clear()
 
 
-_FILTERS: dict[str, Callable[[object], Quoted]] = {"sh": quote_shell, "number": plain_number}
+_FILTERS: dict[str, Callable[[object], Quoted]] = {
+    "sh": quote_shell,
+    "lines": quote_lines,
+    "number": plain_number,
+}
 
 
 def _finalize(value: object) -> object:
