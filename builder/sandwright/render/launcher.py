@@ -134,7 +134,8 @@ def _launchers(
     if values["watched"]:
         watch = (_script("watch", "watch", values, "keeps the time limit, and cleans up after `launch`"),)
     sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, *watch)]
-    return _script("launch", name, {**values, "artifacts": sums}, purpose), *watch
+    expected = "\n".join(f"{digest}  {each}" for each, digest in sums)  # as sha256sum prints them
+    return _script("launch", name, {**values, "artifacts": sums, "expected": expected}, purpose), *watch
 
 
 def _script(name: str, template: str, values: Mapping[str, Any], purpose: str) -> Artifact:
