@@ -25,6 +25,7 @@ PRIVATE, METADATA, PRIVATE6 = "10.99.0.2", "169.254.169.254", "fd00:99::2"
 NAMESERVER = "45.33.32.53"
 PORTS = (80, 443, 8080)
 
+_BLOCK = bytes(1 << 20)
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -121,12 +122,23 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
             super().setup()
 
         def do_GET(self) -> None:
-            size = int(self.path.removeprefix("/bytes/")) if self.path.startswith("/bytes/") else -1
-            body = f"{self.requestline}\n{self.headers}".encode() if size < 0 else bytes(size)
+            if self.path.startswith("/bytes/"):
+                self._bytes(int(self.path.split("/")[2]))
+            else:
+                body = f"{self.requestline}\n{self.headers}".encode()
+                self._head(len(body))
+                self.wfile.write(body)
+
+        def _head(self, size: int) -> None:
             self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(size))
             self.end_headers()
-            self.wfile.write(body)
+
+        def _bytes(self, size: int) -> None:
+            self._head(size)
+            while size > 0:
+                self.wfile.write(_BLOCK[:size])
+                size -= len(_BLOCK)
 
         do_POST = do_OPTIONS = do_GET  # noqa: N815 - the library's names
 
