@@ -56,27 +56,27 @@ def engine_host(name: str) -> Iterator[EngineHost]:
         image = f"sandwright-engines-{uuid.uuid4().hex[:12]}:latest"
         changes = [word for change in CHANGES for word in ("--change", change)]
         program = process.which(name) if name == "docker" else environment["PATH"].split(":")[0] + "/podman"
-        process.run(program, "import", *changes, "-", image, stdin=_archive(), env=environment, timeout=60)
+        process.run(program, "import", *changes, "-", image, stdin=archive(), env=environment, timeout=60)
         try:
             yield EngineHost(name, program, image, environment)
         finally:
             process.run(program, "rmi", "--force", image, env=environment, timeout=60, check=False)
 
 
-def _archive() -> bytes:
-    """A root of busybox."""
+def archive() -> bytes:
+    """A root of busybox, as an archive."""
     sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w") as archive:
+    with tarfile.open(fileobj=sink, mode="w") as tar:
         for directory in DIRECTORIES:
             entry = tarfile.TarInfo(directory)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if directory == "tmp" else 0o755
-            archive.addfile(entry)
-        archive.add(process.which("busybox"), "bin/busybox")
+            tar.addfile(entry)
+        tar.add(process.which("busybox"), "bin/busybox")
         for applet in process.run("busybox", "--list", timeout=10).text.split():
             if applet != "busybox":
                 entry = tarfile.TarInfo(f"bin/{applet}")
                 entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
-                archive.addfile(entry)
+                tar.addfile(entry)
     return sink.getvalue()
 
 
