@@ -17,6 +17,7 @@ import pytest
 
 from registryserver import make_certificates
 from sandwright.errors import IntegrityError, SandwrightError
+from sandwright.registry import upload
 from sandwright.registry.client import UNSEEN, Repository, open_repository
 from sandwright.registry.credentials import Credential, Given
 from sandwright.registry.failure import Denied, NotThere, RegistryError, Unreachable, WrongContent
@@ -567,6 +568,22 @@ class TestUploads:
         use(registry, send_in_chunks)
         assert registry.content.blobs == {digest_of(BLOB): BLOB}
         assert len(registry.lines("^PATCH")) == 1
+
+    def test_a_front_end_that_takes_only_so_much(
+        self, registry: StandIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """First all in one request; after 413 in chunks."""
+
+        def too_long(handler: Handler) -> bool:
+            return len(handler.body) > 1 << 20 and error(413, "SIZE_INVALID")(handler)
+
+        monkeypatch.setattr(upload, "SMALL", 1000)
+        monkeypatch.setattr(upload, "CHUNK", 1 << 20)
+        registry.fault("^P(ATCH|UT)", too_long)
+        assert use(registry, send) is True
+        assert registry.content.blobs == {digest_of(BLOB): BLOB}
+        ranges = [each.headers["Content-Range"] for each in registry.seen if each.line.startswith("PATCH")]
+        assert ranges == ["0-2097151", "0-1048575", "1048576-2097151"]
 
     def test_an_answer_that_is_lost(self, registry: StandIn) -> None:
         def done_and_cut(handler: Handler) -> bool:
