@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -586,3 +587,14 @@ def test_a_repository_below_the_project() -> None:
         (f"{PROJECT}/src/lib", "project", "src/lib", False),
         (f"{PROJECT}/src/lib/.git", "project", "src/lib/.git", True),
     ]
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize("example", ["cluster", "everywhere"])
+def test_examples_are_rendered(example: str) -> None:
+    policy = Policy.load(EXAMPLES / example / "sandbox.yaml").resolve(_facts())
+    rendered = render(policy, "kubernetes")
+    assert violations(yaml.safe_load(rendered.artifact("job.yaml").content)["spec"]["template"]["spec"]) == []
+    assert rendered.artifact("proxy-deployment.yaml")

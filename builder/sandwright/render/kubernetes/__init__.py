@@ -44,6 +44,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         _kustomization([each.name for each in resources]),
         seccomp,
         _installer(seccomp, profile),
+        _launcher(policy, name, resources),
         _podman(policy, cluster),
     )
 
@@ -90,6 +91,23 @@ def _installer(seccomp: Artifact, profile: str) -> Artifact:
     return Artifact(
         "install-profile", text.encode(), "puts the filter where a node looks for it", executable=True
     )
+
+
+WIDE = ("namespace.yaml", "runtimeclass.yaml")
+"""Manifests of objects that belong to the whole cluster, which not everybody may make."""
+
+
+def _launcher(policy: ResolvedPolicy, name: str, resources: list[Artifact]) -> Artifact:
+    """What closes the sandbox is applied at each start; somebody may have changed it."""
+    text = render_template(
+        "oci",
+        "kubernetes/launch.sh.j2",
+        name=name,
+        artifacts=[(each.name, each.digest.removeprefix("sha256:")) for each in resources],
+        closing=[each.name for each in resources if each.name not in (*WIDE, "job.yaml")],
+        proxied=policy.network.mode == "proxy",
+    )
+    return Artifact("launch", text.encode(), "runs a command as a Job, and removes it", executable=True)
 
 
 def _podman(policy: ResolvedPolicy, cluster: Placed) -> Artifact:
