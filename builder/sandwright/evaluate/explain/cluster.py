@@ -72,6 +72,8 @@ def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Moun
         place = _place(document, (*base, index), f"{each['name']} on {target}, {'rw' if writable else 'ro'}")
         if "emptyDir" in volumes[each["name"]]:
             yield Mount(target, "tmpfs", writable), place
+        elif "configMap" in volumes[each["name"]]:
+            yield Mount(target, "mask", entry="file"), place  # a file without content
         else:
             yield Mount(target, "bind", writable, source=target), place
 
