@@ -320,6 +320,27 @@ def test_no_repository(place: World, bridge: Bridge) -> None:
     assert "is no remote that the bridge knows" in result.stderr
 
 
+def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitServer) -> None:
+    """Nobody knows who wrote its remotes: only addresses that stand in the policy are taken then."""
+    nested = place.project / "nested"
+    place.git("init", "-q", "-b", "main", str(nested))
+    place.git("-C", str(nested), "remote", "add", "origin", f"{server.url}/r.git")
+    (nested / "file").write_text("nested\n")
+    place.git("add", "file", cwd=nested)
+    place.git("commit", "-q", "-m", "nested", cwd=nested)
+    with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+        result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)
+        assert result.status == 126
+        assert "in a configuration that the sandbox can't write: none" in result.stderr
+    assert server.seen == []
+    policy = POLICY.replace('"push *"', f'"push {server.url}/r.git *"')
+    with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+        result = place.call(bridge, "git", "push", f"{server.url}/r.git", "main", cwd=nested)
+        assert result.status == 0, result.stderr
+        assert place.call(bridge, "git", "push", "origin", "main").status == 126, "the policy lists no other"
+    assert _remote_head(place) == place.git("rev-parse", "HEAD", cwd=nested)
+
+
 def test_the_secret_is_nowhere_but_there(place: World, bridge: Bridge, server: GitServer) -> None:
     """Not in the log, in files of bridge or project, in arguments of processes, in what comes back."""
     result = place.call(bridge, "git", "push", "-v", "origin", "main")

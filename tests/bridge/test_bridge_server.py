@@ -588,6 +588,24 @@ def test_a_directory_that_the_sandbox_may_write(place: World) -> None:
         pytest.fail("it has started")
 
 
+def test_a_program_that_the_sandbox_may_write(place: World) -> None:
+    """It is not run, and not found: neither in the workspace nor in another directory that may be written."""
+    for folder in (place.project / "bin", place.root / "home" / "bin"):
+        folder.mkdir(exist_ok=True)
+        (folder / "planted").write_text("#!/bin/sh\n")
+        (folder / "planted").chmod(0o755)
+        text = f"filesystem: {{write: [$PROJECT, {place.root}/home/bin]}}\n"
+        text += "credentials: {shims: {planted: {allow: ['*']}}}\n"
+        with (
+            pytest.raises(ToolMissing),
+            serve(
+                place.policy(text), directory=place.root / "b", audit=place.log,
+                environment={"PATH": f"{folder}:/usr/bin"},
+            ),
+        ):  # fmt: skip
+            pytest.fail("it has started")
+
+
 def test_the_peer_check_reads_what_the_kernel_says() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

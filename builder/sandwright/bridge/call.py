@@ -23,7 +23,7 @@ from sandwright.bridge.environment import base_environment, gh_environment
 from sandwright.bridge.frames import Frame, Kind, ProtocolError
 from sandwright.bridge.git import Git, Job
 from sandwright.bridge.grammar import Call, Grammar, Refused
-from sandwright.bridge.pump import Pipes, Pump, output_pipe
+from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
 from sandwright.bridge.remotes import github_repository
 from sandwright.bridge.repository import bare_environment
 from sandwright.bridge.workspace import Workspace, path_of
@@ -96,6 +96,8 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         if fault := _peer_fault(connection, context.configuration.uids):
             context.audit.write("peer", why=fault, **told)
             return
+        with contextlib.suppress(OSError):  # so that a chunk of output goes at once
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * CHUNK)
         reader = frames.Reader()
         request = _greeting(connection, reader, started + limits.greeting_seconds)
         program = request.program.decode(errors="replace")

@@ -58,7 +58,8 @@ class Configuration:
 
     `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
     directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
-    may connect. `environment` is what of the host's environment programs may get.
+    may connect. `environment` is what of the host's environment programs may get. `repositories`
+    are those whose remotes are known.
     """
 
     session: str
@@ -69,6 +70,7 @@ class Configuration:
     programs: Mapping[str, Program]
     uids: tuple[int, ...]
     environment: Mapping[str, str]
+    repositories: tuple[tuple[str, ...], ...] = ()
     limits: Limits = Limits()
 
     def to_json(self) -> bytes:
@@ -92,6 +94,7 @@ class Configuration:
             programs=programs,
             uids=tuple(data["uids"]),
             environment=data["environment"],
+            repositories=tuple(map(tuple, data["repositories"])),
             limits=Limits(**data["limits"]),
         )
 

@@ -8,7 +8,7 @@ never there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sandwright.errors import RenderError
@@ -28,15 +28,10 @@ _DANGEROUS = re.compile(
 )
 
 
-def search_path(environment: Mapping[str, str], outside_of: Iterable[Path]) -> str:
-    """The host's PATH without what the sandbox may write: relative parts, and those in given directories."""
-    kept = []
-    forbidden = [path.resolve() for path in outside_of]
-    for part in environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
-        real = Path(part).resolve() if part.startswith("/") else None
-        if real is not None and not any(real == each or each in real.parents for each in forbidden):
-            kept.append(part)
-    return ":".join(kept)
+def search_path(environment: Mapping[str, str], writable: Callable[[str], bool]) -> str:
+    """The host's PATH without relative parts, and without directories that the sandbox may write."""
+    parts = environment.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
+    return ":".join(part for part in parts if part.startswith("/") and not writable(part))
 
 
 def base_environment(environment: Mapping[str, str], *, home: Path) -> dict[str, str]:

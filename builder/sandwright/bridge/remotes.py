@@ -1,14 +1,15 @@
 """The remotes that git may talk to: those that the workspace's repositories had before the sandbox started.
 
-The secret goes to the address of a remote, so the sandbox must not choose it: the configuration of a
-repository is the sandbox's to write. The bridge reads the remotes once, at its start, and goes by that.
+The secret goes to the address of a remote, so the sandbox must not choose it. The bridge reads the remotes
+once, at its start, and goes by that; and only those of repositories whose configuration the policy keeps the
+sandbox from writing, in this session as in those before (`.git/config` of the project is, by default).
 Addresses that stand in the policy's entries (`push https://github.com/acme/app.git *`) are known besides.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -55,13 +56,13 @@ def address(url: str) -> str | None:
     return url if parts.scheme == "https" or parts.hostname in _LOOPBACK else None
 
 
-def read_remotes(workspace: Workspace, scratch: Path) -> Known:
-    """The remotes of the repositories in the workspace and in its directories, as they are now.
+def read_remotes(workspace: Workspace, wanted: Iterable[tuple[str, ...]], scratch: Path) -> Known:
+    """The remotes of repositories (the parts of their paths below the workspace), as they are now.
 
     What can't be read has none. `scratch` is an empty directory of the bridge's.
     """
     found = {}
-    for parts in ((), *_directories(workspace)):
+    for parts in wanted:
         config = _config(workspace, parts)
         if config is not None:
             found[parts] = _remotes(config, scratch)
@@ -80,9 +81,13 @@ def github_repository(known: Mapping[str, Remote]) -> str | None:
     return found[1] if found else None
 
 
-def _directories(workspace: Workspace) -> Iterable[tuple[str, ...]]:
-    names = sorted(entry.name for entry in workspace.root.iterdir() if not entry.name.startswith("."))
-    return ((name,) for name in names[:1000])
+def repositories(root: Path, writable: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The repositories at a directory and right below it whose configuration the sandbox can't write."""
+    names = sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
+    for parts in ((), *((name,) for name in names[:1000])):
+        config = root.joinpath(*parts, ".git", "config")
+        if config.is_file() and not writable(str(config)):
+            yield parts
 
 
 def _config(workspace: Workspace, parts: tuple[str, ...]) -> bytes | None:

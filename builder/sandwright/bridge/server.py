@@ -63,7 +63,7 @@ class Server:
         scratch = configuration.private / "scratch"
         scratch.mkdir()
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
-        known = read_remotes(workspace, scratch) if wanted else {}
+        known = read_remotes(workspace, configuration.repositories, scratch) if wanted else {}
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )

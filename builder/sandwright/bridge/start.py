@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import select
 import shutil
@@ -23,6 +24,7 @@ from sandwright.bridge.configuration import SESSION_MARK, Configuration, Limits,
 from sandwright.bridge.environment import KEPT, check_secret_names, search_path
 from sandwright.bridge.grammar import compile_grammar
 from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.remotes import repositories
 from sandwright.bridge.secret import read_secret
 from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, ToolMissing, UsageError
@@ -96,28 +98,36 @@ def serve(
     given = os.environ if environment is None else environment
     base = (directory or _home(given, "XDG_CACHE_HOME", ".cache") / "bridge").resolve()
     log = audit or _home(given, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
+    writable = functools.partial(_writable, policy)
     for path in (base, log):
-        if policy.filesystem.tree.changes_host(policy.canonical(str(path))):
+        if writable(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
-    programs = dict(_programs(policy, given, project))
+    search = search_path(given, writable)
+    programs = dict(_programs(policy, given, search, writable))
     with contextlib.ExitStack() as stack:
         own, lock = stack.enter_context(_directory(base))
         session = own.name
         configuration = Configuration(
             session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
             programs=programs, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or Limits(),
-            environment={**_kept(given), "PATH": search_path(given, [project])},
+            environment={**_kept(given), "PATH": search},
+            repositories=tuple(repositories(project, writable)),
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_process(configuration, lock))
         yield Bridge(session, configuration.public, log, pid, channel)
 
 
+def _writable(policy: ResolvedPolicy, path: str) -> bool:
+    """Whether the sandbox may write a path of the host, by this name or by that which links lead to."""
+    names = {path, str(Path(path).resolve())}
+    return any(policy.filesystem.tree.changes_host(policy.canonical(name)) for name in names)
+
+
 def _programs(
-    policy: ResolvedPolicy, environment: Mapping[str, str], project: Path
+    policy: ResolvedPolicy, environment: Mapping[str, str], path: str, writable: Callable[[str], bool]
 ) -> Iterator[tuple[str, Program]]:
-    path = search_path(environment, [project])
     for name, shim in policy.credentials.shims.items():
         profile = profile_of(name)
         if profile is None and (fault := interpreter_fault(name)):
@@ -127,6 +137,8 @@ def _programs(
         found = shutil.which(name, path=path)
         if found is None:
             raise ToolMissing(name, "credentials.shims runs it on the host")
+        if writable(found):
+            raise UsageError(f"credentials.shims.{name}: {found} may be written by the sandbox")
         values = {own: read_secret(host, environment) for own, host in shim.secrets.items()}
         yield name, Program(found, shim.allow, values)
 

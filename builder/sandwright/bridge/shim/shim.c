@@ -208,11 +208,9 @@ static _Noreturn void end_like(const unsigned char *how)
     exit(128 + how[1]);
 }
 
-static void take_frame(int bridge, int kind, const char *payload, size_t size, uint64_t *credit)
+static void take_frame(int kind, const char *payload, size_t size, uint64_t *credit)
 {
     switch (kind) {
-    case STDOUT: write_all(bridge, 1, payload, size); return;
-    case STDERR: write_all(bridge, 2, payload, size); return;
     case CREDIT:
         if (size == 4)
             *credit += number_at((const unsigned char *)payload);
@@ -230,10 +228,12 @@ static void take_frame(int bridge, int kind, const char *payload, size_t size, u
     }
 }
 
+/* Output is written as it comes, without waiting for its frame to be whole; other frames are small. */
 static void take_output(int bridge, uint64_t *credit)
 {
-    static char buffer[HEADER + MAX_PAYLOAD];
-    static size_t held;
+    static char buffer[CHUNK * 4];
+    static size_t held, rest; /* bytes in the buffer; bytes that are missing of an output frame */
+    static int target;
     ssize_t got = recv(bridge, buffer + held, sizeof buffer - held, 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -241,13 +241,28 @@ static void take_output(int bridge, uint64_t *credit)
         gone();
     held += (size_t)got;
     size_t at = 0;
-    while (held - at >= HEADER) {
+    for (;;) {
+        if (rest > 0) {
+            size_t part = rest < held - at ? rest : held - at;
+            write_all(bridge, target, buffer + at, part);
+            rest -= part;
+            at += part;
+        }
+        if (held - at < HEADER)
+            break;
         size_t size = number_at((const unsigned char *)buffer + at);
-        if (size > MAX_PAYLOAD)
+        int kind = (unsigned char)buffer[at + 4];
+        if (kind == STDOUT || kind == STDERR) {
+            target = kind == STDOUT ? 1 : 2;
+            rest = size;
+            at += HEADER;
+            continue;
+        }
+        if (size > sizeof buffer - HEADER)
             fail("the bridge speaks another version of the protocol");
         if (held - at < HEADER + size)
             break;
-        take_frame(bridge, (unsigned char)buffer[at + 4], buffer + at + HEADER, size, credit);
+        take_frame(kind, buffer + at + HEADER, size, credit);
         at += HEADER + size;
     }
     memmove(buffer, buffer + at, held - at);
