@@ -16,6 +16,7 @@ from goldens import CASES, case_policy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain import Comparison, Row, explain_methods
 from sandwright.evaluate.explain.bubblewrap import read_bwrap
+from sandwright.evaluate.explain.launchers import passing
 from sandwright.evaluate.explain.reading import READINGS
 from sandwright.evaluate.explain.squid import Squid
 from sandwright.policy import HostFacts, Policy, ResolvedPolicy
@@ -60,6 +61,7 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "read", "~/.ssh/id_rsa", "deny", "agrees", "args: --tmpfs /home/u/.ssh", "preset default presets/default.yaml:17:7"),
         ("bwrap", "read", "$PROJECT/link/id_rsa", "deny", "agrees", "args: --tmpfs /home/u/.ssh", "preset default presets/default.yaml:17:7"),
         ("bwrap", "read", "~/.netrc", "deny", "agrees", "args: --ro-bind /dev/null /home/u/.netrc", "preset default presets/default.yaml:26:7"),
+        ("bwrap", "read", "~/.azure/x", "deny", "agrees", "/home/u/.azure", "preset default presets/default.yaml:32:7"),
         ("bwrap", "read", "/etc/hosts", "allow", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
         ("bwrap", "exec", "/usr/bin/env", "allow", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
         ("bwrap", "write", "/etc/hosts", "deny", "agrees", "args: --ro-bind / /", "preset default presets/default.yaml:6:7"),
@@ -74,6 +76,16 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:18:12"),
         ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
         ("oci", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
+        ("docker", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
+        ("docker", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
+        ("docker", "write", "$PROJECT/new", "allow", "agrees", "--mount=type=bind,src=/home/u/p,dst=/home/u/p,bind-propagation=rprivate", "preset default presets/default.yaml:14:11"),
+        ("docker", "write", "$PROJECT/a", "deny", "agrees", "--mount=type=bind,src=/home/u/p/a,dst=/home/u/p/a,bind-propagation=rprivate,readonly", "project sandbox.yaml:2:25"),
+        ("docker", "env", "CI", "allow", "agrees", "--env=CI=1", "project sandbox.yaml:3:47"),
+        ("docker", "env", "LC_ALL", "allow", "agrees", None, "project sandbox.yaml:3:28"),
+        ("docker", "connect", "github.com:443", "deny", "agrees", "--network=none", "built-in presets/built-in.yaml:12:9"),
+        ("podman", "connect", "/run/agent", "deny", "agrees", None, "built-in presets/built-in.yaml:14:17"),
+        ("podman", "write", "/tmp/x", "allow", "agrees", None, "built-in presets/built-in.yaml:10:8"),
+        ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:18:12"),
         ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:18:12"),
         ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
     ],
@@ -84,7 +96,8 @@ def test_answers_come_from_the_artifact(
     row = _row(question, subject, method)
     assert (row.decision, row.status, str(row.source)) == (decision, status, source)
     if place is not None:
-        assert str(row.place) == place
+        assert row.place is not None
+        assert place in (str(row.place), row.place.text)
 
 
 @pytest.mark.parametrize("method", ["oci", "seatbelt"])
@@ -150,6 +163,9 @@ def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: byte
         ("bwrap", "args", b"--ro-bind\0/home/u/p/a\0", b"--bind\0/home/u/p/a\0", "write", "$PROJECT/a"),
         ("bwrap", "args", b"--unshare-net\0", b"", "connect", "github.com:443"),
         ("bwrap", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
+        ("docker", "arguments", b"--network=none", b"--network=host", "connect", "github.com:443"),
+        ("docker", "arguments", b"bind-propagation=rprivate,readonly", b"bind-propagation=rprivate", "write", "$PROJECT/a"),
+        ("podman", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
         ("oci", "config.json", b'"type": "network"', b'"type": "time"', "connect", "github.com:443"),
         ("seatbelt", "profile.sb", b'(subpath "/home/u/.ssh")', b'(subpath "/home/u/.shh")', "read", "~/.ssh/x"),
     ],
@@ -171,10 +187,28 @@ def test_an_artifact_that_lets_more_through_disagrees(
     assert not after.agree
 
 
+LAUNCH = b"""\
+    case $sw_name in
+    '' | [0-9]*) continue ;;
+    LD_*) continue ;;
+    TERM) ;;
+    *) continue ;;
+    esac
+"""
+
+
+def test_a_launcher_that_cannot_be_read_is_no_answer() -> None:
+    found = passing(LAUNCH.decode())
+    answers = {name: found.verdict(name).allowed for name in ("LD_PRELOAD", "TERM", "OTHER")}
+    assert answers == {"LD_PRELOAD": False, "TERM": True, "OTHER": False}
+    with pytest.raises(DocumentError, match="launch: does not say which variables it passes on"):
+        passing("#!/bin/sh\nexec env -i true\n")
+
+
 def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(rendering.METHODS["oci"](_policy())[0].content)
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
-    made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", b"", ""))
+    made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", LAUNCH, ""))
     monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {"oci": lambda _: made})
     row = _row("syscall", "ptrace", "oci")
     assert (row.decision, row.status, row.place and row.place.text) == (
@@ -212,6 +246,28 @@ def test_hosts_are_asked_of_the_proxys_configuration(
     assert (row.decision, row.status, row.place and row.place.text) == (decision, "agrees", text)
     assert row.place is not None
     assert row.place.artifact == "squid.conf"
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "text", "decision", "status"),
+    [
+        ("bwrap", "HTTPS_PROXY", PROXIED, "allow", "agrees"),
+        ("seatbelt", "https_proxy", PROXIED, "allow", "agrees"),
+        ("seatbelt", "TMPDIR", POLICY, "allow", "agrees"),
+        ("bwrap", "HTTPS_PROXY", POLICY, "deny", "agrees"),
+        ("seatbelt", "HTTPS_PROXY", POLICY, "deny", "agrees"),
+    ],
+)
+def test_what_the_sandbox_sets_itself_is_its_own(
+    method: str, name: str, text: str, decision: str, status: str
+) -> None:
+    row = _row("env", name, method, _policy(text))
+    assert (row.decision, row.status) == (decision, status)
+
+
+def test_a_proxy_variable_that_the_host_gives_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    _tampered(monkeypatch, "bwrap", "launch", b"LC_*) ;;", b"LC_* | HTTPS_PROXY) ;;")
+    assert _row("env", "HTTPS_PROXY", "bwrap").status == "disagrees"
 
 
 def test_without_a_way_to_the_proxy_nothing_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +423,7 @@ def test_json_is_stable() -> None:
 
 
 def test_bubblewrap_options_that_nobody_knows_are_refused() -> None:
-    launch, bpf = Artifact("launch", b"", ""), Artifact("seccomp.bpf", b"", "")
+    launch, bpf = Artifact("launch", LAUNCH, ""), Artifact("seccomp.bpf", b"", "")
     with pytest.raises(DocumentError, match=r"args: argument 1: '--nonsense' is unknown"):
         read_bwrap(Rendered("bwrap", (Artifact("args", b"--unshare-net\0--nonsense\0", ""), launch, bpf), ()))
 

@@ -194,9 +194,9 @@ class _Asking:
         row = replace(row, decision=decision, source=self._source(verdict))
         if verdict.allowed == self.answer.allowed:
             return replace(row, status="agrees")
-        if is_own(self.policy, self.asked) and verdict.allowed:
-            reason = "it is the sandbox's own: nothing of the host's is there"
-            return replace(row, status="agrees", reason=reason)
+        own = is_own(self.policy, self.asked, verdict)
+        if own and verdict.allowed:
+            return replace(row, status="agrees", reason=own)
         if self.answer.allowed:
             reason = why_stricter(self.policy, row.method, self.asked, verdict)
             return replace(row, status="stricter" if reason else "disagrees", reason=reason or row.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import is_inside
@@ -104,5 +104,5 @@ class Enclosure:
     def _variable(self, name: str) -> Verdict:
         if name in self.environment:
             place = self.environment[name]
-            return Verdict(allowed=True, because="it is set", place=place)
+            return Verdict(allowed=True, because=IS_SET, place=place)
         return self.passing.verdict(name)

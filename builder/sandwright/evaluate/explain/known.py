@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sandwright.evaluate.explain.verdict import Asked, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, Asked, Verdict
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding
 from sandwright.render.kubernetes.pod import uses_gvisor
+from sandwright.render.recipe import proxy_environment
 from sandwright.render.seccomp import profile
 
 
@@ -118,12 +119,17 @@ def _pinned(policy: ResolvedPolicy, asked: Asked) -> str:
 _KEPT = "it is on the way to {}, so it can be neither made nor renamed"
 
 
-def is_own(policy: ResolvedPolicy, asked: Asked) -> bool:
-    """Whether a path is the sandbox's own: what it may do there concerns nothing of the host's."""
+def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
+    """What a path or variable is the sandbox's own for; empty when it is the host's."""
+    if asked.kind == "env" and verdict.because == IS_SET:
+        if asked.name == "TMPDIR":
+            return "the sandbox's own temporary directory"
+        if policy.network.mode == "proxy" and asked.name in proxy_environment():
+            return "the way to the proxy; the host's value is not passed on"
     if not asked.path or asked.kind == "connect":
-        return False
+        return ""
     rules = policy.filesystem.tree.deciding(asked.path)
-    return bool(rules) and rules[0].private
+    return "it is the sandbox's own: nothing of the host's is there" if rules and rules[0].private else ""
 
 
 def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapping[str, Finding]) -> str:

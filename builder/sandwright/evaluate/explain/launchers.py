@@ -9,18 +9,19 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.verdict import Place
 
-_CASE = re.compile(r"^[ \t]+case \$sw_name in$", re.MULTILINE)
+_CASE = re.compile(r"^[ \t]+case \$sw_name in$(?=\n[ \t]+'' \| \[0-9\]\*)", re.MULTILINE)
 _ABSENT = re.compile(r"^for sw_path in \\\n(.*?)^; do\n    if \[ -e ", re.MULTILINE | re.DOTALL)
 
 
 def passing(text: str, *, file: str = "launch") -> Passing:
-    """The patterns of variables in a launcher."""
+    """The patterns of variables in a launcher. Raise DocumentError when they are not where we look."""
     found = _CASE.search(text)
     if found is None:
-        return Passing()
+        raise DocumentError(file, [Problem(0, 0, "", "does not say which variables it passes on")])
     never: dict[str, Place] = {}
     passed: dict[str, Place] = {}
     line = text.count("\n", 0, found.end()) + 1

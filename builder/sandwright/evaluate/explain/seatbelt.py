@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.enclosure import Passing
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
 from sandwright.evaluate.sbpl.decide import Decision, Evaluator
 from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import compile_profile
@@ -48,7 +48,7 @@ class Seatbelt:
             case "connect":
                 return self._first_refusal([self._connecting(asked)])
             case "env" if asked.name in self.told:
-                return Verdict(allowed=True, because="it is set", place=self.told[asked.name])
+                return Verdict(allowed=True, because=IS_SET, place=self.told[asked.name])
             case "env":
                 return self.passing.verdict(asked.name)
             case "syscall":

@@ -41,6 +41,10 @@ class Place:
         return f"{where}: {self.text}" if self.text else where
 
 
+IS_SET = "it is set"
+"""Why a variable is there whose value is not the host's."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What an artifact decides.
