@@ -18,8 +18,6 @@ DIRECTORIES = ("/", "/home", "/home/u", PROJECT, "/srv", "/tmp", f"{PROJECT}/src
 FILES = (f"{PROJECT}/LICENSE", f"{PROJECT}/secret.key")
 """What is on the host of these tests."""
 
-Json = dict[str, Any]
-
 
 def cluster_facts(**changes: Any) -> HostFacts:
     entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **dict.fromkeys(FILES, Entry("file"))}
