@@ -125,7 +125,7 @@ class Gvisor(Runtime):
         return ("runsc",)
 
     def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the command with runsc's own `kill`: its `run` would die of the signal, and pass nothing on."""
+        """Signal the command with runsc's `kill`: its `run` would die of the signal, and pass nothing on."""
         for words in map(_words, children(launcher)):
             if "run" in words and "--root" in words:
                 root = words[words.index("--root") + 1]

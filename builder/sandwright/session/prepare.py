@@ -30,6 +30,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import Rendered
 from sandwright.render.mounts import mount_plan
+from sandwright.render.shims import BROUGHT_IN
 from sandwright.resources import Room, data_path
 from sandwright.session import kept, places, preflights
 from sandwright.session.kept import Prepared
@@ -210,7 +211,7 @@ def _prepared(
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
         proxied=resolved.network.mode == "proxy",
-        shimmed=bool(resolved.credentials.shims),
+        shimmed=bool(resolved.credentials.shims) and backend.name in BROUGHT_IN,
         enforced=enforced(resolved, rendered),
         notes=[],
         fresh=True,
