@@ -186,7 +186,12 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("stricter", "user alcless", "they stay in their owner's home"),
     ),
     "credentials.shims": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless"),
+        _Row("exact", "bwrap"),
+        _Row(
+            "stricter",
+            f"seatbelt {_CONTAINERS} user alcless",
+            "there are none inside: no launcher brings them",
+        ),
         _Row("stricter", "kubernetes", "there is no host to run them on"),
         _Row("cannot", "noop", _NOTHING),
     ),

@@ -1,5 +1,8 @@
 """Where the shims of `credentials.shims` appear in a sandbox, method by method.
 
+Brought in so far: by bwrap's launcher and session. For the other methods this is where they are to appear; until
+then a policy's shims are not there at all (`stricter` in the declaration), and nothing stands in their place.
+
 Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for each
 program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the directory may
 be seen at any path. It is always read-only inside; a read-only mount doesn't hinder a connection.
@@ -34,6 +37,9 @@ SHIM = "shim"
 ENTER = "sandwright-enter"
 PLACE = "/run/sandwright"
 """Where containers see the directory: their /run is their own."""
+
+BROUGHT_IN = frozenset({"bwrap"})
+"""The methods whose launchers bring the shims in, and whose sessions have a bridge."""
 
 Reach = Literal["socket", "loopback", "none"]
 
