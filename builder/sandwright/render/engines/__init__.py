@@ -7,6 +7,7 @@ and our own filter of system calls: their defaults differ from each other, and o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
@@ -18,6 +19,7 @@ from sandwright.render.engines.launch import launch_values
 from sandwright.render.filters import oci_filter
 from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
+from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.templates import Quoted, render_template
 
 
@@ -39,7 +41,13 @@ def render_podman(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
     plan = mount_plan(policy, root="image")
     made = container(policy, plan, engine)
-    files = (_arguments(made), _seccomp(policy, made), *_accounts(made), *_network_files(made))
+    files = (
+        _arguments(made),
+        _seccomp(policy, made),
+        *_accounts(made),
+        *_network_files(made),
+        *_proxy(policy),
+    )
     launchers = engine_launcher(policy, plan, files, launch_values(policy, made))
     return (*files, _compose(policy, plan, made), *launchers)
 
@@ -55,6 +63,19 @@ def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:
     """In the host's network there are its abstract sockets."""
     filter_ = oci_filter(policy, host_sockets=made.network == "host", caps=made.capabilities)
     return json_artifact("seccomp.json", filter_, "the filter of system calls")
+
+
+def _proxy(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """The directory that is put over the proxy's /etc/squid, whose image has its own program and pages."""
+    if policy.network.mode == "proxy":
+        place = ProxyPlace(
+            log="/dev/stdout",
+            cache_log="/dev/stderr",
+            errors="/etc/squid/errors",
+            listen="0.0.0.0",  # noqa: S104 - in a container of its own
+            clients=("all",),
+        )
+        yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, place))
 
 
 def _accounts(made: Container) -> Iterator[Artifact]:

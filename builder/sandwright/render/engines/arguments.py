@@ -7,6 +7,7 @@ encoding/csv reads it); both engines read them so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sandwright.errors import RenderError
@@ -39,7 +40,7 @@ def run_arguments(container: Container) -> tuple[str, ...]:
 
 
 def network_arguments(container: Container) -> tuple[str, ...]:
-    """What decides which network there is."""
+    """What decides which network there is, where no launcher brings a proxy."""
     return (f"--network={container.network}",)
 
 
@@ -77,7 +78,9 @@ def scratch_options() -> str:
 def _base(container: Container) -> Iterator[str]:
     yield from ("--rm", "--interactive", "--pull=never", "--read-only", "--entrypoint=", "--no-healthcheck")
     yield from ("--log-driver=none", f"--detach-keys={DETACH_KEYS}")
-    yield from ("--ipc=private", "--cgroupns=private", *network_arguments(container))
+    yield from ("--ipc=private", "--cgroupns=private")
+    if not container.proxied:
+        yield from network_arguments(container)
     yield from (f"--hostname={container.hostname}", f"--workdir={container.directory}")
 
 
@@ -145,8 +148,11 @@ def _bind(bind: Bind) -> str:
 def _field(field: str) -> str:
     if "\r\n" in field:
         raise RenderError(f"{field!r} can't be told to an engine: rename it, or take another method")
-    quoted = field.replace('"', '""')
-    return f'"{quoted}"' if any(character in field for character in ',"\r\n') else field
+    return f'"{field.replace(_QUOTE, 2 * _QUOTE)}"' if _SPECIAL.search(field) else field
+
+
+_QUOTE = '"'
+_SPECIAL = re.compile('[,"\r\n]')
 
 
 def _unset(container: Container) -> Iterator[str]:

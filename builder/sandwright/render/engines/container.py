@@ -15,12 +15,16 @@ from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import Account
 from sandwright.render.baseline import load_baseline
 from sandwright.render.mounts import MountPlan
+from sandwright.render.recipe import proxy_environment
 from sandwright.resources import data_path
 
 Engine = Literal["docker", "podman"]
 
 PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """Variables, in capitals and not, that Docker's client takes from its configuration into each container."""
+
+PROXY = "proxy"
+"""The host's name of the proxy, in a sandbox that has one."""
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
 """A directory that every container can write, whatever the host calls its own."""
@@ -47,7 +51,8 @@ class Container:
     that are mounted over the image's. `keep_id`: Podman maps the caller to the same numbers inside. `folders`
     and `files` are hidden: the first are empty, nothing can be done with the second. `scratch` are empty
     directories that can be written. `environment` are values that are set; `unset` are names that no
-    container gets of the engine's own configuration.
+    container gets of the engine's own configuration. `proxied`: the launcher puts it on a network with
+    nothing but the proxy, instead of on none.
     """
 
     engine: Engine
@@ -59,6 +64,7 @@ class Container:
     capabilities: tuple[str, ...]
     gains_rights: bool
     network: Literal["none", "host"]
+    proxied: bool
     hostname: str
     directory: str
     binds: tuple[Bind, ...]
@@ -89,6 +95,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
         capabilities=load_baseline().capabilities["init" if policy.process.privileged else "none"],
         gains_rights=policy.process.privileged,
         network=_network(policy),
+        proxied=policy.network.mode == "proxy",
         hostname=load_baseline().hostname,
         directory=_directory(policy, places.binds),
         binds=tuple(places.binds),
@@ -111,11 +118,14 @@ def network_files(container: Container) -> dict[str, bytes]:
     if container.network == "host":
         return {}
     names = f"127.0.0.1\tlocalhost {container.hostname}\n::1\tlocalhost\n"
-    return {"hosts": names.encode(), "resolv.conf": b"# There is no network.\n"}
+    return {
+        "hosts": names.encode(),
+        "resolv.conf": b"# There are no names here.\n" if container.proxied else b"# There is no network.\n",
+    }
 
 
 def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:
-    """A proxy's socket is brought in by whoever runs the session: the network itself is closed."""
+    """With a proxy none: the launcher makes a network for the two."""
     return "host" if policy.network.mode == "host" else "none"
 
 
@@ -140,12 +150,18 @@ def _environment(policy: ResolvedPolicy, account: Account | None) -> dict[str, s
     given = dict(policy.environment.set)
     if account is not None and not policy.environment.passes("HOME"):
         given.setdefault("HOME", account.home)  # engines look it up in the image's own file
-    return given
+    return {**given, **_way_out(policy)}
+
+
+def _way_out(policy: ResolvedPolicy) -> dict[str, str]:
+    """The variables for the proxy, by the name that the launcher gives it in /etc/hosts."""
+    return proxy_environment(policy.environment.set, host=PROXY) if policy.network.mode == "proxy" else {}
 
 
 def _unset(policy: ResolvedPolicy) -> Iterator[str]:
     for name in (*PROXIES, *map(str.lower, PROXIES)):
-        if name not in policy.environment.set and not policy.environment.passes(name):
+        given = name in policy.environment.set or name in _way_out(policy)
+        if not given and not policy.environment.passes(name):
             yield name
 
 

@@ -9,6 +9,9 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.engines.container import Container, network_files
 from sandwright.render.templates import Quoted
 
+OUTSIDE = {"docker": "bridge", "podman": "podman"}
+"""The network that leads out, in an engine that nobody configured."""
+
 TITLES = {"docker": "Docker", "podman": "Podman"}
 
 
@@ -22,7 +25,9 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "owner": policy.facts.uid if container.user is not None else None,
         "required": policy.mapping == "required",
         "rootless": container.engine == "podman" and policy.facts.uid != 0,
-        "closed": [(name, f"dst=/etc/{name}") for name in network_files(container)],
+        "closed": [(name, f"dst=/etc/{name}") for name in _closed(container)],
+        "outside": Quoted(OUTSIDE[container.engine]),
+        "proxy_missing": _load(container, "proxy", "sandwright/proxy:latest"),
         "account": container.account is not None,
         "keep_id": container.keep_id,
         "callers": [policy.facts.user, str(policy.facts.uid)],
@@ -32,6 +37,11 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "unset": list(container.unset) if container.engine == "docker" else [],
         "nested": list(_places(container)),
     }
+
+
+def _closed(container: Container) -> Iterator[str]:
+    """The files that are put over the image's as they are: not those of which each run has its own."""
+    return (name for name in network_files(container) if not (container.proxied and name == "hosts"))
 
 
 def _controllers(container: Container) -> Iterator[str]:
@@ -53,5 +63,9 @@ def _missing(container: Container) -> str:
     engine, image, name = container.engine, container.image, container.ours
     if not name:
         return f"the image {image} is not here, and none is fetched: {engine} pull {image}"
-    load = f"sandwright export-image {name} --to {name}.tar && {engine} load --input {name}.tar"
+    return _load(container, name, image)
+
+
+def _load(container: Container, name: str, image: str) -> str:
+    load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
     return f"the image {image} is not here: {load}"
