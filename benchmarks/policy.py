@@ -1,32 +1,40 @@
-"""How long a policy takes: loading, resolving on a host, planning its mounts.
+"""How long a policy takes: loading, resolving on a host, planning its mounts, rendering for each method.
 
     python -m benchmarks.policy [--json FILE]
 
 One process, processor time, after imports; rounds of all sizes take turns, the median and the best are shown.
-A policy of N paths writes, reads and denies a third each, below N/100 directories that exist. `per path` is
-the median of all three steps together, divided by N: it stays the same when the work is linear.
+A policy of N paths writes, reads and denies a third each, below N/100 directories that exist. Each method is
+rendered of a policy that was just resolved, so that none profits of another; `all` is
+one policy rendered for each of them in turn. `per path` is the median of loading, resolving and rendering for
+all, divided by N: it stays the same when the work is linear. `first` is what the first rendering in a process
+costs besides: shipped profiles are read and templates compiled. At the end whole programs, start included.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks import harness
 
-from sandwright.policy import HostFacts, Policy
+from sandwright.policy import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
+from sandwright.render.methods import METHODS
 from sandwright.render.mounts import mount_plan
 
 T = TypeVar("T")
 SIZES = (1, 100, 1_000, 10_000)
-STEPS = ("load", "resolve", "plan")
-ROUNDS = 5
+STEPS = ("load", "resolve", "plan", *METHODS, "all")
+ROUNDS = 3
 RESULTS = harness.RESULTS / "policy.json"
+PYTHON = "python -c pass"
+PROGRAM = (sys.executable, "-c", "from sandwright.cli import main; main()")
 
 
 def policy_text(size: int) -> str:
@@ -61,7 +69,34 @@ def measure(text: str, host: HostFacts) -> tuple[float, ...]:
     policy, load = timed(lambda: Policy.from_text(text))
     resolved, resolve = timed(lambda: policy.resolve(host))
     _, plan = timed(lambda: mount_plan(resolved, root="host"))
-    return load, resolve, plan
+    alone = [rendered(policy.resolve(host), (method,)) for method in METHODS]
+    return load, resolve, plan, *alone, rendered(policy.resolve(host), METHODS)
+
+
+def rendered(policy: ResolvedPolicy, methods: Iterable[str]) -> float:
+    """Seconds in which a policy is rendered for some methods, one after the other."""
+    return timed(lambda: [METHODS[method](policy) for method in methods])[1]
+
+
+def first(text: str, host: HostFacts) -> dict[str, float]:
+    """Seconds of the first rendering for each method in this process, imports included."""
+    resolved = Policy.from_text(text).resolve(host)
+    return {method: rendered(resolved, (method,)) for method in METHODS}
+
+
+def programs(text: str) -> list[harness.Result]:
+    """What whole programs take on a policy of 100 paths, and Python alone."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-bench-") as folder:
+        policy = Path(folder, "sandbox.yaml")
+        policy.write_text(text)
+        given = ("--policy", str(policy), "--out", f"{folder}/out")
+        commands = {
+            PYTHON: (sys.executable, "-c", "pass"),
+            "sandwright --help": (*PROGRAM, "--help"),
+            "sandwright render": (*PROGRAM, "render", *given),
+            "sandwright explain": (*PROGRAM, "explain", "read", "/etc/hosts", "--policy", str(policy)),
+        }
+        return harness.compare([harness.Contestant(*each) for each in commands.items()], rounds=ROUNDS)
 
 
 def main() -> None:
@@ -70,18 +105,28 @@ def main() -> None:
     arguments.add_argument("--json", type=Path, default=RESULTS)
     output = arguments.parse_args().json
     cases = {size: (policy_text(size), facts(size)) for size in SIZES}
-    measure(*cases[SIZES[0]])  # presets are read once in a process
+    opening = first(*cases[100])
     rounds: dict[int, list[tuple[float, ...]]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size, case in cases.items():
             rounds[size].append(measure(*case))
-    print(f"{'paths':>8}" + "".join(f"{step + ' ms':>20}" for step in STEPS) + f"{'per path us':>14}")
-    for size in SIZES:
-        columns = list(zip(*rounds[size], strict=True))
-        cells = [f"{statistics.median(c) * 1e3:.2f} ({min(c) * 1e3:.2f})" for c in columns]
-        total = sum(statistics.median(column) for column in columns)
-        print(f"{size:>8}" + "".join(f"{cell:>20}" for cell in cells) + f"{total / size * 1e6:>14.1f}")
-    harness.write(output, {"steps": STEPS, "seconds": {str(size): taken for size, taken in rounds.items()}})
+    print(f"{'ms':>12}" + "".join(f"{size:>18}" for size in SIZES) + f"{'first':>10}")
+    columns = {size: list(zip(*taken, strict=True)) for size, taken in rounds.items()}
+    for index, step in enumerate(STEPS):
+        cells = (columns[size][index] for size in SIZES)
+        row = "".join(f"{statistics.median(c) * 1e3:>9.2f} ({min(c) * 1e3:.2f})".rjust(18) for c in cells)
+        once = f"{opening[step] * 1e3:>10.1f}" if step in opening else ""
+        print(f"{step:>12}{row}{once}")
+    totals = {size: sum(statistics.median(columns[size][STEPS.index(s)]) for s in WHOLE) for size in SIZES}
+    print(f"{'per path us':>12}" + "".join(f"{totals[size] / size * 1e6:>18.1f}" for size in SIZES))
+    whole = programs(policy_text(100))
+    print(harness.table("whole programs, a policy of 100 paths", whole, reference=PYTHON))
+    taken = {str(size): each for size, each in rounds.items()}
+    figures = {"steps": STEPS, "seconds": taken, "first": opening, "programs": harness.record(whole)}
+    harness.write(output, figures)
+
+
+WHOLE = ("load", "resolve", "all")
 
 
 if __name__ == "__main__":
