@@ -7,6 +7,7 @@ changed since.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.engines.arguments import limits_of_processors, scratch_options, ulimits
 from sandwright.render.engines.container import Bind, Container, network_files
-from sandwright.render.kubernetes.yamltext import yaml_text
+from sandwright.render.kubernetes.yamltext import quoted, yaml_text
 from sandwright.render.mounts import MountPlan
 from sandwright.render.uncovered import movable_above
 
@@ -34,10 +35,11 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
         **_limits(container),
         "environment": list(_environment(policy, container)),
         "tmpfs": [f"{path}:{scratch_options()}" for path in container.scratch],
-        "volumes": list(_volumes(policy, plan, container)),
     }
     document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
-    return yaml_text(document, note=_note(policy, plan, container))
+    text = yaml_text(document, note=_note(policy, plan, container))
+    volumes = "".join(f"    - {volume}\n" for volume in _volumes(policy, plan, container))
+    return f"{text}    volumes:\n{volumes}"
 
 
 def _image(container: Container) -> Json:
@@ -100,27 +102,30 @@ def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
     yield from (f"{name}=" for name in container.unset)
 
 
-def _volumes(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[Json]:
+def _volumes(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
+    """The items of the list that is last in the service, a line each: there may be thousands."""
     for bind in _without_covers(policy, plan, container.binds):
         yield _bind(bind.source, bind.target, writable=bind.writable)
     for path in container.files:
         yield _bind("/dev/null", path)
     for path in container.folders:
-        yield {"type": "tmpfs", "target": path, "read_only": True, "tmpfs": {"mode": 0o555}}
+        yield f"{{type: tmpfs, target: {_text(path)}, read_only: true, tmpfs: {{mode: {0o555}}}}}"
     accounts = ("passwd", "group") if container.account is not None else ()
     for name in (*accounts, *network_files(container)):
         yield _bind(f"./{name}", f"/etc/{name}")
 
 
-def _bind(source: str, target: str, *, writable: bool = False) -> Json:
-    options = {"create_host_path": False, "propagation": "rprivate"}
-    return {
-        "type": "bind",
-        "source": source,
-        "target": target,
-        "read_only": not writable,
-        "bind": options,
-    }
+def _bind(source: str, target: str, *, writable: bool = False) -> str:
+    access = f"read_only: {'false' if writable else 'true'}"
+    options = "bind: {create_host_path: false, propagation: rprivate}"
+    return f"{{type: bind, source: {_text(source)}, target: {_text(target)}, {access}, {options}}}"
+
+
+def _text(text: str) -> str:
+    return f'"{text}"' if _PLAIN.fullmatch(text) else quoted(_literal(text))
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")
 
 
 def _without_covers(policy: ResolvedPolicy, plan: MountPlan, binds: Iterable[Bind]) -> Iterator[Bind]:
