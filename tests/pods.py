@@ -46,7 +46,7 @@ class PodmanStore:
         environment = {name: str(self.folder / path) for name, path in own.items()}
         path = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         argv = ("podman", *store, "--runtime", runtime, *words)
-        return process.run(*argv, check=check, timeout=timeout, env={**path, **environment})
+        return process.run(*argv, check=check, timeout=timeout, env={**path, **environment}, cwd=self.folder)
 
     def load(self, reference: str, command: Sequence[str], files: dict[str, bytes]) -> None:
         """Make an image of busybox and some files, which runs a command."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,13 @@ class Cluster:
         own = {"STAND_IN_STATE": str(self.state), "STAND_IN": wrong, "SANDWRIGHT_POLL": "0.05"}
         environment = {"PATH": f"{self._bin}:{os.defpath}" if path else str(self._programs()), **own}
         return process.run(self.folder / "launch", *command, env=environment, check=False, timeout=60)
+
+    def launched(self, *command: str) -> contextlib.AbstractContextManager[Any]:
+        """The launcher, running."""
+        own = {"STAND_IN_STATE": str(self.state), "SANDWRIGHT_POLL": "0.05"}
+        return process.start(
+            self.folder / "launch", *command, env={"PATH": f"{self._bin}:{os.defpath}", **own}
+        )
 
     def _programs(self) -> Path:
         """What there is on a machine without kubectl."""
@@ -159,3 +168,15 @@ def test_the_lines_that_are_replaced_are_alone(tmp_path: Path) -> None:
     del made["spec"]["template"]["spec"]["containers"][0]["command"]
     del plain["spec"]["template"]["spec"]["containers"][0]["command"]
     assert made == plain
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)]
+)
+def test_when_it_is_told_to_end_the_job_ends_too(cluster: Cluster, sent: signal.Signals, status: int) -> None:
+    with cluster.launched("sh", "-c", "echo started; exec sleep 60") as running:
+        assert running.stdout.readline() == b"started\n"
+        running.send_signal(sent)
+        assert running.wait(30) == status
+    assert cluster.asked()[-1][0] == "delete"
+    assert not (cluster.state / "job").exists()
