@@ -218,7 +218,7 @@ def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
         ("user: {mapping: required}", {"--user": "1000:1000"}),
         ("process: {privileged: true}", {"--user": "0:0", "--userns": None}),
         ("network: {mode: host}", {"--network": "host"}),
-        ("network: {mode: proxy}", {"--network": "none"}),
+        ("network: {mode: proxy}", {"--network": None}),  # `launch` makes one, or refuses
         ("resources: {memory: 1GiB}", {"--memory": "1073741824b", "--memory-swap": "1073741824b"}),
         ("resources: {cpus: 0.5}", {"--cpu-period": "100000", "--cpu-quota": "50000"}),
         ("resources: {pids: 7}", {"--pids-limit": "7"}),
