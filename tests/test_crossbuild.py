@@ -10,8 +10,6 @@ import pytest
 from sandwright import crossbuild, process
 from sandwright.errors import BuildError, ToolMissing
 
-pytest.importorskip("ziglang", reason="the compiler is not installed")
-
 PROGRAM = '#include "word.h"\n#include <stdio.h>\nint main(void) { puts(WORD " " __FILE__); return 7; }\n'
 
 

@@ -19,7 +19,7 @@ from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
 from sandwright.render.methods import render
 
-pytestmark = [pytest.mark.needs("bwrap", "git"), pytest.mark.usefixtures("compiler")]
+pytestmark = pytest.mark.needs("bwrap", "git")
 
 TOKEN = "sandbox-token-B-03b1d7"
 HOST_TOKEN = "host-token-A-6ea0f2"
@@ -31,11 +31,6 @@ credentials:
     show: {secrets: {SHOWN: "${SANDBOX_GIT_TOKEN}"}, allow: ["*"]}
 """
 ENVIRONMENT = {"SANDBOX_GIT_TOKEN": TOKEN, "GH_TOKEN": HOST_TOKEN, "GIT_TOKEN": HOST_TOKEN}
-
-
-@pytest.fixture(scope="module")
-def compiler() -> None:
-    pytest.importorskip("ziglang", reason="the shim's compiler is not installed")
 
 
 @pytest.fixture

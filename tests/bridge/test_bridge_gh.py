@@ -17,7 +17,7 @@ from bridges import World, world
 from sandwright import process
 from sandwright.bridge.start import Bridge
 
-pytestmark = [pytest.mark.needs("git"), pytest.mark.usefixtures("compiler")]
+pytestmark = pytest.mark.needs("git")
 
 TOKEN = "sandbox-token-B-c4471e"
 HOST_TOKEN = "host-token-A-20fd9b"
@@ -42,11 +42,6 @@ ENVIRONMENT = {
     "SANDBOX_GH_TOKEN": TOKEN, "GH_TOKEN": HOST_TOKEN, "GITHUB_TOKEN": HOST_TOKEN, "GH_HOST": "evil.example",
     "GH_ENTERPRISE_TOKEN": HOST_TOKEN, "GIT_DIR": "/x", "GH_CONFIG_DIR": "/root/.config/gh",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def compiler() -> None:
-    pytest.importorskip("ziglang", reason="the shim's compiler is not installed")
 
 
 @pytest.fixture(scope="module")
