@@ -6,26 +6,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sandwright.policy.collect import collect
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.smoke.verdict import Verdict
-from sandwright.verify.prove import Weaken, prove
+from sandwright.verify.prove import Resolve, Weaken, prove
 
 Prove = Callable[..., dict[str, str]]
 """Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""
 
 
-def resolver(text: str, project: Path) -> Callable[[Sequence[str]], ResolvedPolicy]:
+def resolver(text: str, project: Path) -> Resolve:
     """Resolves a policy that lies in a project, with settings of a run more."""
     project.mkdir(exist_ok=True)
     (project / "sandbox.yaml").write_text(text)
 
-    def resolve(settings: Sequence[str]) -> ResolvedPolicy:
+    def resolve(
+        settings: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None
+    ) -> ResolvedPolicy:
         added = run_layer(settings)
         layers = [layer(text, file=str(project / "sandbox.yaml")), *([added] if added else [])]
         policy = Policy.from_layers(layers)
-        return policy.resolve(collect(policy, project=project))
+        facts = collect(policy, project=project)
+        return policy.resolve(facts if other is None else other(facts))
 
     return resolve
 

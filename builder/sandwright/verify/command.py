@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.image.cache import default_cache
+from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layers_for, read_layer, run_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
@@ -38,9 +39,11 @@ def verify_policy(
     ]
     own = [*layers, read_layer(path, kind="project")]
 
-    def resolve(more: Sequence[str]) -> ResolvedPolicy:
+    def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
         added = run_layer(more)
-        return Policy.from_layers([*own, *([added] if added else [])]).resolve()
+        whole = Policy.from_layers([*own, *([added] if added else [])])
+        here = whole.resolve()
+        return here if other is None else whole.resolve(other(here.facts))
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
     program = probe_program(own_platform(), default_cache(environ), progress=progress)

@@ -98,7 +98,9 @@ _TABLE: Mapping[str, _Row] = {
         "nothing of the host is there but what is listed: absent, or the image's own",
         "ENOENT ok",
     ),
-    "absent": _row("filesystem.deny", "a denied path that doesn't exist isn't there either", "ENOENT"),
+    "absent": _row(
+        "filesystem.deny", "a denied path that doesn't exist isn't there either", "ENOENT", seatbelt=_SEATBELT
+    ),
     "absent.create": _row(
         "filesystem.deny",
         "a denied path that doesn't exist can't be made",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from sandwright.host import HostFacts, collect_host
 from sandwright.methods.registry import backend
 from sandwright.progress import SILENT, Progress
 from sandwright.smoke.verdict import Verdict
+from sandwright.verify import simulate
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.prove import Proof, Resolve, prove
@@ -72,11 +73,18 @@ def verify(
 
 
 def _proof(resolve: Resolve, method: str, program: Path, host: HostFacts) -> Proof:
+    if method == simulate.METHOD and host.os != "darwin":
+        return _rendered(method, lambda: simulate.simulate(resolve, program=program))
     found = backend(method).preflight(host)
     if not found:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
+    return _rendered(method, lambda: prove(resolve, method, program=program))
+
+
+def _rendered(method: str, proof: Callable[[], Proof]) -> Proof:
+    """A proof, or why there is none."""
     try:
-        return prove(resolve, method, program=program)
+        return proof()
     except RenderError as error:
         return _untried(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
 

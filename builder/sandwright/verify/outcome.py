@@ -60,7 +60,8 @@ class _Judged:
 
     def __str__(self) -> str:
         wrong = f" ({self.wrong})" if self.wrong else ""
-        return f"{self.step.attempt} → {self.answer}{wrong}"
+        told = self.answer.name if self.step.private else str(self.answer)
+        return f"{self.step.attempt} → {told}{wrong}"
 
 
 def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bool = False) -> Outcome:
@@ -157,7 +158,9 @@ def _value_faults(step: Step, value: bytes) -> Iterator[str]:
         yield f"its value lacks {_shown(step.holds)}"
     for each in step.lacks:
         if each in value:
-            yield f"its value holds {_shown(each)}"
+            yield (
+                f"its value holds {_shown(each)}" if not step.private else "its value holds what it must not"
+            )
 
 
 def _shown(value: bytes) -> str:

@@ -36,6 +36,7 @@ class Step:
     """An attempt, and the claim about it: a row of the table of expected results.
 
     Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
+    A `private` value is somebody's and goes into no report.
     `breach` are answers that show that nothing holds it back, beside `ok`: the kernel's own.
     """
 
@@ -45,6 +46,7 @@ class Step:
     holds: bytes = b""
     lacks: tuple[bytes, ...] = ()
     breach: tuple[str, ...] = ()
+    private: bool = False
 
 
 @dataclass(frozen=True)

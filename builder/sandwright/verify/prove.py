@@ -23,8 +23,9 @@ from sandwright.verify.sandbox import Batch, Sandbox, base_environment, material
 from sandwright.verify.subject import Subject, canaries
 from sandwright.verify.witnesses import listening
 
-Resolve = Callable[[Sequence[str]], ResolvedPolicy]
-"""The policy on this host, with some settings of this run more."""
+Resolve = Callable[..., ResolvedPolicy]
+"""The policy on this host, with some settings of this run more; and where a second argument is given, on what
+that makes of the host's facts."""
 
 Weaken = Callable[[Subject, tuple[Artifact, ...]], tuple[Artifact, ...]]
 """Changes artifacts before they are started, by which it is seen that probes can fail."""
@@ -87,16 +88,18 @@ def _granted(subject: Subject) -> str:
 
 
 def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:
-    """The verdict on whether it starts at all, then on each probe: those that bear company in one start."""
-    together = [probe for probe in probes if not probe.alone and not probe.skip]
+    """The verdict on whether it starts at all, then on each probe: those that bear company in one start.
+
+    Those that don't come first: a breach in the others could take away what later starts need.
+    """
+    tried = [probe for probe in probes if not probe.skip]
+    answers = {probe.name: _answers([probe], sandbox)[1][0] for probe in tried if probe.alone}
+    together = [probe for probe in tried if not probe.alone]
     batch, shared = _answers(together, sandbox)
+    answers |= {probe.name: own for probe, own in zip(together, shared, strict=True)}
     yield _started(batch, sandbox)
     for probe in probes:
-        if probe.skip:
-            yield judge(probe, sandbox.method, ())
-        else:
-            answers = _answers([probe], sandbox)[1][0] if probe.alone else shared[together.index(probe)]
-            yield judge(probe, sandbox.method, answers)
+        yield judge(probe, sandbox.method, answers.get(probe.name, ()))
 
 
 def _answers(probes: Sequence[Probe], sandbox: Sandbox) -> tuple[Batch, list[tuple[Answer, ...]]]:

@@ -6,6 +6,7 @@ written without a byte, modes are set to what they are, and what is created has 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -22,7 +23,10 @@ from sandwright.verify.subject import Subject, step
 def probes(subject: Subject) -> Iterator[Probe]:
     """One for each rule that names something that exists; those that are denied and don't exist share one."""
     absent = []
-    for rule in subject.policy.filesystem.rules:
+    strongest = {
+        rule.path: rule for rule in sorted(subject.policy.filesystem.rules, key=lambda rule: rule.strength)
+    }
+    for rule in strongest.values():
         if rule.private or rule.origin == "tmp" or _planted(rule, subject):
             continue
         if subject.policy.facts.kind(rule.path) is None:
@@ -34,7 +38,9 @@ def probes(subject: Subject) -> Iterator[Probe]:
 
 
 def _planted(rule: PathRule, subject: Subject) -> bool:
-    return Path(rule.path).is_relative_to(subject.ground.root)
+    return Path(rule.path.removeprefix("/private")).is_relative_to(subject.ground.root) or Path(
+        rule.path
+    ).is_relative_to(subject.ground.root)
 
 
 def _for_rule(rule: PathRule, subject: Subject) -> Iterator[Probe]:
@@ -103,7 +109,7 @@ def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]
         yield Step(attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside))
         yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
-        yield Step(attempt("read", path), "hidden.file", value=b"")
+        yield Step(attempt("length", path), "hidden.file", value=b"0")
         yield step("hidden.file.write", "write", path)
 
 
@@ -132,15 +138,15 @@ def _readable(rule: PathRule) -> Iterator[Step]:
     if path.is_dir():
         yield step("works", "list", path)
     elif path.is_file():
-        yield step("works", "read", path)
+        yield step("works", "length", path)
     else:
         yield step("works", "stat", path)
 
 
 def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
     path = Path(rule.path)
-    mode = stat.S_IMODE(path.lstat().st_mode)
-    yield step("readonly.write", "chmod", path, mode)
+    with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
+        yield step("readonly.write", "chmod", path, stat.S_IMODE(path.lstat().st_mode))
     if path.is_dir():
         yield step("readonly.write", "create", _unique(rule.path, subject))
     elif path.is_file():

@@ -44,7 +44,7 @@ def _open(subject: Subject) -> Iterator[Probe]:
 
 
 def _closed(subject: Subject) -> Iterator[Probe]:
-    listeners, word = subject.listeners, uuid.uuid4().hex
+    listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "loopback", "127.0.0.1"),) if subject.linux else ()
     yield _probe(
         "host-loopback",
@@ -58,9 +58,9 @@ def _closed(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "host-address",
             "the host's own address leads nowhere",
-            step("net.outside", "tcp", listeners.address, listeners.port, word),
+            step("net.outside", "tcp", listeners.address, listeners.port, other),
             controls=control,
-            check=lambda: _silent(subject, word),
+            check=lambda: _silent(subject, other),
         )
     yield _probe(
         "outside",
@@ -106,7 +106,7 @@ def _soon(true: Callable[[], bool]) -> bool:
 
 
 def _local(subject: Subject) -> Iterator[Probe]:
-    listeners, word = subject.listeners, uuid.uuid4().hex
+    listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "pair"),) if subject.linux else ()
     yield _probe(
         "unix-socket",
@@ -119,7 +119,7 @@ def _local(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "abstract-socket",
             "an abstract Unix socket of the host is not connected to",
-            step("unix.abstract", "abstract", listeners.abstract, word),
+            step("unix.abstract", "abstract", listeners.abstract, other),
             controls=control,
-            check=lambda: _silent(subject, word),
+            check=lambda: _silent(subject, other),
         )

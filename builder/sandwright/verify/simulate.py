@@ -1,0 +1,153 @@
+"""Asks the rendered Seatbelt profile what it would answer to the probes, where there is no macOS.
+
+Nothing runs: each attempt becomes the operations that macOS asks its sandbox about, and the SBPL evaluator
+decides those. What a profile does not decide (variables, limits, how runs end) is not simulated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_profile
+from sandwright.evaluate.sbpl.request import ResourceValue
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.render.methods import render
+from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt
+from sandwright.verify.catalogue import catalogue
+from sandwright.verify.ground import Ground, planted
+from sandwright.verify.outcome import Outcome, judge
+from sandwright.verify.probe import Family, Probe
+from sandwright.verify.prove import Proof, Resolve, Weaken
+from sandwright.verify.subject import Canaries, Subject
+from sandwright.verify.witnesses import listening
+
+METHOD = "seatbelt"
+
+DECIDED = (Family.FILES, Family.LINKS, Family.NETWORK)
+"""What the profile decides; the rest is the launcher's, or the system's."""
+
+_Resource = dict[str, ResourceValue]
+
+_OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "read": (("file-read-data", 0),),
+    "length": (("file-read-data", 0),),
+    "list": (("file-read-data", 0),),
+    "stat": (("file-read-metadata", 0),),
+    "write": (("file-write-data", 0),),
+    "truncate": (("file-write-data", 0),),
+    "create": (("file-write-create", 0),),
+    "mkdir": (("file-write-create", 0),),
+    "mknod": (("file-write-create", 0),),
+    "symlink": (("file-write-create", 1),),
+    "unlink": (("file-write-unlink", 0),),
+    "rmdir": (("file-write-unlink", 0),),
+    "rename": (("file-write-unlink", 0), ("file-write-create", 1)),
+    "link": (("file-link", 0), ("file-write-create", 1)),
+    "chmod": (("file-write-mode", 0),),
+    "utimes": (("file-write-times", 0),),
+    "chown": (("file-write-owner", 0),),
+}
+"""By attempt: what macOS asks its sandbox, and of which argument."""
+
+
+def as_macos(facts: HostFacts) -> HostFacts:
+    """The facts of this host as a Mac would have them: the same files, below /private where those are."""
+    entries = {_private(path): entry for path, entry in facts.entries.items()}
+    entries["/private"] = Entry("directory")
+    return replace(
+        facts,
+        os="darwin",
+        platform=f"darwin/{facts.platform.partition('/')[2]}",
+        tmp="/private/var/folders/zz/sandwright/T",
+        entries=entries,
+        git_directories=tuple(map(_private, facts.git_directories)),
+        sockets=tuple(map(_private, facts.sockets)),
+        case_sensitive=False,
+    )
+
+
+def _private(path: str) -> str:
+    """Where macOS has a path: its /tmp, /var and /etc are links into /private."""
+    return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
+
+
+def simulate(resolve: Resolve, *, program: Path, weaken: Weaken | None = None) -> Proof:
+    """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
+    with planted(program) as ground, listening(ground.read, ground.word) as listeners:
+        policy = resolve(ground.settings(), as_macos)
+        subject = Subject(METHOD, policy, ground, listeners, Canaries())
+        rendered = render(policy, METHOD)
+        artifacts = rendered.artifacts if weaken is None else weaken(subject, rendered.artifacts)
+        profile = compile_profile(
+            next(each.content for each in artifacts if each.name == "profile.sb"),
+            params={"PROXY_PORT": "1"},
+            importer=FileImporter(),
+        )
+        asked = _Asked(Evaluator(profile), ground)
+        probes = (probe for probe in catalogue(subject) if probe.family in DECIDED)
+        outcomes = tuple(_judged(probe, asked) for probe in probes)
+        notes = [*map(str, rendered.findings)]
+        notes.append(
+            "seatbelt: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
+            "decides on files, links and the network. `verify --method seatbelt` on macOS enforces"
+        )
+        return Proof(METHOD, outcomes, tuple(notes))
+
+
+def _judged(probe: Probe, asked: _Asked) -> Outcome:
+    """Nothing was done, so there is nothing to look for on the host."""
+    answers = [asked.answer(step.attempt) for step in probe.asked]
+    return judge(replace(probe, check=None, never=()), METHOD, answers, simulated=True)
+
+
+@dataclass
+class _Asked:
+    """A profile, asked. `links` are those that the attempts have made so far."""
+
+    evaluator: Evaluator
+    ground: Ground
+    links: dict[str, str] = field(default_factory=dict)
+
+    def answer(self, attempt: Attempt) -> Answer:
+        """What macOS would answer to an attempt, as far as the profile decides it."""
+        words = [os.fsdecode(argument) for argument in attempt.arguments]
+        questions = list(_questions(attempt.operation, words))
+        if not questions:
+            return NO_ANSWER
+        evaluator = self.evaluator.at(Links({**self._planted(), **self.links}))
+        if not all(evaluator.decide(operation, resource).allowed for operation, resource in questions):
+            return Answer("errno", "EPERM")
+        if attempt.operation == "symlink":
+            self.links[words[1]] = words[0]
+        return Answer("ok", value=_value(attempt.operation, words))
+
+    def _planted(self) -> dict[str, str]:
+        link = self.ground.read / "link-to-denied"
+        return {str(link): os.fsdecode(link.readlink())}
+
+
+def _questions(operation: str, words: list[str]) -> Iterator[tuple[str, _Resource]]:
+    """The operations that macOS asks about, each with its resource; none for what is not the profile's."""
+    if operation in ("tcp", "udp"):
+        host = "localhost" if words[0] == "127.0.0.1" else "*"
+        yield "network-outbound", {"remote": f"{host}:{words[1]}", "proto": operation}
+    elif operation == "unix":
+        yield "network-outbound", {"unix": words[0]}
+    else:
+        for name, argument in _OPERATIONS.get(operation, ()):
+            yield name, {"path": os.path.normpath(words[argument])}
+
+
+def _value(operation: str, words: list[str]) -> bytes:
+    """What an allowed attempt would give: what the host's own file holds."""
+    look: Mapping[str, Callable[[Path], bytes]] = {
+        "read": lambda path: path.read_bytes(),
+        "list": lambda path: "".join(f"{name}\n" for name in os.listdir(path)).encode(),  # noqa: PTH208
+    }
+    with contextlib.suppress(OSError):
+        return look[operation](Path(words[0]))[:65536] if operation in look else b""
+    return b""

@@ -1,0 +1,133 @@
+"""Verdicts: only the expected answer passes, a breach fails, and without a control nothing is proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.attempt import NO_ANSWER, Answer, attempt
+from sandwright.verify.expected import claims, expected
+from sandwright.verify.outcome import judge
+from sandwright.verify.probe import Family, Probe, Step
+
+OK, EROFS, EACCES = Answer("ok"), Answer("errno", "EROFS"), Answer("errno", "EACCES")
+DENIED = Step(attempt("create", "/x"), "readonly.write")
+CONTROL = Step(attempt("create", "/y"), "works")
+
+
+def _probe(*steps: Step, controls: tuple[Step, ...] = (), **more: object) -> Probe:
+    return Probe("files/x", Family.FILES, "about", steps, controls, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        pytest.param((OK, EROFS), Verdict.PASS, id="denied as expected, and the control works"),
+        pytest.param((OK, OK), Verdict.FAIL, id="not denied"),
+        pytest.param((OK, EACCES), Verdict.INCONCLUSIVE, id="denied for another reason"),
+        pytest.param((OK, Answer("signal", "9")), Verdict.INCONCLUSIVE, id="killed"),
+        pytest.param((OK, NO_ANSWER), Verdict.INCONCLUSIVE, id="no answer"),
+        pytest.param((EROFS, EROFS), Verdict.INCONCLUSIVE, id="the control is denied too"),
+        pytest.param((NO_ANSWER, EROFS), Verdict.INCONCLUSIVE, id="the control has no answer"),
+        pytest.param((EROFS, OK), Verdict.FAIL, id="a breach, whatever the control says"),
+    ],
+)
+def test_a_denial_and_its_control(answers: tuple[Answer, ...], verdict: Verdict) -> None:
+    assert judge(_probe(DENIED, controls=(CONTROL,)), "bwrap", answers).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        pytest.param(OK, Verdict.PASS, id="works"),
+        pytest.param(EROFS, Verdict.FAIL, id="what is allowed is denied"),
+        pytest.param(Answer("late", "0"), Verdict.INCONCLUSIVE, id="it hangs"),
+        pytest.param(Answer("unknown"), Verdict.INCONCLUSIVE, id="it can't be tried"),
+    ],
+)
+def test_a_grant(answer: Answer, verdict: Verdict) -> None:
+    assert judge(_probe(CONTROL), "bwrap", (answer,)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [
+        pytest.param(Step(attempt("read"), "works", value=b"all"), Verdict.PASS, id="the value"),
+        pytest.param(Step(attempt("read"), "works", value=b"al"), Verdict.FAIL, id="another value"),
+        pytest.param(Step(attempt("read"), "works", holds=b"l"), Verdict.PASS, id="holds"),
+        pytest.param(Step(attempt("read"), "works", holds=b"x"), Verdict.FAIL, id="does not hold"),
+        pytest.param(Step(attempt("read"), "works", lacks=(b"x",)), Verdict.PASS, id="lacks"),
+        pytest.param(Step(attempt("read"), "works", lacks=(b"x", b"a")), Verdict.FAIL, id="does not lack"),
+    ],
+)
+def test_values(step: Step, verdict: Verdict) -> None:
+    assert judge(_probe(step), "bwrap", (Answer("ok", value=b"all"),)).verdict is verdict
+
+
+def test_the_kernel_s_own_answer_is_a_breach() -> None:
+    step = Step(attempt("syscall", 321), "filtered", breach=("E2BIG",))
+    assert judge(_probe(step), "bwrap", (Answer("errno", "EPERM"),)).verdict is Verdict.PASS
+    assert judge(_probe(step), "bwrap", (Answer("errno", "E2BIG"),)).verdict is Verdict.FAIL
+    assert judge(_probe(step), "bwrap", (Answer("errno", "EINVAL"),)).verdict is Verdict.INCONCLUSIVE
+
+
+def test_what_was_made_on_the_host_fails_and_is_removed(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.touch()
+    outcome = judge(_probe(DENIED, controls=(CONTROL,), never=(made,)), "bwrap", (OK, EROFS))
+    assert outcome.verdict is Verdict.FAIL
+    assert "was made" in outcome.evidence
+    assert not made.exists()
+
+
+def test_the_host_s_word_counts() -> None:
+    outcome = judge(_probe(CONTROL, check=lambda: "a listener was reached"), "bwrap", (OK,))
+    assert (outcome.verdict, outcome.evidence.splitlines()[-1]) == (
+        Verdict.FAIL,
+        "on the host: a listener was reached",
+    )
+
+
+def test_private_values_are_not_told() -> None:
+    step = Step(attempt("environment"), "works", lacks=(b"secret",), private=True)
+    outcome = judge(_probe(step), "bwrap", (Answer("ok", value=b"TOKEN=secret"),))
+    assert outcome.verdict is Verdict.FAIL
+    assert "secret" not in str(outcome.to_json())
+
+
+def test_a_skip_says_why() -> None:
+    outcome = judge(_probe(DENIED, skip="there is none here"), "bwrap", ())
+    assert (outcome.verdict, outcome.evidence) == (Verdict.SKIPPED, "there is none here")
+
+
+@pytest.mark.parametrize(
+    ("claim", "method", "answers"),
+    [
+        ("readonly.write", "bwrap", ("EROFS",)),
+        ("readonly.write", "docker", ("EROFS",)),
+        ("readonly.write", "seatbelt", ("EPERM",)),
+        ("readonly.move", "oci", ("EBUSY",)),
+        ("hidden.entry", "podman", ("ENOENT",)),
+        ("hidden.file", "bwrap", ("EACCES",)),
+        ("link.across", "gvisor", ("EXDEV",)),
+        ("filtered", "gvisor", ("EPERM",)),
+        ("filtered.nosys", "bwrap", ("ENOSYS",)),
+        ("foreign-abi", "oci", ("SIGSYS",)),
+        ("unix.unlisted", "bwrap", ("EPERM",)),
+        ("net.outside", "bwrap", ("ENETUNREACH",)),
+        ("limit.pids", "oci", ("EAGAIN",)),
+    ],
+)
+def test_what_is_expected(claim: str, method: str, answers: tuple[str, ...]) -> None:
+    assert expected(claim, method).answers == answers
+
+
+@pytest.mark.parametrize("claim", list(claims()))
+def test_where_a_method_s_answer_is_another_a_reason_is_given(claim: str) -> None:
+    common = expected(claim, "any other")
+    assert common.answers
+    for method in ("bwrap", "oci", "gvisor", "docker", "podman", "seatbelt"):
+        one = expected(claim, method)
+        assert one.answers == common.answers or len(one.reason) > 10, method

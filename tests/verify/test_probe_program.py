@@ -1,0 +1,149 @@
+"""The probe program: its protocol, what its attempts answer outside of any sandbox, and that it builds."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import BuildError
+from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt, answers, attempt, requests
+from sandwright.verify.program import own_platform, probe_program, source_digest
+from sandwright.verify.witnesses import listening
+
+pytestmark = pytest.mark.needs("cc")
+
+
+def _made(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[Answer]:
+    result = process.run(program, stdin=requests(attempts, word="word"), cwd=cwd, timeout=60)
+    return answers(result.stdout, len(attempts), word="word")
+
+
+def _names(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[str]:
+    return [answer.name for answer in _made(program, *attempts, cwd=cwd)]
+
+
+def test_every_attempt_is_answered_with_the_system_s_own_word(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    assert _names(
+        program,
+        attempt("read", "file"),
+        attempt("read", "missing"),
+        attempt("list", "file"),
+        attempt("create", "file"),
+        attempt("rmdir", "."),
+        attempt("readlink", "file"),
+        attempt("fault", 8),
+        attempt("no-such-thing"),
+        attempt("syscall", 100_000),
+        cwd=tmp_path,
+    ) == ["ok", "ENOENT", "ENOTDIR", "EEXIST", "EINVAL", "EINVAL", "SIGSEGV", "unknown", "ENOSYS"]
+
+
+def test_bytes_arrive_and_come_back_as_they_are(program: Path, tmp_path: Path) -> None:
+    name, content = os.fsencode(tmp_path) + b"/\xff line\nbreak '\"$(x)", bytes(range(1, 256))
+    (made, read, length) = _made(
+        program, attempt("create", name, content), attempt("read", name), attempt("length", name)
+    )
+    assert (made.name, read.value, length.value) == ("ok", content, b"255")
+    assert Path(os.fsdecode(name)).read_bytes() == content
+
+
+def test_no_attempt_changes_the_next_one(program: Path) -> None:
+    own = f"{os.getuid()} {os.geteuid()} {os.getgid()} {os.getegid()}".encode()
+    first, *_, last = _made(
+        program,
+        attempt("identity"),
+        attempt("setuid", 12345),
+        attempt("lift", 7),
+        attempt("files", 100_000),
+        attempt("exit", 3),
+        attempt("identity"),
+    )
+    assert first.value == last.value == own
+
+
+def test_what_writes_nothing_changes_nothing(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    os.utime(file, (1, 1))
+    assert _names(program, attempt("write", file), attempt("length", file)) == ["ok", "ok"]
+    assert (file.read_text(), file.stat().st_mtime) == ("content", 1)
+
+
+def test_one_that_hangs_is_late(program: Path) -> None:
+    assert _names(program, attempt("sleep", 60), attempt("echo", "on")) == ["late", "ok"]
+
+
+def test_witnesses_hear_what_gets_out(program: Path, tmp_path: Path) -> None:
+    with listening(tmp_path, "name") as listeners:
+        told = {
+            "tcp": attempt("tcp", "127.0.0.1", listeners.loopback, "by tcp"),
+            "udp": attempt("udp", "127.0.0.1", listeners.datagrams, "by udp"),
+            "unix": attempt("unix", listeners.path, "by unix"),
+            "abstract": attempt("abstract", listeners.abstract, "by abstract"),
+        }
+        assert _names(program, *told.values()) == ["ok"] * 4
+        for name in told:
+            assert _heard(listeners, f"by {name}")
+        assert not listeners.heard("never said")
+
+
+def _heard(listeners: object, word: str) -> bool:
+    ready = threading.Event()
+    for _ in range(200):
+        if listeners.heard(word):  # type: ignore[attr-defined]
+            return True
+        ready.wait(0.01)
+    return False
+
+
+def test_where_nobody_listens_the_connection_is_refused(program: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert _names(
+        program,
+        attempt("tcp", "127.0.0.1", port),
+        attempt("unix", tmp_path / "missing"),
+        attempt("tcp", "no.name.is.looked.up", port),
+        attempt("loopback", "127.0.0.1"),
+    ) == ["ECONNREFUSED", "ENOENT", "EINVAL", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        pytest.param(b"w 0 ok 6869\n", Answer("ok", value=b"hi"), id="a value"),
+        pytest.param(b"w 0 ok -\n", Answer("ok"), id="no value"),
+        pytest.param(b"w 0 errno EROFS\n", Answer("errno", "EROFS"), id="an error"),
+        pytest.param(b"other 0 ok -\n", NO_ANSWER, id="another program's line"),
+        pytest.param(b"w 0 ok zz\n", NO_ANSWER, id="no hex"),
+        pytest.param(b"w 0 errno EROFS\nw 0 ok -\n", Answer("errno", "EROFS"), id="the first counts"),
+        pytest.param(b"w 1 ok -\n", NO_ANSWER, id="another attempt's"),
+        pytest.param(b"w 0 granted -\n", NO_ANSWER, id="no such answer"),
+        pytest.param(b"\xff\xfe", NO_ANSWER, id="no text"),
+    ],
+)
+def test_answers_are_read_with_care(output: bytes, expected: Answer) -> None:
+    assert answers(output, 1, word="w") == [expected]
+
+
+def test_one_build_for_one_source(program: Path) -> None:
+    assert source_digest()[:16] in str(program)
+    with pytest.raises(BuildError, match="there is no compiler for plan9/amd64"):
+        probe_program("plan9/amd64", program.parent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"])
+def test_it_builds_for_every_platform(platform: str, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    built = probe_program(platform, tmp_path, zig=True)
+    magic = b"\x7fELF" if platform.startswith("linux/") else bytes.fromhex("cffaedfe")
+    assert built.read_bytes()[:4] == magic
+    if platform == own_platform():
+        assert _names(built, attempt("echo", "x"), attempt("unshare", 1 << 40)) == ["ok", "EINVAL"]

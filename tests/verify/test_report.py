@@ -1,0 +1,168 @@
+"""The report: what makes it red, and its forms. And the command, from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from sandwright import process
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.outcome import Outcome
+from sandwright.verify.page import page
+from sandwright.verify.probe import Family
+from sandwright.verify.report import Report, encode, junit, summary
+
+KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
+
+
+def _outcome(
+    verdict: Verdict, *, probe: str = "files/x", evidence: str = "create /x → ok (expected EROFS)"
+) -> Outcome:
+    return Outcome(probe, "bwrap", Family.FILES, verdict, "EROFS", "ok", evidence, about="about")
+
+
+def _report(*outcomes: Outcome) -> Report:
+    return Report(
+        policy="sandbox.yaml",
+        methods=tuple(dict.fromkeys(each.method for each in outcomes)),
+        outcomes=outcomes,
+        notes=("a <note>",),
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.0,
+        host="host",
+    )
+
+
+PASS, FAIL = _outcome(Verdict.PASS), _outcome(Verdict.FAIL, probe="files/y")
+UNDECIDED, SKIP = _outcome(Verdict.INCONCLUSIVE), _outcome(Verdict.SKIPPED, evidence="runsc is missing")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "named", "required", "red"),
+    [
+        pytest.param((PASS,), ("bwrap",), ("bwrap",), 0, id="all pass"),
+        pytest.param((PASS, FAIL), (), (), 1, id="a fail"),
+        pytest.param((PASS, UNDECIDED), (), (), 1, id="undecided"),
+        pytest.param((PASS, SKIP), ("bwrap",), (), 0, id="a skip"),
+        pytest.param((PASS, SKIP), (), ("bwrap",), 1, id="a skip of what is required"),
+        pytest.param((SKIP,), (), (), 0, id="nothing tried of all there are"),
+        pytest.param((SKIP,), ("bwrap",), (), 1, id="nothing tried of what was named"),
+        pytest.param((PASS,), (), ("docker",), 1, id="what is required was not asked for"),
+    ],
+)
+def test_what_makes_it_red(
+    outcomes: tuple[Outcome, ...], named: tuple[str, ...], required: tuple[str, ...], red: int
+) -> None:
+    assert len(_report(*outcomes).faults(named=named, required=required)) == red
+
+
+def test_the_contract_of_the_json() -> None:
+    data = json.loads(encode(_report(PASS, SKIP)))
+    assert [set(each) >= KEYS for each in data] == [True, True]
+    assert [each["verdict"] for each in data] == ["pass", "skipped"]
+
+
+def test_junit_counts_each_kind() -> None:
+    suite = ET.fromstring(junit(_report(PASS, FAIL, UNDECIDED, SKIP)))[0]
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
+
+
+def test_junit_holds_what_xml_cannot() -> None:
+    suite = ET.fromstring(junit(_report(_outcome(Verdict.FAIL, evidence="\x00\x1b[31m \ud800 <&"))))[0]
+    assert "<&" in (suite[0][0].text or "")
+
+
+def test_a_summary_counts() -> None:
+    headings, rows = summary(_report(PASS, FAIL))
+    assert headings == ["method", "files", "pass", "fail", "inconclusive", "skipped"]
+    assert rows == [["bwrap", "1/2", "1", "1", "0", "0"]]
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.outside += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_else_and_takes_no_text_for_markup() -> None:
+    hostile = '</pre><script>alert("x")</script>'
+    made = page(_report(PASS, _outcome(Verdict.FAIL, probe=f"files/{hostile}", evidence=hostile)))
+    read = _Page()
+    read.feed(made.decode())
+    assert "script" not in read.tags
+    assert read.outside == []
+    assert hostile in read.text
+    assert "a <note>" in read.text
+
+
+def test_the_page_says_what_is_simulated() -> None:
+    simulated = Outcome(
+        "files/x", "seatbelt", Family.FILES, Verdict.PASS, "EPERM", "EPERM", "evidence", simulated=True
+    )
+    read = _Page()
+    read.feed(page(_report(PASS, simulated)).decode())
+    assert "seatbelt (simulated)" in read.text
+    assert 'class="mark">simulated<' in page(_report(PASS, simulated)).decode()
+
+
+def _verify(project: Path, *words: str, **environment: str) -> process.Result:
+    argv = (sys.executable, "-c", "from sandwright.cli import main; main()", "verify", *words)
+    env = {**os.environ, "SANDWRIGHT_CACHE": str(project.parent / "cache"), **environment}
+    return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path, program: Path) -> Path:
+    """A directory with a policy, beside a cache that has the probe program."""
+    (tmp_path / "cache").symlink_to(program.parents[3])
+    (tmp_path / "project").mkdir()
+    policy = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+    (tmp_path / "project/sandbox.yaml").write_text(policy)
+    return tmp_path / "project"
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_the_command(project: Path) -> None:
+    files = ("--json", "out/verify.json", "--junit", "out/junit.xml", "--html", "out/verify.html")
+    result = _verify(project, "--policy", "sandbox.yaml", "--method", "bwrap", *files, "--require", "bwrap")
+    assert result.status == 0, result.stderr
+    data = json.loads((project / "out/verify.json").read_text())
+    assert {each["verdict"] for each in data} == {"pass"}
+    assert {each["probe"].split("/")[0] for each in data} == {str(family) for family in Family}
+    assert len({each["probe"] for each in data}) == len(data)
+    assert sorted(each.name for each in project.iterdir()) == ["out", "sandbox.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        pytest.param(("--method", "nothing"), 64, "'nothing' can't be verified", id="no such method"),
+        pytest.param(("--method", ","), 64, "name a method", id="no method"),
+        pytest.param(("--policy", "missing.yaml"), 64, "missing.yaml can't be read", id="no policy"),
+    ],
+)
+def test_the_command_refuses(words: tuple[str, ...], status: int, said: str, project: Path) -> None:
+    result = _verify(project, *words)
+    assert (result.status, said in result.stderr) == (status, True), result.stderr
+
+
+def test_a_method_that_can_not_run_here_proves_nothing(project: Path) -> None:
+    result = _verify(project, "--method", "gvisor", PATH=str(project))
+    assert result.status == 12
+    assert "gvisor: nothing was proved" in result.text
