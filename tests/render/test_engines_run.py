@@ -358,6 +358,22 @@ def test_a_signal_ends_what_does_not_handle_it(sandbox: Sandbox, number: signal.
     assert sandbox.left() == []
 
 
+@pytest.mark.needs("setsid")
+def test_a_key_of_the_terminal_comes_once(sandbox: Sandbox) -> None:
+    """Ctrl-C is a signal to launcher and client alike; the command gets it from the client alone."""
+    leader, follower = pty.openpty()
+    script = "n=0; trap 'n=$((n + 1))' INT; echo up; for i in $(seq 20); do sleep 0.1; done; echo $n"
+    argv = ["setsid", "--ctty", "--wait", *sandbox.argv(), "sh", "-c", script]
+    with process.start(*argv, env=sandbox.environment(), stdin=follower) as running:
+        os.close(follower)
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        os.write(leader, b"\x03")
+        assert running.stdout.read() == b"1\n"
+        assert running.wait(timeout=20) == 0
+    os.close(leader)
+
+
 def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
     script = "trap '' TERM; echo up; while :; do sleep 0.2; done"
     with process.start(*sandbox.argv(), "sh", "-c", script, env=sandbox.environment()) as running:
