@@ -33,6 +33,7 @@ class Seen:
     line: str
     headers: dict[str, str]
     body: bytes
+    client: tuple[str, int]
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         self.body = self._read_body()
         line = f"{self.command} {self.path}"
         with self.server.lock:
-            self.server.seen.append(Seen(line, dict(self.headers), self.body))
+            self.server.seen.append(Seen(line, dict(self.headers), self.body, self.client_address))
             rule = next((each for each in self.server.rules if each.pattern.search(line)), None)
             fault = None
             if rule is not None and rule.faults:

@@ -20,7 +20,14 @@ from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
 from sandwright.registry.client import UNSEEN, Repository, open_repository
 from sandwright.registry.credentials import Credential, Given
-from sandwright.registry.failure import Denied, NotThere, RegistryError, Unreachable, WrongContent
+from sandwright.registry.failure import (
+    Denied,
+    NotThere,
+    RegistryError,
+    Unavailable,
+    Unreachable,
+    WrongContent,
+)
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.settings import Patience, Settings
@@ -707,6 +714,7 @@ class TestTls:
                         insecure=insecure,
                     )
                 assert not isinstance(caught.value, Unreachable), "somebody is there, and is not trusted"
+                assert isinstance(caught.value, Unavailable)
             assert registry.seen == []
 
     def test_a_certificate_for_another_name(self, tmp_path: Path) -> None:
@@ -741,6 +749,22 @@ def test_plain_http_is_not_spoken_elsewhere() -> None:
     told = Settings(insecure=frozenset({"registry.example:5000"}))
     assert told.may_be_plain("registry.example:5000")
     assert not told.may_be_plain("registry.example:5001")
+
+
+def test_connections_are_used_again(registry: StandIn) -> None:
+    held(registry)
+
+    def many(repository: Repository) -> None:
+        for _ in range(5):
+            assert repository.head("latest")
+            assert repository.has_blob(sha256_descriptor(OCTETS, BLOB))
+            assert repository.manifest("latest")
+            fetch(repository)
+            with pytest.raises(NotThere):
+                repository.manifest("other")
+
+    use(registry, many)
+    assert len({each.client for each in registry.seen}) <= 2, "one to find it, one for the rest"
 
 
 def test_an_error_in_one_thread_ends_the_others(registry: StandIn) -> None:

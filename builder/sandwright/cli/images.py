@@ -78,7 +78,7 @@ def lock_images(
 ) -> None:
     """Resolve the packages of images with apt, and the references of bases; write the lock files."""
     from sandwright.image.lock import NotLocked  # noqa: PLC0415
-    from sandwright.registry.failure import Unreachable  # noqa: PLC0415
+    from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
 
     catalogue = _catalogue(images)
     chosen = [d for d in _named(catalogue, name or ()) if d.parent is None]
@@ -90,11 +90,11 @@ def lock_images(
                     _check_lock(definition)
                 else:
                     _lock(definition, mirror=mirror, speak=speak, progress=progress)
-            except (Unreachable, NotLocked) as error:
+            except (Unavailable, NotLocked) as error:
                 if strict or definition.suite:
                     raise
-                unreachable = "registry unreachable: " if isinstance(error, Unreachable) else ""
-                console.line(f"{definition.name}: not locked: {unreachable}{error}")
+                how = "registry unreachable: " if isinstance(error, Unreachable) else ""
+                console.line(f"{definition.name}: not locked: {how}{error}")
 
 
 @command(

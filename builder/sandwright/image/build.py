@@ -25,7 +25,7 @@ from sandwright.image.plan import Plan, Planned, inputs, plan_build
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
 from sandwright.image.workshop import Workshop, open_workshop
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.failure import Unreachable
+from sandwright.registry.failure import Unavailable, Unreachable
 
 if TYPE_CHECKING:
     from sandwright.host import HostFacts
@@ -164,7 +164,7 @@ class _Build:
                 if step.definition.parent in out:
                     raise _BaseLeftOut(f"its base {step.definition.parent} is not built")
                 made.append(self._image(step))
-            except (Unreachable, NotLocked, _BaseLeftOut) as error:
+            except (Unavailable, NotLocked, _BaseLeftOut) as error:
                 if leave_out is None or step.definition.suite:
                     raise
                 out.add(step.name)
@@ -322,6 +322,8 @@ def _reason(error: SandwrightError) -> str:
     match error:
         case Unreachable():
             return "registry unreachable"
+        case Unavailable():
+            return "registry unavailable"
         case NotLocked():
             return "not locked"
         case _:

@@ -182,11 +182,12 @@ def _of_platform(
         for child in node.children
         if child.platform is not None
     }
-    for node in graph.nodes:
-        if node.descriptor.media_type in INDEX_TYPES:
-            continue
+    manifests = [node for node in graph.nodes if node.descriptor.media_type not in INDEX_TYPES]
+    for node in sorted(manifests, key=lambda each: said.get(each.descriptor.digest) != wanted):
         own = said.get(node.descriptor.digest)
         if own is not None and not _same(own, wanted):
+            continue
+        if own is None and node.blobs[0].media_type not in CONFIG_TYPES:
             continue
         config = _config(node, repository, place)
         if own is not None or _same(config.platform, wanted):

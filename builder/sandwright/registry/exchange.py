@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sandwright.registry.authorization import Authorizer
-from sandwright.registry.failure import Asked, RegistryError, Unreachable, printable, refusal
+from sandwright.registry.failure import Asked, RegistryError, Unavailable, Unreachable, printable, refusal
 from sandwright.registry.reference import is_loopback, split_host
 from sandwright.registry.settings import Settings, server
 from sandwright.registry.wire import Answer, Body, Broken, Wire
@@ -58,7 +58,7 @@ class Exchange:
     def ready(self) -> str:
         """The registry's address, found out once: whether it is there, and whether it speaks TLS.
 
-        That takes no longer than `Patience.reach`. Raise Unreachable when nobody answers, RegistryError when
+        That takes no longer than `Patience.reach`. Raise Unreachable when nobody answers, Unavailable when
         somebody does whom we don't trust.
         """
         with self._lock:
@@ -141,7 +141,8 @@ class Exchange:
                 **request.headers,
                 **({"Authorization": authorization} if authorization and own else {}),
             }
-            answer = self.wire.send(request.method, url, headers=headers, body=request.body)
+            slow = self.settings.patience.commit if request.body else None
+            answer = self.wire.send(request.method, url, headers=headers, body=request.body, slow=slow)
             answer.foreign = not own
             if not self._leads_on(request, answer):
                 return answer
@@ -177,7 +178,7 @@ class Exchange:
 
     def _lost(self, asked: Asked, problem: Broken, attempts: int) -> RegistryError:
         tried = f", {attempts} times" if attempts > 1 else ""
-        kind = Unreachable if problem.kind == "unreachable" else RegistryError
+        kind = Unreachable if problem.kind == "unreachable" else Unavailable
         return kind(f"{asked}: no whole answer{tried}: {problem}")
 
     def _send_to_realm(
@@ -194,7 +195,7 @@ class Exchange:
             problem = f"no answer within {patience.reach:g} s"
             raise Unreachable(f"registry {self.host}: it can't be reached: {problem}") from None
         except Broken as problem:
-            kind = RegistryError if problem.kind in ("untrusted", "plain") else Unreachable
+            kind = Unavailable if problem.kind in ("untrusted", "plain") else Unreachable
             raise kind(f"registry {self.host}: it can't be reached: {problem}") from problem
 
     def _find_base(self) -> str:

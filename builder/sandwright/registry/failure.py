@@ -42,7 +42,11 @@ class Denied(RegistryError):
     """It does not let us: 401 or 403."""
 
 
-class Unreachable(RegistryError):
+class Unavailable(RegistryError):
+    """It can't be used now: overloaded, failing, breaking off, or with a certificate that is not good."""
+
+
+class Unreachable(Unavailable):
     """No registry answered: no such name, no route, nobody there, nothing in time, a proxy that refuses."""
 
 
@@ -72,7 +76,8 @@ def refusal(asked: Asked, status: int, content_type: str, body: bytes, *, note: 
         name = "a status that HTTP does not have"
     parts = [f"{status} {name}", note or _HINTS.get(status, ""), said]
     message = f"{asked}: {': '.join(filter(None, parts))}"
-    kind = {401: Denied, 403: Denied, 404: NotThere}.get(status, RegistryError)
+    kind = {401: Denied, 403: Denied, 404: NotThere, 429: Unavailable}.get(status, RegistryError)
+    kind = Unavailable if status >= 500 else kind
     return kind(message, status=status, codes=codes)
 
 

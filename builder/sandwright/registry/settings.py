@@ -22,15 +22,16 @@ class Patience:
     """How long to wait for a registry; all times in seconds.
 
     `reach` is the most that finding out whether it can be reached takes, names looked up included. `connect`
-    and `stall` are without a connection or a byte. A failure that may pass is tried again until there were
-    `attempts`, after a pause of `pause` that doubles every time; a registry's own wish (Retry-After) is
-    granted up to `longest`. `slowest` is the fewest bytes per second of a blob, after `grace`; `answer` the
-    longest that a document may take.
+    and `stall` are without a connection or a byte, `commit` without an answer to what was sent. A failure
+    that may pass is tried again until there were `attempts`, after a pause of `pause` that doubles every
+    time; a registry's own wish (Retry-After) is granted up to `longest`. `slowest` is the fewest bytes per
+    second of a blob, after `grace`; `answer` the longest that a document may take.
     """
 
     reach: float = 5.0
     connect: float = 5.0
     stall: float = 30.0
+    commit: float = 300.0
     attempts: int = 5
     pause: float = 0.5
     longest: float = 60.0

@@ -18,7 +18,7 @@ from sandwright.progress import Step
 from sandwright.registry.download import Credit
 from sandwright.registry.exchange import Exchange, Request
 from sandwright.registry.failure import Asked, Denied, NotThere, RegistryError, WrongContent, printable
-from sandwright.registry.wire import Answer
+from sandwright.registry.wire import Answer, Stopped, Wire
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 Source = Callable[[], BinaryIO]
@@ -72,7 +72,7 @@ class Upload:
         self._scopes = scopes
         self._descriptor = descriptor
         self._asked = Asked(exchange.host, repository, f"push blob {descriptor.digest}")
-        self._content = _Content(source, descriptor, self._asked)
+        self._content = _Content(source, descriptor, self._asked, exchange.wire)
         self._credit = Credit(step)
         self._chunk = chunk
         self._location = ""
@@ -243,8 +243,9 @@ class Upload:
 class _Content:
     """What is sent, hashed as it goes by. No byte of the end leaves unless all of it has the digest."""
 
-    def __init__(self, source: Source, descriptor: Descriptor, asked: Asked) -> None:
+    def __init__(self, source: Source, descriptor: Descriptor, asked: Asked, wire: Wire) -> None:
         self._source = source
+        self._wire = wire
         self._descriptor = descriptor
         self._asked = asked
         self._hash = hashlib.new(check_digest(descriptor.digest, str(asked)).partition(":")[0])
@@ -260,6 +261,8 @@ class _Content:
             file.seek(start)
             at = start
             while at < end:
+                if self._wire.stopped.is_set():
+                    raise Stopped
                 piece = file.read(min(_PIECE, end - at))
                 if not piece:
                     size = self._descriptor.size

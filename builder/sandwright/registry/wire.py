@@ -66,10 +66,11 @@ class Wire:
         headers: Mapping[str, str],
         body: Body | bytes | None = None,
         seconds: float | None = None,
+        slow: float | None = None,
     ) -> Answer:
         """Send a request; the answer's body is still to be read. Raise Broken, Stopped.
 
-        `seconds` replaces the patience for a connection and for the first byte.
+        `seconds` replaces the patience for a connection and for the first byte, `slow` that for a byte alone.
         """
         if self.stopped.is_set():
             raise Stopped
@@ -81,7 +82,7 @@ class Wire:
                 data=body if body is None or len(body) else b"",
                 stream=True,
                 allow_redirects=False,
-                timeout=(seconds or self.patience.connect, seconds or self.patience.stall),
+                timeout=(seconds or self.patience.connect, seconds or slow or self.patience.stall),
                 proxies=self._proxies(url),
                 verify=self._verify,
             )
@@ -193,6 +194,9 @@ class Answer:
 
     def close(self) -> None:
         """Give the connection back, or close it when something of the body is left."""
+        if self._response.request.method == "HEAD" or self.status == 204:
+            with contextlib.suppress(Broken, Stopped):
+                self.beginning(0)  # there is nothing, which has to be noticed
         self._response.close()
 
     def retry_after(self) -> float:

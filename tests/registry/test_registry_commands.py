@@ -1,0 +1,160 @@
+"""The commands: push-image, pull-image, and what lock-images and build-images say of a base in a registry."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import alpinelike
+from layouts import HELLO, Layout
+from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from sandwright import process
+from sandwright.errors import CommandFailed
+from sandwright.host import collect_host
+from sandwright.process import Result
+from tars import archive, file, folder
+
+pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
+
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+IMAGE = """\
+schema: 1
+description: On a base from a registry.
+base: {{registry: "{reference}"}}
+platforms: [{platform}]
+files: [{{path: /etc/more, content: x}}]
+smoke: {{programs: [[sh]]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registry_server(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory to work in, with a cache of its own and nobody's logins."""
+    monkeypatch.setenv("SANDWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def layout(path: Path) -> Path:
+    made = Layout(path)
+    accounts = archive(folder(b"etc"), file(b"etc/passwd", alpinelike.PASSWD))
+    architecture = collect_host().platform.partition("/")[2]
+    image = made.image(HELLO, accounts, arch=architecture)
+    (path / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [image]}))
+    return path
+
+
+def run(*words: str) -> Result:
+    return process.run(*SANDWRIGHT, *words, timeout=60)
+
+
+def refused(*words: str) -> tuple[int | None, str]:
+    with pytest.raises(CommandFailed) as caught:
+        run(*words)
+    return caught.value.status, caught.value.stderr.strip()
+
+
+def test_there_and_back(server: Server, world: Path) -> None:
+    layout(world / "layout")
+    target = f"{server.host}/by/command:1"
+    told = run("push-image", "layout", target, "--tag", "stable").text
+    name, _, rest = told.partition(": ")
+    assert name.startswith(f"{server.host}/by/command@sha256:")
+    assert rest == "sent 4 of 4 parts, tagged 1, stable"
+    assert run("push-image", "layout", target).text == f"{name}: nothing has changed"
+    assert run("pull-image", f"{server.host}/by/command:stable").text == f"build/pulled/by-command: {name}"
+    names = {path.name for path in (world / "build/pulled/by-command/blobs/sha256").iterdir()}
+    assert names == {path.name for path in (world / "layout/blobs/sha256").iterdir()}
+    assert run("pull-image", name, "--to", "again").text == f"again: {name}"
+
+
+@pytest.mark.needs("openssl")
+def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    tls: Tls = make_certificates(tmp_path_factory.mktemp("certificates"))
+    layout(world / "layout")
+    with registry_server(tmp_path_factory.mktemp("guarded"), login=True, tls=tls) as guarded:
+        words = ("push-image", "layout", f"{guarded.host}/a:1", "--authorities", str(tls.authority))
+        status, told = refused(*words)
+        assert status == 7
+        assert "401 Unauthorized: it wants a login, and there is none for" in told
+        entry = {"username": LOGIN[0], "password": LOGIN[1]}
+        (world / "logins.json").write_text(json.dumps({"auths": {guarded.host: entry}}))
+        assert "sent 4 of 4 parts" in run(*words, "--logins", "logins.json").text
+        status, told = refused(*words[:3], "--logins", "logins.json")
+        assert (status, "its certificate is not good" in told) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["push-image", "nothing", "h.example/a:1"], 64, "there is no image 'nothing'"),
+        (["push-image", "layout", "h.example/A:1"], 64, "'A' can't name a repository"),
+        (
+            ["push-image", "layout", "h.example/a@sha256:" + "0" * 64],
+            64,
+            "where to push is a tag; the digest is the image's own",
+        ),
+        (["push-image", "layout", "127.0.0.1:1/a:1"], 7, "it can't be reached"),
+        (["push-image", "layout", "127.0.0.1:1/a:1", "--tag", "a b"], 64, "'a b' can't be a tag"),
+        (["push-image", "layout", "127.0.0.1:1/a:1", "--ref", "other"], 64, "no image 'other'"),
+        (["pull-image", "127.0.0.1:1/a:1"], 7, "registry 127.0.0.1:1: it can't be reached"),
+        (["pull-image", "h.example/a:1", "--insecure", "a/b"], 64, "'a/b' can't be the host of a registry"),
+        (["pull-image", "h.example/a:1", "--logins", "none.json"], 64, "there is no such file of logins"),
+        (
+            ["pull-image", "127.0.0.1:1/a:1", "--authorities", "none.pem"],
+            64,
+            "there is no such file of certificates",
+        ),
+    ],
+)
+def test_what_is_refused(world: Path, words: list[str], status: int, message: str) -> None:
+    layout(world / "layout")
+    code, told = refused(*words)
+    assert code == status
+    assert message in told
+    assert "Traceback" not in told
+
+
+def define(world: Path, reference: str) -> None:
+    (world / "images/app").mkdir(parents=True, exist_ok=True)
+    text = IMAGE.format(reference=reference, platform=collect_host().platform)
+    (world / "images/app/image.yaml").write_text(text)
+
+
+def test_lock_and_build(server: Server, world: Path) -> None:
+    layout(world / "layout")
+    run("push-image", "layout", f"{server.host}/base:1")
+    define(world, f"{server.host}/base:1")
+    assert "app: + " in run("lock-images", "--images", "images").stderr
+    assert run("lock-images", "--images", "images", "--check").text == "app: the lock fits"
+    told = run("build-images", "--images", "images", "--no-smoke", "--frozen").text
+    assert "built app in build/images" in told
+
+
+def test_a_registry_that_is_not_there(world: Path) -> None:
+    define(world, "127.0.0.1:1/base:1")
+    line = "registry unreachable: registry 127.0.0.1:1: it can't be reached: "
+    assert run("lock-images", "--images", "images").text.startswith(f"app: not locked: {line}")
+    told = run("build-images", "--images", "images", "--no-smoke").text
+    assert re.search("app +not built: registry unreachable", told)
+    assert f"not built: app: {line}" in told
+    frozen = run("build-images", "--images", "images", "--no-smoke", "--frozen").text
+    assert "not built: app: not locked: image 'app'" in frozen
+    assert run("lock-images", "--images", "images", "--check").text.startswith("app: not locked: image 'app'")
+    for words in (("lock-images",), ("build-images", "--no-smoke")):
+        status, told = refused(*words, "--images", "images", "--strict")
+        assert (status, "it can't be reached" in told) == (7, True)
+    status, told = refused("lock-images", "--images", "images", "--strict", "--check")
+    assert (status, "is not locked" in told) == (10, True)
