@@ -130,7 +130,7 @@ def _container(policy: ResolvedPolicy, placed: Placed) -> Json:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [_volume_mount(mount, placed) for mount in placed.mounts],
+        "volumeMounts": [_volume_mount(name, mount, placed) for name, mount in _named(placed)],
     }
     cwd = policy.canonical(policy.facts.variables["CWD"])
     if any(mount.holds == "project" and is_inside(cwd, mount.path) for mount in placed.mounts):
@@ -184,22 +184,24 @@ def _bytes(amount: int) -> str:
     return str(amount)
 
 
+def _named(placed: Placed) -> Iterator[tuple[str, VolumeMount]]:
+    """Each mount with the name of its volume. Podman's emptyDir is a volume that all Pods see by its name."""
+    for index, mount in enumerate(placed.mounts):
+        if placed.where == "cluster":
+            yield mount.holds, mount
+        elif mount.holds in ("project", "empty-file"):
+            yield f"host-{index}", mount
+        else:
+            yield f"{placed.name}-{mount.holds}", mount
+
+
 def _volumes(placed: Placed) -> Iterator[Json]:
-    """The volumes of the mounts, each once. Podman's emptyDir is a volume that all Pods see by its name."""
+    """The volumes of the mounts, each once."""
     seen: set[str] = set()
-    for mount in placed.mounts:
-        name = _volume(mount, placed)
+    for name, mount in _named(placed):
         if name not in seen:
             seen.add(name)
             yield {"name": name, **_source(mount, placed)}
-
-
-def _volume(mount: VolumeMount, placed: Placed) -> str:
-    if placed.where == "cluster":
-        return mount.holds
-    if mount.holds in ("project", "empty-file"):
-        return f"host-{placed.mounts.index(mount)}"
-    return f"{placed.name}-{mount.holds}"
 
 
 def _source(mount: VolumeMount, placed: Placed) -> Json:
@@ -220,8 +222,8 @@ def _source(mount: VolumeMount, placed: Placed) -> Json:
             assert_never(mount.holds)
 
 
-def _volume_mount(mount: VolumeMount, placed: Placed) -> Json:
-    made: Json = {"name": _volume(mount, placed), "mountPath": mount.path, "readOnly": not mount.writable}
+def _volume_mount(name: str, mount: VolumeMount, placed: Placed) -> Json:
+    made: Json = {"name": name, "mountPath": mount.path, "readOnly": not mount.writable}
     if placed.where == "cluster" and mount.holds == "empty-file":
         made["subPath"] = EMPTY_FILE
     elif placed.where == "cluster" and mount.sub:

@@ -15,6 +15,7 @@ from sandwright.errors import RenderError
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./_-]*")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 _PRINTED = re.compile("[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_AS_IT_IS = re.compile(r"[\x20!\x23-\x5b\x5d-\x7e]*")
 _ESCAPES: Mapping[str, str] = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
@@ -29,6 +30,8 @@ def yaml_text(document: Mapping[str, Any], *, note: Iterable[str] = ()) -> str:
 
 def quoted(text: str) -> str:
     """A text in double quotes, on one line (YAML 1.2, 7.3.1)."""
+    if _AS_IT_IS.fullmatch(text):
+        return f'"{text}"'
     return f'"{"".join(map(_character, text))}"'
 
 
