@@ -29,7 +29,7 @@ from sandwright.registry.upload import Upload
 from sandwright.rootfs.source import open_image
 from tars import archive, file
 
-pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(120)]
 
 AMD = {"os": "linux", "architecture": "amd64"}
 ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
