@@ -256,6 +256,19 @@ def test_somebody_listens_in_the_project(
 
 
 @ROOT
+@pytest.mark.needs("runc", "busybox")
+def test_the_host_s_network_brings_nothing_else_of_its_sys(command: Start) -> None:
+    """The host's /sys holds its control groups and debug files, on mounts that root may write."""
+    launch = command("oci", "network: {mode: host}\n")
+    mounts = process.run(*launch, "cat", "/proc/self/mountinfo", timeout=60).text.splitlines()
+    points = {line.split()[4]: line.split()[5].split(",") for line in mounts}
+    below = {path: options for path, options in points.items() if path.startswith("/sys")}
+    assert "/sys" in below
+    assert all("ro" in options for options in below.values()), below
+    assert process.run(*launch, "ls", "/sys/fs/cgroup", timeout=60).text == ""
+
+
+@ROOT
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:

@@ -119,10 +119,10 @@ def _mounts(
     runsc doesn't start with a mount over a socket, and without `--host-uds` connects to none of the host's.
     """
     unreachable = gvisor and not policy.network.unix_sockets
-    rootless, host = policy.facts.uid != 0, policy.network.mode == "host"
+    rootless = policy.facts.uid != 0
     chosen: dict[str, dict[str, Any]] = {}
     for mount in baseline.mounts:
-        shared = mount.destination == "/sys" and (rootless or host)
+        shared = mount.destination == "/sys" and rootless  # root mounts one without the host's mounts in it
         each = baseline.rootless_sys if shared else mount
         options = [
             option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
