@@ -221,6 +221,9 @@ _TABLE: Mapping[str, _Row] = {
         gvisor=("EPERM", "the sentry connects to no socket of the host"),
         seatbelt=_SEATBELT,
     ),
+    "unix.host": _row(
+        "network.no-sockets", "with the host's network the filter makes no Unix sockets but pairs", "EPERM"
+    ),
     "unix.abstract": _row(
         "network.no-sockets",
         "a socket without a path",

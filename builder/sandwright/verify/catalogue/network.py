@@ -108,10 +108,11 @@ def _soon(true: Callable[[], bool]) -> bool:
 def _local(subject: Subject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "pair"),) if subject.linux else ()
+    host = subject.policy.network.mode == "host" and subject.linux
     yield _probe(
         "unix-socket",
         "a Unix socket of the host in a readable directory is not connected to",
-        step("unix.unlisted", "unix", listeners.path, word),
+        step("unix.host" if host else "unix.unlisted", "unix", listeners.path, word),
         controls=(*control, step("works", "read", subject.ground.read / "plain")),
         check=lambda: _silent(subject, word),
     )
@@ -119,7 +120,7 @@ def _local(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "abstract-socket",
             "an abstract Unix socket of the host is not connected to",
-            step("unix.abstract", "abstract", listeners.abstract, other),
+            step("unix.host" if host else "unix.abstract", "abstract", listeners.abstract, other),
             controls=control,
             check=lambda: _silent(subject, other),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.verify.attempt import attempt
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
@@ -83,6 +84,12 @@ def probes(subject: Subject) -> Iterator[Probe]:
     """The probes of this family: none where a filter is Linux' and the sandbox is not."""
     if not subject.linux or subject.policy.process.privileged:
         return
+    if subject.policy.process.seccomp not in SECCOMP_PROFILES:
+        reason = (
+            "the profile is a file of the policy's own, and what it should refuse is written nowhere else"
+        )
+        yield Probe("syscalls/profile", Family.SYSCALLS, "the filter refuses what it should", (), skip=reason)
+        return
     arm = subject.policy.facts.platform.endswith("arm64")
     for call in _CALLS:
         number = call.arm64 if arm else call.amd64
@@ -91,7 +98,7 @@ def probes(subject: Subject) -> Iterator[Probe]:
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
         tried = Step(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
         yield _probe(call.name, about, tried)
-    yield from _special(arm=arm)
+    yield from _special(arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
 def _granted(name: str, subject: Subject) -> bool:
@@ -104,7 +111,8 @@ def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ())
     return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control)
 
 
-def _special(*, arm: bool) -> Iterator[Probe]:
+def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
+    """`fixed`: what is started may ask for fixed addresses, as some bootstraps do."""
     yield _probe(
         "clone3",
         "clone3 does not exist, so that C libraries take clone, whose flags a filter can see",
@@ -121,12 +129,15 @@ def _special(*, arm: bool) -> Iterator[Probe]:
         ),
         controls=(step("works", "terminal", _TIOCGWINSZ),),
     )
+    number = 92 if arm else 135
     yield _probe(
         "personality",
         "addresses stay random and data is not executed",
-        step("filtered", "syscall", 92 if arm else 135, 0x0040000),
-        step("filtered", "syscall", 92 if arm else 135, 0x0400000),
-        controls=(step("personality.ask", "syscall", 92 if arm else 135, 0xFFFFFFFF),),
+        *(
+            step("filtered", "syscall", number, flag)
+            for flag in ((0x400000,) if fixed else (0x40000, 0x400000))
+        ),
+        controls=(step("personality.ask", "syscall", number, 0xFFFFFFFF),),
     )
     yield _probe(
         "socket-families",
