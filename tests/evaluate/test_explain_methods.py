@@ -238,14 +238,14 @@ network:
         ("169.254.169.254:80", "deny", "http_access deny !sw_listed sw_is_host"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", ["bwrap", "gvisor", "seatbelt", "kubernetes"])
+@pytest.mark.parametrize("method", ["bwrap", "docker", "podman", "gvisor", "seatbelt", "kubernetes"])
 def test_hosts_are_asked_of_the_proxys_configuration(
     method: str, target: str, decision: str, text: str
 ) -> None:
     row = _row("connect", target, method, _policy(PROXIED))
     assert (row.decision, row.status, row.place and row.place.text) == (decision, "agrees", text)
     assert row.place is not None
-    assert row.place.artifact == "squid.conf"
+    assert row.place.artifact.rpartition("/")[2] == "squid.conf"
 
 
 @pytest.mark.parametrize(
@@ -268,6 +268,12 @@ def test_what_the_sandbox_sets_itself_is_its_own(
 def test_a_proxy_variable_that_the_host_gives_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     _tampered(monkeypatch, "bwrap", "launch", b"LC_*) ;;", b"LC_* | HTTPS_PROXY) ;;")
     assert _row("env", "HTTPS_PROXY", "bwrap").status == "disagrees"
+
+
+def test_a_container_on_the_engines_own_network_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    _tampered(monkeypatch, "docker", "launch", b"network create --internal ", b"network create ")
+    row = _row("connect", "example.org:443", "docker", _policy(PROXIED))
+    assert (row.decision, row.status) == ("allow", "disagrees")
 
 
 def test_without_a_way_to_the_proxy_nothing_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,7 @@ class _Asking:
         verdict = sandbox.answer(self.asked, policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = sandbox.way_to_proxy()
-            verdict = through_proxy(policy, self.asked) if way.allowed else way
+            verdict = through_proxy(rendered, policy, self.asked) if way.allowed else way
         row = self._compared(replace(blank, because=verdict.because, place=verdict.place), verdict, findings)
         return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
 

@@ -91,7 +91,7 @@ class Enclosure:
 
     def _host(self, asked: Asked) -> Verdict:
         if self.network is None:
-            return Verdict(allowed=True, because="the network is the host's")
+            return Verdict(allowed=True, because="its network leads out like the host's")
         if asked.host == "localhost":
             because = "the sandbox has a localhost of its own"
             return Verdict(allowed=False, because=because, place=self.network)

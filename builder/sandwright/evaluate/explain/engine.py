@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +21,7 @@ def read_engine(rendered: Rendered) -> Enclosure:
     text = rendered.artifact(FILE).content.decode("utf-8", "surrogateescape")
     launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
     options = list(_options(text))
-    network = next((place for name, value, place in options if name == "--network" and value != "host"), None)
+    network = _network(options, launch)
     held = [value for name, value, _ in options if name == "--cap-add"]
     caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in held]
     return Enclosure(
@@ -36,6 +37,25 @@ def read_engine(rendered: Rendered) -> Enclosure:
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps),
         absent=dict(launchers.absent(launch)),
     )
+
+
+def _network(options: Sequence[tuple[str, str, Place]], launch: str) -> Place | None:
+    """Where it is said that no network leads out; None when one does, as the engine's default one.
+
+    With a proxy the launcher makes a network that is `--internal`, and puts the sandbox and the proxy on it.
+    """
+    named = [(value, place) for name, value, place in options if name in ("--network", "--net")]
+    if named:
+        return named[-1][1] if named[-1][0] == "none" else None
+    made = _INTERNAL.search(launch)
+    joined = _JOINED.search(launch)
+    if made is None or joined is None:
+        return None
+    return Place("launch", made[0].strip(), launch.count("\n", 0, made.start()) + 1, 1)
+
+
+_INTERNAL = re.compile(r"^engine network create --internal .*$", re.MULTILINE)
+_JOINED = re.compile(r'^set -- "--network=\$sw_run-inside" ', re.MULTILINE)
 
 
 def _options(text: str) -> Iterator[tuple[str, str, Place]]:

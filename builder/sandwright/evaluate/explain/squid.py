@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 
 FILE = "squid.conf"
@@ -84,7 +85,7 @@ class Squid:
             case "dst":
                 return value == "all" or _inside(host, value)
             case "src":
-                return _inside(CLIENT, value)
+                return value == "all" or _inside(CLIENT, value)
             case "port":
                 return int(value) == port
             case "method" | "proto":
@@ -119,6 +120,9 @@ def _inside(host: str, network: str) -> bool:
     return address.version == net.version and address in net
 
 
-def through_proxy(policy: ResolvedPolicy, asked: Asked) -> Verdict:
-    """What the proxy that is rendered of a policy answers."""
+def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> Verdict:
+    """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
+    own = next((each for each in rendered.artifacts if each.name.endswith(FILE)), None)
+    if own is not None:
+        return Squid(own.content.decode(), file=own.name).verdict(asked.host, asked.port)
     return Squid(squid_configuration(policy.network.allow, PLACE)).verdict(asked.host, asked.port)
