@@ -160,12 +160,30 @@ def _environment(text: str, manifest: str = "job.yaml") -> dict[str, str]:
 
 
 def test_the_proxy_is_found_without_dns() -> None:
-    text = "extends: []\nnetwork: {mode: proxy}\nenvironment: {set: {http_proxy: mine}}\n"
+    text = "extends: []\nnetwork: {mode: proxy}\nenvironment: {set: {http_proxy: $$mine}}\n"
+    found = _environment(text)
     address = "http://$(PROXY_SERVICE_HOST):3128"
-    names = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy")
-    assert _environment(text) == {"http_proxy": "mine", **dict.fromkeys(names, address)}
+    names = (
+        "ALL_PROXY",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "all_proxy",
+        "https_proxy",
+        "npm_config_proxy",
+        "PIP_PROXY",
+    )
+    assert {name: found[name] for name in names} == dict.fromkeys(names, address)
+    assert found["http_proxy"] == "$$mine"
+    assert found["no_proxy"] == "localhost,127.0.0.1,::1"
     assert pod_of(text)["enableServiceLinks"] is True
-    assert _environment(text, "pod.yaml") == {"http_proxy": "mine"}
+    assert _environment(text, "pod.yaml") == {"http_proxy": "$mine"}
+
+
+def test_options_of_java_are_kept() -> None:
+    text = 'extends: []\nnetwork: {mode: proxy}\nenvironment: {set: {JAVA_TOOL_OPTIONS: "-Da=$$(b)"}}\n'
+    variables = {"PROXY_SERVICE_HOST": "10.9.8.7", "b": "x"}
+    options = expanded(_environment(text)["JAVA_TOOL_OPTIONS"], variables)
+    assert options.startswith("-Da=$(b) -Dhttp.proxyHost=10.9.8.7 -Dhttp.proxyPort=3128 ")
 
 
 def expanded(value: str, variables: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sandwright.errors import RenderError
@@ -57,6 +58,8 @@ def render_form(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
     Raise RenderError for what Docker or the file can't be told.
     """
+    if policy.network.mode == "proxy":  # without a launcher there is none
+        policy = replace(policy, network=replace(policy.network, mode="none"))
     made = container(policy, plan_without_covers(policy, root="image"), "docker")
     files = tuple(_files(policy, made))
     document = {**_document(policy, made), "runArgs": [*_arguments(made), *_mounts(policy, made)]}

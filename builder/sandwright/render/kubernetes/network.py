@@ -24,8 +24,6 @@ ADDRESS = "$(PROXY_SERVICE_HOST)"
 the Pod starts. It is how a Pod without DNS finds the proxy; without the Service, the text stays and leads
 nowhere."""
 
-_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
-
 
 def network_policy(policy: ResolvedPolicy, name: str) -> Json:
     """What reaches the sandbox (nothing), and what it reaches."""
@@ -58,14 +56,6 @@ def policy_object(name: str, component: str, *, ingress: list[Json], egress: lis
             "egress": egress,
         },
     }
-
-
-def proxy_variables(policy: ResolvedPolicy) -> dict[str, str]:
-    """The variables by which programs find the proxy; the policy's own are kept."""
-    if policy.network.mode != "proxy":
-        return {}
-    url = f"http://{ADDRESS}:{PORT}"
-    return {name: url for name in _VARIABLES if name not in policy.environment.set}
 
 
 def resolution(policy: ResolvedPolicy) -> Json:

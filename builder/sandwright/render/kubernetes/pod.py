@@ -15,8 +15,9 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.filters import architecture
 from sandwright.render.kubernetes.naming import labels, sandbox_name
-from sandwright.render.kubernetes.network import proxy_variables, resolution
+from sandwright.render.kubernetes.network import ADDRESS, resolution
 from sandwright.render.kubernetes.volumes import VolumeMount
+from sandwright.render.recipe import proxy_environment
 from sandwright.resources import data_path
 
 Json = dict[str, Any]
@@ -122,7 +123,9 @@ def _container(policy: ResolvedPolicy, placed: Placed) -> Json:
         "image": f"sandwright/{policy.image}:latest" if _is_ours(policy.image) else policy.image,
         "imagePullPolicy": _pull_policy(policy.image, placed),
         "command": [],
-        "env": [{"name": name, "value": value} for name, value in _environment(policy, placed)],
+        "env": [
+            {"name": name, "value": value} for name, value in sorted(_environment(policy, placed).items())
+        ],
         "resources": _resources(policy.resources, placed),
         "securityContext": {
             "privileged": False,
@@ -150,17 +153,20 @@ def _pull_policy(image: str, placed: Placed) -> str:
     return "IfNotPresent" if "@sha256:" in image or placed.where == "podman" else "Always"
 
 
-def _environment(policy: ResolvedPolicy, placed: Placed) -> Iterator[tuple[str, str]]:
-    """The variables that are set, and those of the proxy, in which the address is left to the kubelet.
+def _environment(policy: ResolvedPolicy, placed: Placed) -> dict[str, str]:
+    """The variables that are set, and those by which programs find the proxy, its address left to the kubelet.
 
     Kubernetes puts in the value of NAME for `$(NAME)`, and a dollar sign for two; every other one stays.
     """
-    for name, value in sorted(policy.environment.set.items()):
+    own = policy.environment.set
+    for name, value in own.items():
         if "\0" in value:
             raise RenderError(f"environment.set: {name} holds a NUL byte, which no variable can")
-        yield name, value.replace("$", "$$") if placed.where == "cluster" else value
-    if placed.where == "cluster":
-        yield from sorted(proxy_variables(policy).items())
+    if placed.where == "podman":
+        return dict(own)
+    escaped = {name: value.replace("$", "$$") for name, value in own.items()}
+    proxied = policy.network.mode == "proxy"
+    return {**escaped, **(proxy_environment(escaped, host=ADDRESS) if proxied else {})}
 
 
 def _resources(limits: Resources, placed: Placed) -> Json:
