@@ -154,7 +154,7 @@ def _pull_policy(image: str, placed: Placed) -> str:
 
 
 def _environment(policy: ResolvedPolicy, placed: Placed) -> dict[str, str]:
-    """The variables that are set, and those by which programs find the proxy, its address left to the kubelet.
+    """The variables that are set, and those of the proxy, whose address is left to the kubelet.
 
     Kubernetes puts in the value of NAME for `$(NAME)`, and a dollar sign for two; every other one stays.
     """
