@@ -172,7 +172,7 @@ _TABLE: Mapping[str, _Row] = {
         "process.unprivileged",
         "no right to become or name somebody else",
         "EPERM",
-        bwrap=("EINVAL EPERM", "the user namespace has one user, so there is nobody of that number"),
+        bwrap_oci_podman=("EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"),
     ),
     "privilege.enter": _row(
         "process.unprivileged",
@@ -188,6 +188,13 @@ _TABLE: Mapping[str, _Row] = {
         "EROFS",
         gvisor=("EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"),
     ),
+    "kernel.rights": _row(
+        "",
+        "what steers the kernel is root's, or on a read-only mount",
+        "EACCES EROFS",
+        gvisor=("EACCES EROFS ENOENT", "the settings are the sentry's own, few, and not to be written"),
+    ),
+    "kernel.cgroup-rights": _row("", "control groups are root's, or not there", "EACCES EROFS ENOENT"),
     "kernel.cgroup": _row(
         "",
         "control groups run no program",

@@ -257,7 +257,7 @@ def _remains(runs: Runs) -> Iterator[str]:
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
         left = process.run(runs.sandbox.method, *asked, timeout=START, check=False).text.split()
         yield from (f"container {each}" for each in left)
-    yield from (f"file {each}" for each in sorted(ground.state.iterdir()))
+    yield from (f"file {each}" for each in sorted(ground.state.glob("sandwright-*")))
 
 
 def _names(project: Path) -> frozenset[str]:

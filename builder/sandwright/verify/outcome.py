@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bo
     judged = [_judged(step, method, answer) for step, answer in zip(probe.asked, answers, strict=True)]
     controls, steps = judged[: len(probe.controls)], judged[len(probe.controls) :]
     verdict, words = _verdict(steps, controls)
-    for seen in _on_host(probe):
+    for seen in _on_host(probe, answered=any(each.kind != "none" for each in answers)):
         verdict, words = Verdict.FAIL, [*words, f"on the host: {seen}"]
     lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
     return Outcome(
@@ -106,16 +107,12 @@ def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) 
     )
 
 
-def _on_host(probe: Probe) -> Iterator[str]:
+def _on_host(probe: Probe, *, answered: bool) -> Iterator[str]:
     """What is wrong on the host; what should never have been made there is removed, whatever the verdict."""
-    for path in probe.never:
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-            yield f"{path} was made"
-        elif path.exists() or path.is_symlink():
-            path.unlink()
-            yield f"{path} was made"
-    seen = probe.check() if probe.check is not None else None
+    for path in filter(os.path.lexists, probe.never):
+        path.rmdir() if path.is_dir() else path.unlink()
+        yield f"{path} was made"
+    seen = probe.check() if probe.check is not None and answered else None
     if seen:
         yield seen
 

@@ -18,6 +18,9 @@ _VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
 _ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}
 _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+STARTS = "lifecycle/starts"
+"""The probe on which all others of a method depend."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -43,9 +46,7 @@ class Report:
 
         Of methods in `required` each skip is one too; of those in `named` that nothing was decided.
         """
-        lines = [
-            _line(each) for each in self.outcomes if each.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-        ]
+        lines = [_line(each) for each in self.outcomes if self._tells(each)]
         for method in required:
             skips = [each for each in self.of(method) if each.verdict is Verdict.SKIPPED]
             lines += [f"{_line(each)} (required)" for each in skips]
@@ -54,6 +55,13 @@ class Report:
             if all(each.verdict is Verdict.SKIPPED for each in self.of(method)) and method not in required:
                 lines.append(f"fail: {method}: nothing was proved")
         return lines
+
+    def _tells(self, outcome: Outcome) -> bool:
+        """Whether an outcome says something new: where nothing started, nothing else could be decided."""
+        if outcome.verdict is Verdict.INCONCLUSIVE:
+            started = next((each for each in self.of(outcome.method) if each.probe == STARTS), None)
+            return started is None or started.verdict is Verdict.PASS
+        return outcome.verdict is Verdict.FAIL
 
     def skips(self) -> list[str]:
         """A line for each skip, with its reason."""

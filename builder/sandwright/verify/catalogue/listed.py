@@ -134,22 +134,27 @@ def _identity(path: Path) -> bytes:
 
 
 def _readable(rule: PathRule) -> Iterator[Step]:
+    """What whoever runs this may read without a sandbox; else only that it is there."""
     path = Path(rule.path)
-    if path.is_dir():
-        yield step("works", "list", path)
-    elif path.is_file():
-        yield step("works", "length", path)
-    else:
+    if not os.access(path, os.R_OK):
         yield step("works", "stat", path)
+    elif path.is_dir():
+        yield step("works", "list", path)
+    else:
+        yield step("works", "length" if path.is_file() else "stat", path)
 
 
 def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
+    """What whoever runs this may do without a sandbox, as else nothing is learnt of the sandbox."""
     path = Path(rule.path)
     with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
-        yield step("readonly.write", "chmod", path, stat.S_IMODE(path.lstat().st_mode))
-    if path.is_dir():
+        status = path.lstat()
+        if os.geteuid() in (0, status.st_uid):
+            yield step("readonly.write", "chmod", path, stat.S_IMODE(status.st_mode))
+    kind = subject.policy.facts.kind(rule.path)
+    if kind == "directory":
         yield step("readonly.write", "create", _unique(rule.path, subject))
-    elif path.is_file():
+    elif kind == "file" and os.access(path, os.W_OK):
         yield step("readonly.write", "write", path)
 
 
@@ -172,7 +177,8 @@ def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
             continue
         steps.append(step("absent", "stat", rule.path))
         above = _existing_parent(rule.path, subject)
-        if tree.allows("read", above) and not tree.changes_host(above):
+        own = any(rule.private for rule in tree.deciding(above)[:1])
+        if tree.allows("read", above) and not tree.changes_host(above) and not own:
             places[above] = None
     made = {place: _unique(place, subject) for place in places}
     steps += [step("absent.create", "create", path) for path in made.values()]

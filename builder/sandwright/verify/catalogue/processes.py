@@ -162,14 +162,18 @@ def _kernel() -> Iterator[Probe]:
     yield _probe(
         "kernel-settings",
         "the kernel's settings are not changed: core_pattern would run programs on the host",
-        *(step("kernel.write", "write", f"/proc/sys/{name}") for name in settings),
+        *(_order(f"/proc/sys/{name}") for name in settings),
         controls=(step("works", "list", "/proc/sys/kernel"),),
     )
     yield _probe(
         "kernel-orders",
         "the kernel takes no orders, and runs no program for the sandbox",
         *(_order(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
-        step("kernel.cgroup", "write", _release_agent()),
+        step(
+            "kernel.cgroup" if os.access(_release_agent(), os.W_OK) else "kernel.cgroup-rights",
+            "write",
+            _release_agent(),
+        ),
         controls=(step("works", "read", "/proc/self/stat"),),
     )
     kcore = Path("/proc/kcore").exists()
@@ -184,7 +188,9 @@ def _kernel() -> Iterator[Probe]:
 
 def _order(path: str) -> Step:
     """What this kernel doesn't have is not there inside either."""
-    return step("kernel.write" if Path(path).exists() else "kernel.absent", "write", path)
+    if not Path(path).exists():
+        return step("kernel.absent", "write", path)
+    return step("kernel.write" if os.access(path, os.W_OK) else "kernel.rights", "write", path)
 
 
 def _release_agent() -> str:
