@@ -86,6 +86,8 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("podman", "connect", "/run/agent", "deny", "agrees", None, "built-in presets/built-in.yaml:14:17"),
         ("podman", "write", "/tmp/x", "allow", "agrees", None, "built-in presets/built-in.yaml:10:8"),
         ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:18:12"),
+        ("seatbelt", "read", "~/.ssh/id_rsa", "deny", "agrees", '(deny file-read* … (subpath "/home/u/.ssh") …)', "preset default presets/default.yaml:17:7"),
+        ("seatbelt", "write", "$PROJECT/new", "allow", "agrees", '(allow file-write* file-link (subpath "/home/u/p"))', "preset default presets/default.yaml:14:11"),
         ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:18:12"),
         ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
     ],

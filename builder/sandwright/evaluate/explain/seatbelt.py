@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
-from sandwright.evaluate.sbpl.decide import Decision, Evaluator
+from sandwright.evaluate.sbpl.decide import Evaluator
+from sandwright.evaluate.sbpl.filters import matches, write_filter
 from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import compile_profile
-from sandwright.evaluate.sbpl.request import Resource
+from sandwright.evaluate.sbpl.request import Resource, parse_request
+from sandwright.evaluate.sbpl.source import readable
 from sandwright.policy.facts import EntryKind, HostFacts
 from sandwright.policy.paths import same_name
 from sandwright.policy.resolved import ResolvedPolicy
@@ -57,7 +59,7 @@ class Seatbelt:
     def way_to_proxy(self) -> Verdict:
         """Whether the proxy's port can be reached."""
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
-        return _verdict(self.evaluator.decide("network-outbound", resource))
+        return _asked(self.evaluator, "network-outbound", resource)
 
     def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
         """The operations that macOS checks for an action: all of them have to be allowed."""
@@ -94,7 +96,7 @@ class Seatbelt:
         """The first denial; where there is none, what allows the last operation."""
         verdict = Verdict(allowed=None, because="nothing is checked")
         for operation, resource in operations:
-            verdict = _verdict(self.evaluator.decide(operation, resource))
+            verdict = _asked(self.evaluator, operation, resource)
             if not verdict.allowed:
                 return verdict
         return verdict
@@ -125,19 +127,24 @@ class _LinuxHomes(Links):
         self._heads.discard("home")
 
 
-def _verdict(decision: Decision) -> Verdict:
-    because = f"{decision.operation} by a {decision.stage}"
-    if decision.rule is None:
+def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> Verdict:
+    """What a profile decides on an operation, and the filter of the rule that fits."""
+    request = parse_request(resource)
+    decision = evaluator.decide_request(operation, request)
+    rule = decision.rule
+    if rule is None:
         return Verdict(decision.allowed, f"{decision.operation}: {decision.note}")
-    position = decision.rule.position
-    text = " ".join(decision.rule.text.split())
-    place = Place("profile.sb", _short(text), position.line, position.column)
-    return Verdict(decision.allowed, because, place)
-
-
-def _short(text: str) -> str:
-    """A rule on one line, without the paths that do not matter."""
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    fitting = next((each for each in rule.filters if matches(each, request)), None)
+    text = " ".join(rule.text.split())
+    if fitting is not None and (len(rule.filters) > 1 or len(text) > _WIDTH):
+        text = f"({rule.action} {decision.level} … {readable(write_filter(fitting))} …)"
+    short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    position = rule.position
+    because = f"{decision.operation} by a rule with a filter"
+    if decision.stage == "unfiltered rule":
+        because = f"{decision.operation} by what is left over"
+    return Verdict(decision.allowed, because, Place("profile.sb", short, position.line, position.column))
 
 
 _WIDTH = 160
+"""Characters of a rule that are shown; some hold hundreds of paths."""
