@@ -1,0 +1,169 @@
+"""Docker and Podman with the proxy: real engines, our image `proxy`, and witnesses of the ways around it.
+
+The image is built from its lock, as anybody does it; what the sandbox may reach is a server in a container on
+a network of the test's own, whose addresses look public.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from enginehosts import EngineHost, engine_host
+from goldens import write_artifacts
+from netlab import listener
+from sandwright import process
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.render.methods import render
+
+WORLD, OTHER, NET = "45.33.34.2", "45.33.34.3", "45.33.34.0/24"
+IMAGE = "sandwright/proxy:latest"
+ENGINES = [
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
+]
+
+ASK = """
+ask() {
+    { printf "GET http://$3/ HTTP/1.0\\r\\n\\r\\n"; sleep 1; } | nc -w 5 "$1" "$2" | head -n 1
+}
+proxy=$(sed -n 's/\tproxy$//p' /etc/hosts)
+"""
+
+
+@dataclass
+class Sandbox:
+    """A rendered sandbox in an engine, and how it is started."""
+
+    host: EngineHost
+    launch: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def sh(self, script: str) -> process.Result:
+        """Run a script inside."""
+        words = (self.launch, "sh", "-c", ASK + script)
+        return process.run(*words, env=self.environment, timeout=120, check=False)
+
+    def left(self) -> list[str]:
+        """Containers and networks of runs."""
+        containers = self.host.run("ps", "--all", "--format", "{{.Names}}").text.splitlines()
+        networks = self.host.run("network", "ls", "--format", "{{.Name}}").text.splitlines()
+        return [each for each in (*containers, *networks) if each.endswith(("-proxy", "-inside"))]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our image `proxy`, as `docker load` takes it."""
+    folder = tmp_path_factory.mktemp("proxy")
+    here = "linux/arm64" if os.uname().machine == "aarch64" else "linux/amd64"
+    sandwright = (sys.executable, "-c", "from sandwright.cli import main; main()")
+    words = ("build-images", "--name", "proxy", "--platform", here, "--no-smoke", "--frozen")
+    process.run(*sandwright, *words, "--output", folder, timeout=600)
+    archive = folder / "proxy.tar"
+    process.run(
+        *sandwright, "export-image", "--name", "proxy", "--output", folder, "--to", archive, timeout=60
+    )
+    return archive
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def host(request: pytest.FixtureRequest, archive: Path) -> Iterator[EngineHost]:
+    """An engine with our image, and a server on a network of its own."""
+    with engine_host(request.param) as found, contextlib.ExitStack() as stack:
+        if not found.run("image", "inspect", IMAGE, check=False):
+            found.run("load", "--input", str(archive))
+            stack.callback(found.run, "rmi", "--force", IMAGE, check=False)
+        name = f"sandwright-world-{uuid.uuid4().hex[:12]}"
+        found.run("network", "create", f"--subnet={NET}", name)
+        stack.callback(found.run, "network", "rm", name, check=False)
+        limits = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000")
+        serve = "mkdir /tmp/w; echo hello >/tmp/w/index.html; exec httpd -f -p 80 -h /tmp/w"
+        where = (f"--network={name}", f"--ip={WORLD}", f"--name={name}-server")
+        found.run(
+            "run",
+            "--detach",
+            "--rm",
+            "--user=0:0",
+            "--entrypoint=",
+            *limits,
+            *where,
+            found.image,
+            "sh",
+            "-c",
+            serve,
+        )
+        stack.callback(found.run, "rm", "--force", f"{name}-server", check=False)
+        yield EngineHost(
+            found.name, found.program, found.image, {**found.environment, "SANDWRIGHT_NETWORK": name}
+        )
+
+
+@pytest.fixture
+def sandbox(host: EngineHost, tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox that may reach the server."""
+    project = tmp_path / "home" / "p"
+    project.mkdir(parents=True)
+    text = (
+        f"schema: 1\nmethod: {host.name}\nextends: [default]\nimage: {host.image}\n"
+        f"network: {{mode: proxy, allow: ['{WORLD}:80']}}\n"
+    )
+    loaded = Policy.from_text(text)
+    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
+    made = Sandbox(host, f"{folder}/launch", {**host.environment, "XDG_RUNTIME_DIR": str(tmp_path)})
+    yield made
+    assert made.left() == []
+
+
+def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
+    found = sandbox.sh(
+        f'ask "$proxy" 3128 {WORLD}; ask "$proxy" 3128 {OTHER}; ask "$proxy" 3128 127.0.0.1; exit 7'
+    )
+    assert found.text.split("\r\n") == [
+        "HTTP/1.1 200 OK",
+        "HTTP/1.1 403 Forbidden",
+        "HTTP/1.1 403 Forbidden",
+    ], found.stderr
+    assert found.status == 7
+
+
+def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
+    """Neither the server, nor the host by any address that its end of a network has, nor a name server."""
+    addresses = process.run("sh", "-c", "ip -o -4 addr show | sed 's/.* inet //;s,/.*,,'").text.split()
+    with listener("0.0.0.0") as (port, reached):
+        outside = [each for each in addresses if not each.startswith("127.")]
+        asks = "; ".join(f"ask {each} {port} x 2>&1" for each in ("127.0.0.1", *outside))
+        found = sandbox.sh(
+            f'{asks}; ask {WORLD} 80 x 2>&1; gateway=${{proxy%.*}}.1; ask "$gateway" {port} x 2>&1; '
+            f'ask "$proxy" 3128 {WORLD}; cat /etc/resolv.conf; ls /proc/sys/net/ipv6/conf >/dev/null && '
+            "cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6"
+        )
+        assert reached == [], found.text
+        lines = found.text.splitlines()
+        assert [line for line in lines if "HTTP/" in line] == ["HTTP/1.1 200 OK"], found.text
+        assert not [line for line in lines if line.startswith("nameserver")]
+        assert lines[-1] == "1"
+        for each in outside[:2]:
+            with socket.create_connection((each, port), 5) as control:
+                control.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
+
+
+def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> None:
+    text = Path(sandbox.launch).read_text().replace("sandwright/proxy:latest", "sandwright/no-proxy:latest")
+    Path(sandbox.launch).write_text(text)
+    found = sandbox.sh("touch ran")
+    assert (found.status, found.text) == (125, "")
+    assert (
+        "sandbox: the image sandwright/no-proxy:latest is not here: sandwright export-image" in found.stderr
+    )
+    assert not (tmp_path / "home" / "p" / "ran").exists()
