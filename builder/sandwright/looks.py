@@ -52,7 +52,12 @@ def changed(asked: Iterable[Asked]) -> Question | None:
 
 
 def _entry(path: str) -> Answer:
-    """What is at a path: its type (stat.h), with the text of a link; None for nothing, or nothing to see."""
+    """What is at a path: its type (stat.h), with the text of a link; None for nothing, or nothing to see.
+
+    None too for what /proc shows of whoever looks, which is another thing for each.
+    """
+    if path.startswith("/proc/"):
+        return None
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
@@ -71,14 +76,18 @@ def _type(path: str) -> Answer:
 
 
 def _sockets(_: str) -> list[str]:
-    """The Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix), sorted."""
+    """The paths of Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix), sorted."""
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
             fields = [line.split(None, 7) for line in file.read().splitlines()[1:]]
     except OSError:
         return []
     # Flags of a listening one hold __SO_ACCEPTCON (linux/net.h); type 2 is SOCK_DGRAM.
-    named = (each for each in fields if len(each) == 8)
+    named = (
+        each
+        for each in fields
+        if len(each) == 8 and each[7].startswith("/") and not each[7].startswith("/proc/")
+    )
     return sorted({each[7] for each in named if int(each[3], 16) & 0x10000 or each[4] == "0002"})
 
 
@@ -117,8 +126,8 @@ def _digest(path: str) -> Answer:
 def _text(path: str) -> Answer:
     """A small file's text, as /proc and /sys have them; None when it can't be read."""
     try:
-        with open(path, "rb") as file:
-            return file.read(_SMALL).decode("utf-8", "surrogateescape")
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return (file.read(_SMALL) or b"").decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None
 

@@ -45,10 +45,12 @@ def ready(request: Request) -> Prepared:
 
 
 def _as_rendered(prepared: Prepared) -> bool:
-    """Whether the artifacts are still what they were. The launcher looks at the others; we look at it."""
+    """Whether the artifacts are still what they were."""
     try:
-        launcher = os.path.join(prepared.directory, "launch")
-        return kept.digest(launcher) == prepared.digests.get("launch")
+        files = (
+            (os.path.join(prepared.directory, name), digest) for name, digest in prepared.digests.items()
+        )
+        return all(kept.digest(path) == digest for path, digest in files)
     except OSError:
         return False
 

@@ -1,0 +1,216 @@
+"""What was rendered is kept, and rendered anew as soon as anything that decides it is another."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import looks
+from sandwright.looks import Looks
+from session.conftest import POLICY, Project
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+def _told(
+    project: Project, *words: str, options: tuple[str, ...] = (), **more: Any
+) -> tuple[dict[str, Any], Any]:
+    """The event of a run, and the run."""
+    file = project.home / "events"
+    ended = project.run(*words, options=("--telemetry", str(file), *options), **more)
+    lines = file.read_text().splitlines() if file.exists() else ["{}"]
+    return json.loads(lines[-1]), ended
+
+
+def _kept(project: Project, *words: str) -> bool:
+    """Whether what was rendered is used again. Others on this machine may just have opened a socket."""
+    return any(_told(project, *words)[0]["rendered"] == "before" for _ in range(4))
+
+
+def _link_secrets(project: Project) -> None:
+    shutil.rmtree(project.root / "secrets")
+    (project.root / "other").mkdir()
+    (project.root / "other" / "key").write_text("content")
+    (project.root / "secrets").symlink_to("other")
+
+
+def _tamper(name: str) -> Callable[[Project], None]:
+    def change(project: Project) -> None:
+        for file in (project.home / ".cache/sandwright/sessions/rendered").glob(f"*/{name}"):
+            file.write_bytes(b"#!/bin/sh\nexec cat secrets/key\n")
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Project], object]] = {
+    "policy": lambda p: p.policy.write_text(POLICY + "network: {mode: host}\n"),
+    "policy of the same length": lambda p: (
+        (p.root / "hidden!").mkdir(),
+        p.policy.write_text(POLICY.replace("secrets", "hidden!")),
+    ),
+    "user's layer": lambda p: _write(
+        p.home / ".config/sandwright/policy.yaml", "environment: {set: {A: b}}\n"
+    ),
+    "a protected file appears": lambda p: (p.root / ".envrc").touch(),
+    "a denied directory is a link now": _link_secrets,
+    "a repository goes": lambda p: shutil.rmtree(p.root / ".git"),
+    "a repository inside": lambda p: _write(p.root / ".git/modules/m/HEAD", ""),
+    "a program": lambda p: p.environment.update(PATH=f"{_own_bwrap(p)}:{os.environ['PATH']}"),
+    "the launcher": _tamper("launch"),
+    "the arguments": _tamper("args"),
+    "the filter": _tamper("seccomp.bpf"),
+}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _own_bwrap(project: Project) -> Path:
+    folder = project.home / "bin"
+    folder.mkdir()
+    shutil.copy(str(shutil.which("bwrap")), folder / "bwrap")
+    return folder
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_rendered_anew(project: Project, change: Callable[[Project], object]) -> None:
+    assert _told(project, "true")[0]["rendered"] == "now"
+    assert _kept(project, "true")
+    change(project)
+    event, ended = _told(project, "sh", "-c", "cat secrets/key other/key; echo ran")
+    assert event["rendered"] == "now"
+    assert b"ran\n" in ended.stdout
+    assert (b"content" in ended.stdout) == ("hidden!" in project.policy.read_text())
+    assert _kept(project, "true")
+
+
+def test_what_decides_nothing(project: Project) -> None:
+    assert _told(project, "true")[0]["rendered"] == "now"
+    (project.root / "src").mkdir()
+    (project.root / "src" / "new").write_text("x")
+    (project.root / ".git" / "index").write_text("x")
+    project.environment["SOMETHING"] = "else"
+    assert _kept(project, "touch", "made")
+
+
+def test_a_variable_of_the_policy(project: Project) -> None:
+    project.environment["DATA"] = str(project.home / "one")
+    for name in ("one", "two"):
+        (project.home / name).mkdir()
+    project.policy.write_text(POLICY.replace("[$PROJECT]", "[$PROJECT, '${DATA}']"))
+    assert project.run("touch", f"{project.home}/one/x").returncode == 0
+    project.environment["DATA"] = str(project.home / "two")
+    assert project.run("touch", f"{project.home}/one/y").returncode != 0
+    assert project.run("touch", f"{project.home}/two/y").returncode == 0
+
+
+def test_a_socket_appears(project: Project) -> None:
+    """Somebody listens where the sandbox can read, which a policy that lists sockets hides."""
+    assert _told(project, "true")[0]["rendered"] == "now"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(project.root / "s"))
+        listening.listen()
+        assert _told(project, "true")[0]["rendered"] == "now"
+
+
+def test_artifacts_of_the_project(project: Project) -> None:
+    """What `render` wrote, and somebody changed, keeps the sandbox from starting until that is settled."""
+    assert project.sandwright("render").returncode == 0
+    assert project.run("true").returncode == 0
+    args = project.root / ".sandbox" / "bwrap" / "args"
+    args.write_bytes(args.read_bytes().replace(b"--cap-drop\0ALL\0", b""))
+    ended = project.run("touch", "ran")
+    assert ended.returncode == 125
+    assert b".sandbox/bwrap: args: not what the policy renders to now" in ended.stderr
+    assert not (project.root / "ran").exists()
+    assert project.sandwright("render").returncode == 0
+    assert project.run("true").returncode == 0
+    project.policy.write_text(POLICY + "network: {mode: host}\n")
+    assert b"not what the policy renders to now" in project.run("true").stderr
+
+
+def test_from_inside_nothing_of_it_can_be_written(project: Project) -> None:
+    """Also under a policy that lets the whole home be written, where what is kept lies."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.cache]}\n")
+    (project.home / ".cache").mkdir()
+    script = (
+        "for f in $(find ~/.cache/sandwright -type f); do (echo x >$f) 2>/dev/null && echo wrote $f; done; "
+        "mv ~/.cache/sandwright ~/.cache/moved && echo moved; mv ~/.cache ~/.moved && echo moved; "
+        "echo x >~/.cache/free && echo free; (echo x >sandbox.yaml) && echo wrote"
+    )
+    ended = project.run("sh", "-c", script)
+    assert ended.stdout == b"free\n", ended.stderr
+    assert project.run("sh", "-c", script).stdout == b"free\n"
+
+
+def test_a_full_disk(project: Project) -> None:
+    cache = project.home / ".cache"
+    cache.mkdir()
+    if os.getuid() != 0:
+        pytest.skip("mounts a small tmpfs")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=6", "tmpfs", cache], check=True)
+    try:
+        ended = project.run("touch", "ran")
+    finally:
+        subprocess.run(["umount", cache], check=True)
+    assert ended.returncode == 125
+    assert b"No space left on device" in ended.stderr
+    assert not (project.root / "ran").exists()
+
+
+def test_a_read_only_project(project: Project) -> None:
+    if os.getuid() != 0:
+        pytest.skip("mounts it")
+    shutil.rmtree(project.root / ".git")
+    subprocess.run(["mount", "--bind", project.root, project.root], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", project.root], check=True)
+    try:
+        ended = project.run("sh", "-c", "cat sandbox.yaml >/dev/null && echo read; echo x >file")
+    finally:
+        subprocess.run(["umount", project.root], check=True)
+    assert ended.stdout == b"read\n"
+    assert b"Read-only file system" in ended.stderr
+
+
+def test_a_cache_of_somebody_else_is_not_used(project: Project) -> None:
+    if os.getuid() != 0:
+        pytest.skip("gives a directory away")
+    cache = project.home / ".cache" / "sandwright" / "sessions"
+    cache.mkdir(parents=True)
+    os.chown(cache, 65534, 65534)
+    ended = project.run("true")
+    assert ended.returncode == 125
+    assert b"is not a directory of this user" in ended.stderr
+
+
+@pytest.mark.parametrize("kind", sorted(looks.KINDS))
+def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> None:
+    """No path breaks it: what can't be looked at has an answer as well, and JSON keeps it as it is."""
+    os.mkfifo(tmp_path / "pipe")
+    for subject in (
+        "",
+        "/",
+        str(tmp_path / "pipe"),
+        str(tmp_path / "missing"),
+        "a\udcff",
+        "/dev/null",
+        "HOME",
+    ):
+        asking = Looks()
+        asking.ask(kind, subject)
+        asked = json.loads(json.dumps(asking.asked()))
+        assert kind == "sockets" or looks.changed(asked) is None
+
+
+def test_an_unknown_question_counts_as_changed() -> None:
+    assert looks.changed([("nonsense", "x", None)]) == ("nonsense", "x")
