@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -141,6 +143,25 @@ def test_unix_sockets_are_refused_and_pairs_are_not(launch: Launch) -> None:
     result = launch(f"python3 -c '{make}socket.socket(socket.AF_UNIX)'")
     assert result.text.split() == ["1", "2"]
     assert "Operation not permitted" in result.stderr
+
+
+def test_a_pair_of_datagrams_does_not_reach_a_socket_of_the_host(launch: Launch, project: Path) -> None:
+    """The control is the same on the host. A stream's pair, which the sandbox has, can't be led elsewhere."""
+    path = project / "datagrams"
+    ends = "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_{}); "
+    datagrams = shlex.quote(ends.format("DGRAM") + f"a.sendto(b'out', {str(path)!r})")
+    streams = shlex.quote(ends.format("STREAM") + f"a.connect({str(path)!r})")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as witness:
+        witness.bind(str(path))
+        witness.settimeout(0.2)
+        refused = launch(f"python3 -c {datagrams}")
+        assert not refused
+        assert "Operation not permitted" in refused.stderr
+        assert not launch(f"python3 -c {streams}")
+        with pytest.raises(TimeoutError):
+            witness.recv(10)
+        process.run("sh", "-c", f"python3 -c {datagrams}", timeout=30)
+        assert witness.recv(10) == b"out"
 
 
 def test_no_user_namespace_inside(launch: Launch) -> None:

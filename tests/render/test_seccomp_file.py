@@ -102,7 +102,16 @@ def test_the_file_decides(call: str, arguments: tuple[int, ...], answer: Action,
         pytest.param(Abi.AMD64, "socket", (1, 1), EPERM, id="AF_UNIX"),
         pytest.param(Abi.AMD64, "socket", (1 | 1 << 32, 1), EPERM, id="AF_UNIX under a dirty upper half"),
         pytest.param(Abi.AMD64, "socket", (2, 1), ALLOW, id="AF_INET"),
-        pytest.param(Abi.AMD64, "socketpair", (1, 1), ALLOW, id="pairs"),
+        pytest.param(Abi.AMD64, "socketpair", (1, 1), ALLOW, id="pairs of streams"),
+        pytest.param(Abi.AMD64, "socketpair", (1, 5 | 0o2000000), ALLOW, id="pairs of packets, SOCK_CLOEXEC"),
+        pytest.param(Abi.AMD64, "socketpair", (1, 2), EPERM, id="pairs of datagrams send anywhere"),
+        pytest.param(Abi.AMD64, "socketpair", (1, 3), EPERM, id="raw pairs are datagrams"),
+        pytest.param(
+            Abi.ARM64, "socketpair", (1 | 1 << 32, 2 | 0o4000), EPERM, id="datagrams, dirty and wide"
+        ),
+        pytest.param(
+            Abi.I386, "socketcall", (8,), EPERM, id="SYS_SOCKETPAIR of i386, whose type no filter sees"
+        ),
         pytest.param(Abi.AMD64, "io_uring_setup", (8,), EPERM, id="io_uring makes sockets unseen"),
         pytest.param(Abi.ARM64, "socket", (1, 1), EPERM, id="AF_UNIX on arm64"),
         pytest.param(Abi.I386, "socket", (1, 1), EPERM, id="AF_UNIX of i386"),
@@ -192,29 +201,42 @@ def test_gvisor_answers_what_threads_need_itself() -> None:
 
 
 HOST = "network: {mode: host}\n"
+SYSCALLS: list[dict[str, Any]] = [
+    {
+        "names": ["socket"],
+        "action": "SCMP_ACT_ERRNO",
+        "args": [{"index": 0, "op": "SCMP_CMP_MASKED_EQ", "value": 0xFFFFFFFF, "valueTwo": 1}],
+    },
+    *(
+        {
+            "names": ["socketpair"],
+            "action": "SCMP_ACT_ERRNO",
+            "args": [{"index": 1, "op": "SCMP_CMP_MASKED_EQ", "value": 0xF, "valueTwo": kind}],
+        }
+        for kind in (2, 3)
+    ),
+    {"names": ["io_uring_setup"], "action": "SCMP_ACT_ERRNO"},
+]
 REFUSING = {
     "defaultAction": "SCMP_ACT_ALLOW",
     "architectures": ["SCMP_ARCH_X86_64"],
-    "syscalls": [
-        {
-            "names": ["socket"],
-            "action": "SCMP_ACT_ERRNO",
-            "args": [{"index": 0, "op": "SCMP_CMP_MASKED_EQ", "value": 0xFFFFFFFF, "valueTwo": 1}],
-        },
-        {"names": ["io_uring_setup"], "action": "SCMP_ACT_ERRNO"},
-    ],
+    "syscalls": SYSCALLS,
 }
 
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
 def test_in_the_hosts_network_the_file_itself_has_to_refuse_sockets(method: str) -> None:
-    i386 = {**REFUSING, "architectures": ["SCMP_ARCH_X86"]}  # socketcall is refused with it
+    others = [each for each in SYSCALLS if each["names"] != ["socketpair"]]
+    none = [*others, {"names": ["socketpair"], "action": "SCMP_ACT_ERRNO"}]
+    i386 = {**REFUSING, "architectures": ["SCMP_ARCH_X86"], "syscalls": none}  # socketcall with it, unseen
     for tight in (REFUSING, i386):
         assert render(_resolved(tight, more=HOST), method).artifacts
     wide = json.loads(json.dumps(REFUSING))
     wide["syscalls"][0]["args"] = [{"index": 0, "op": "SCMP_CMP_EQ", "value": 1}]
-    ring = {**REFUSING, "syscalls": REFUSING["syscalls"][:1]}
-    for leaky in (LENIENT, wide, ring):
+    ring = {**REFUSING, "syscalls": SYSCALLS[:3]}
+    pairs = {**REFUSING, "syscalls": others}
+    unseen = {**REFUSING, "architectures": ["SCMP_ARCH_X86"]}
+    for leaky in (LENIENT, wide, ring, pairs, unseen):
         with pytest.raises(
             RenderError, match=r"project sandbox\.yaml:2:20: process\.seccomp: .* lets AF_UNIX"
         ):

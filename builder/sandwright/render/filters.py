@@ -17,7 +17,14 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
 from sandwright.render.seccomp.abi import Architecture
 from sandwright.render.seccomp.action import ALLOW, EPERM
-from sandwright.render.seccomp.adopted import AF_UNIX, Adopted, adopt, makes_unix_sockets
+from sandwright.render.seccomp.adopted import (
+    AF_UNIX,
+    DATAGRAMS,
+    TYPE_MASK,
+    Adopted,
+    adopt,
+    makes_unix_sockets,
+)
 from sandwright.render.seccomp.document import kernel_version
 from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group
 from sandwright.render.seccomp.oci import BOTH
@@ -93,7 +100,8 @@ def _check_sockets(
         raise RenderError(
             f"{source}: process.seccomp: {given.document.file} lets AF_UNIX sockets be made, by which the "
             f"host's are reached with network.mode: {policy.network.mode}, and network.unix_sockets lists "
-            "none; refuse io_uring_setup in it, and socket with 1 in the lower half of argument 0"
+            "none; refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
+            "socketpair with 2 or 3 in the lower four bits of argument 1"
         )
 
 
@@ -134,18 +142,36 @@ def architecture(policy: ResolvedPolicy) -> Architecture:
 
 
 def _without_unix(groups: Mapping[str, Group]) -> Iterator[tuple[str, Group]]:
-    """The groups, with the case that grants AF_UNIX to socket(2) refusing it. socketpair(2) stays."""
+    """The groups, with the cases that grant AF_UNIX refusing it; pairs stay that can't send elsewhere."""
     for name, group in groups.items():
         yield name, replace(group, rules=tuple(map(_refusing_unix, group.rules)))
 
 
 def _refusing_unix(rule: ArgumentRule) -> ArgumentRule:
-    if "socket" not in rule.syscalls:
-        return rule
-    return replace(rule, cases=tuple(map(_refused, rule.cases)))
+    if "socket" in rule.syscalls:
+        return replace(rule, cases=tuple(map(_refused, rule.cases)))
+    if "socketpair" in rule.syscalls:
+        return replace(rule, cases=tuple(each for case in rule.cases for each in _pairs(case)))
+    return rule
+
+
+def _grants_unix(case: Case) -> bool:
+    return case.action == ALLOW and case.when == (Comparison(0, (AF_UNIX,)),)
 
 
 def _refused(case: Case) -> Case:
-    if case.action == ALLOW and case.when == (Comparison(0, (AF_UNIX,)),):
+    if _grants_unix(case):
         return Case(case.when, EPERM, "AF_UNIX, by which sockets of the host would be reached.")
     return case
+
+
+def _pairs(case: Case) -> Iterator[Case]:
+    """A case of socketpair(2) by types: an end of a pair of datagrams can send to any other address."""
+    if not _grants_unix(case):
+        yield case
+        return
+    for kind in DATAGRAMS:
+        when = (*case.when, Comparison(1, (kind,), TYPE_MASK))
+        yield Case(when, EPERM, "Datagrams, by which sockets of the host would be reached.")
+    others = Comparison(1, DATAGRAMS, TYPE_MASK, negated=True)
+    yield Case((*case.when, others), ALLOW, case.reason)

@@ -8,7 +8,7 @@ runtime specification has no such fields. `flags` and the listener of SCMP_ACT_N
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ from sandwright.render.seccomp.document import (
     ProfileRule,
     load_profile_json,
 )
-from sandwright.render.seccomp.model import INT
+from sandwright.render.seccomp.model import INT, MAX_ARGUMENTS
 from sandwright.render.seccomp.resolve import (
     U32,
     Check,
@@ -40,6 +40,13 @@ from sandwright.render.seccomp.resolve import (
 
 AF_UNIX = 1
 """The address family of Unix sockets on every architecture (linux/socket.h)."""
+
+TYPE_MASK = 0xF
+"""The type of a socket; above it lie SOCK_CLOEXEC and SOCK_NONBLOCK (linux/net.h)."""
+
+DATAGRAMS = (2, 3)
+"""SOCK_DGRAM, and SOCK_RAW, which Unix sockets take for the same: types of pairs whose ends can still be
+connected to, or send to, any other address (unix(7); net/unix/af_unix.c, unix_create, unix_dgram_sendmsg)."""
 
 Json = dict[str, Any]
 
@@ -134,29 +141,35 @@ def _document(text: str, file: str) -> ProfileDocument:
 def makes_unix_sockets(found: Filter) -> bool:
     """Whether a filter may let a socket of AF_UNIX be made, or one whose making it can't see.
 
-    An argument whose upper half is not 0 counts: socket(2) takes an int. io_uring makes sockets without a
-    system call of its own (IORING_OP_SOCKET, Linux 5.19).
+    A pair counts when it is one of datagrams. An argument whose upper half is not 0 counts: socket(2) takes
+    an int. io_uring makes sockets without a system call of its own (IORING_OP_SOCKET, Linux 5.19).
     """
     for abi, table in found.tables.items():
         for target in targets(abi, "socket"):
             values = _WIDE if target.selector is None else (target.selector,)
             rules = table.get(target.number, ())
-            if any(_may_run(rules, value, found.default) for value in values):
+            if any(_may_run(rules, {0: value}, found.default) for value in values):
+                return True
+        for target in targets(abi, "socketpair"):
+            seen = _FREE_PAIRS if target.selector is None else ({0: target.selector},)
+            if any(_may_run(table.get(target.number, ()), known, found.default) for known in seen):
                 return True
         for target in targets(abi, "io_uring_setup"):
-            if _may_run(table.get(target.number, ()), 0, found.default):
+            if _may_run(table.get(target.number, ()), {0: 0}, found.default):
                 return True
     return False
 
 
 _WIDE = tuple(AF_UNIX | high << 32 for high in (0, 1, U32))
+_FREE_PAIRS = tuple({0: family, 1: kind} for family in _WIDE for kind in DATAGRAMS)
 
 
-def _may_run(rules: tuple[FilterRule, ...], first: int, default: Action) -> bool:
-    """Whether a call with this first argument may be let run, whatever its other arguments are."""
+def _may_run(rules: tuple[FilterRule, ...], known: Mapping[int, int], default: Action) -> bool:
+    """Whether a call with these arguments may be let run, whatever its others are."""
+    arguments = tuple(known.get(index, 0) for index in range(MAX_ARGUMENTS))
     for rule in rules:
-        own = [check for check in rule.checks if check.argument == 0]
-        if all(check.holds((first, 0, 0, 0, 0, 0)) for check in own):
+        own = [check for check in rule.checks if check.argument in known]
+        if all(check.holds(arguments) for check in own):
             if rule.action.lets_run:
                 return True
             if len(own) == len(rule.checks):
@@ -165,9 +178,9 @@ def _may_run(rules: tuple[FilterRule, ...], first: int, default: Action) -> bool
 
 
 def without_unix(found: Filter) -> Filter:
-    """A filter that refuses sockets of AF_UNIX before anything else is asked; pairs of them stay.
+    """A filter that refuses sockets of AF_UNIX before anything else is asked; pairs stay, but of datagrams.
 
-    i386 makes sockets through socketcall(2) too, whose arguments no filter sees; it is refused for all
+    i386 makes both through socketcall(2) too, whose arguments no filter sees; they are refused for all
     families there, and io_uring, which makes sockets unseen, altogether.
     """
     tables = {abi: _guarded(abi, table) for abi, table in found.tables.items()}
@@ -185,9 +198,23 @@ def _guarded(abi: Abi, table: RuleTable) -> RuleTable:
             check = Check(0, Relation.EQUAL, target.selector, INT, masked=True)
         guard = FilterRule("socket", EPERM, (check,), _GUARD)
         made[target.number] = (guard, *made.get(target.number, ()))
+    for target in targets(abi, "socketpair"):
+        made[target.number] = (*_guarded_pairs(target.selector), *made.get(target.number, ()))
     for target in targets(abi, "io_uring_setup"):
         made[target.number] = (FilterRule("io_uring_setup", EPERM, (), _GUARD),)
     return MappingProxyType(made)
+
+
+def _guarded_pairs(selector: int | None) -> Iterator[FilterRule]:
+    """Rules that refuse pairs of datagrams; through socketcall(2), which has a `selector`, all pairs."""
+    if selector is not None:
+        check = Check(0, Relation.EQUAL, selector, INT, masked=True)
+        yield FilterRule("socketpair", EPERM, (check,), _GUARD)
+        return
+    family = Check(0, Relation.EQUAL, AF_UNIX, INT, masked=True)
+    for kind in DATAGRAMS:
+        of_kind = Check(1, Relation.EQUAL, kind, TYPE_MASK, masked=True)
+        yield FilterRule("socketpair", EPERM, (family, of_kind), _GUARD)
 
 
 def _of_gvisor(rule: FilterRule, spared: frozenset[str]) -> Action:
