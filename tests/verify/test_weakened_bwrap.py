@@ -81,7 +81,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     # environment
     "the empty environment": (
-        launcher('env -i "$@"', 'env "$@"'), "environment/first-process environment/withheld",
+        launcher("exec env -i", "exec env"), "environment/first-process environment/withheld",
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
     "closed descriptors": (launcher("exec env -i", "exec 7</; exec env -i"), "environment/descriptors"),
@@ -111,7 +111,9 @@ RUNS: dict[str, tuple[Weaken, str]] = {
     "dying with the launcher": (
         without_words("--die-with-parent"), "lifecycle/killed lifecycle/terminated",
     ),
-    "the check of what was rendered": (launcher("verify args", "true args"), "lifecycle/changed"),
+    "the check of what was rendered": (
+        launcher('|| refuse "$sw_here/$1 was changed', '|| : "$sw_here/$1 was changed'), "lifecycle/changed",
+    ),
 }  # fmt: skip
 
 
