@@ -53,7 +53,7 @@ def _tamper(name: str) -> Callable[[Project], None]:
 CHANGES: dict[str, Callable[[Project], object]] = {
     "policy": lambda p: p.policy.write_text(POLICY + "network: {mode: host}\n"),
     "policy of the same length": lambda p: (
-        (p.root / "hidden!").mkdir(),
+        p.policy.with_name("hidden!").mkdir(),  # type: ignore[func-returns-value]
         p.policy.write_text(POLICY.replace("secrets", "hidden!")),
     ),
     "user's layer": lambda p: _write(

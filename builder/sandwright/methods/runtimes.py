@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""
 
 _KILL = 10.0
+_STARTED = 60.0
+"""Seconds after which a run that goes on is surely seen to use its directory."""
+
 _NAME = "sandwright-[0-9A-Za-z]" + "[0-9A-Za-z]" * 9
 """What the launcher calls the directory of a run (mktemp, ten characters)."""
 
@@ -150,11 +155,13 @@ def _words(pid: int) -> list[str]:
 
 
 def _directories() -> list[Path]:
-    """The directories of runs of this user, as launchers make them."""
+    """The directories of runs of this user, as launchers make them, but for those that may be starting."""
     found = []
     for base in dict.fromkeys(filter(None, (os.environ.get("XDG_RUNTIME_DIR"), "/tmp"))):  # noqa: S108
         for path in sorted(Path(base).glob(_NAME)):
             with suppress(OSError):
-                if path.lstat().st_uid == os.geteuid() and path.is_dir() and not path.is_symlink():
+                status = path.lstat()
+                ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+                if ours and time.time() - status.st_mtime > _STARTED and (path / "rootfs").is_dir():
                     found.append(path)
     return found

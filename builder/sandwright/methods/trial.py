@@ -64,6 +64,7 @@ def _try(
     backend: Backend, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
     from sandwright.policy.collect import collect  # noqa: PLC0415 - they cost what only a trial is worth
+    from sandwright.policy.load import layer  # noqa: PLC0415
     from sandwright.policy.policy import Policy  # noqa: PLC0415
 
     shown, hidden = uuid.uuid4().hex, uuid.uuid4().hex
@@ -71,7 +72,8 @@ def _try(
     (project / HIDDEN).parent.mkdir(parents=True)
     (project / HIDDEN).write_text(hidden)
     (project / SHOWN).write_text(shown)
-    policy = Policy.from_text(f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}")
+    text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
+    policy = Policy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
     facts = collect(policy, project=project, environ={"HOME": str(scratch)})
     reader = project / "reader"
     architecture = facts.platform.rpartition("/")[2]

@@ -28,6 +28,7 @@ _GRACE = 3.0
 """Seconds in which what watches a session has cleared up."""
 
 _COVERS_TIMEOUT = 10.0
+_NOWHERE = "/nonexistent/sandwright"
 
 
 def running() -> set[str]:
@@ -125,7 +126,7 @@ def _uncover(leftover: Leftover) -> None:
     data = next((each for each in state.read_all() if each["session"] == leftover.session), {})
     watch = Path(str(data.get("directory")), "watch")
     if watch.exists():
-        process.run("sh", watch, "0", timeout=_COVERS_TIMEOUT, check=False)
+        process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
     if os.path.lexists(leftover.name):
         raise HostError(
             f"{leftover.name} is not what the session put there, or another one needs it; it stays"
