@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -117,7 +118,10 @@ def test_what_is_mounted() -> None:
     mounts = {each["destination"]: each for each in _config(text, entries=entries)["mounts"]}
     bind = ["rbind", "rprivate", "nosuid", "nodev"]
     assert (mounts["/home/u/p"]["source"], mounts["/home/u/p"]["options"]) == ("/home/u/p", [*bind, "rw"])
-    assert (mounts["/usr/data"]["source"], mounts["/usr/data"]["options"]) == ("/usr/data", [*bind, "ro"])
+    assert (mounts["/usr/data"]["source"], mounts["/usr/data"]["options"]) == (
+        "/usr/data",
+        [*bind, "ro", "rro"],
+    )
     assert (mounts["/home/u/p/no"]["type"], mounts["/home/u/p/no"]["options"]) == (
         "tmpfs", ["nosuid", "nodev", "ro", "mode=555"],
     )  # fmt: skip
@@ -253,6 +257,29 @@ def test_somebody_listens_in_the_project(
         listener.listen()
         result = process.run(*command(method), "echo", "started", timeout=60, check=False)
     assert (result.status, result.text) == (0, "started"), result.stderr
+
+
+@ROOT
+@pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
+def test_what_the_host_has_mounted_below_is_read_only_too(
+    command: Start, tmp_path: Path, method: str, _runtime: str
+) -> None:
+    """The control: the same mount below a directory that can be written."""
+    for name in ("kept", "open"):
+        (tmp_path / "deep" / name / "mounted").mkdir(parents=True)
+    with contextlib.ExitStack() as mounted:
+        for name in ("kept", "open"):
+            target = tmp_path / "deep" / name / "mounted"
+            process.run("mount", "-t", "tmpfs", "sandwright-test", target, timeout=10)
+            mounted.callback(process.run, "umount", target, timeout=10)
+        deep = tmp_path / "deep"
+        base = f"schema: 1\nfilesystem: {{read: [{deep}/kept], write: [{deep}/open]}}\n"
+        launch = command(method, base=base)
+        write = "for d in kept open; do echo x >" + f"{deep}/$d/mounted/new && echo $d; done; true"
+        result = process.run(*launch, "sh", "-c", write, timeout=60)
+        assert result.text.split() == ["open"]
+        assert "Read-only file system" in result.stderr
+        assert not (deep / "kept" / "mounted" / "new").exists()
 
 
 @ROOT

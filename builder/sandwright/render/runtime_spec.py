@@ -130,7 +130,7 @@ def _mounts(
         chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
     for planned in plan.mounts:
         if not (unreachable and planned.entry == "socket"):
-            chosen[planned.target] = _planned(planned)
+            chosen[planned.target] = _planned(planned, gvisor=gvisor)
     for cover in plan.covers:
         chosen[cover.path] = _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
@@ -138,12 +138,20 @@ def _mounts(
 
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")
 
+_RECURSIVE = "rro"
+"""Read-only with all that the host has mounted below, which `ro` alone leaves writable (runtime-spec 1.1,
+mount_setattr(2) since Linux 5.12; without it runtimes refuse). runsc has no such option, and needs none: its
+gofer keeps to `ro` for all that it serves."""
 
-def _planned(mount: Mount) -> dict[str, Any]:
+
+def _planned(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
     access = "rw" if mount.writable else "ro"
     match mount.kind:
         case "bind":
-            return _mount(mount.target, "bind", mount.source, [*_BIND, access])
+            deep = not (mount.writable or gvisor)
+            return _mount(
+                mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
+            )
         case "mask" if mount.entry != "directory":
             return _mount(mount.target, "bind", "/dev/null", [*_BIND, "ro"])
         case "tmpfs" | "mask":
