@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sandwright.errors import RenderError, UsageError
+from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
 from sandwright.methods.registry import backend
 from sandwright.progress import SILENT, Progress
@@ -87,6 +87,8 @@ def _rendered(method: str, proof: Callable[[], Proof]) -> Proof:
     """A proof, or why there is none."""
     try:
         return proof()
+    except ToolMissing as missing:
+        return _untried(method, str(missing), Verdict.SKIPPED)
     except RenderError as error:
         return _untried(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.egress.proxy import proxy, started_for
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
@@ -63,6 +64,9 @@ def prove(
             "SANDWRIGHT_SESSION": f"verify-{ground.word[:12]}",
             **subject.canaries.environment,
         }
+
+        if policy.network.mode == "proxy" and started_for(method):
+            environment |= stack.enter_context(proxy(policy)).environment
 
         def rendered(name: str, policy: ResolvedPolicy) -> Sandbox:
             artifacts = render(policy, method).artifacts

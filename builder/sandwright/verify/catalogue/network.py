@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
+from sandwright.render.recipe import sandbox_environment
 from sandwright.verify.attempt import attempt
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
@@ -54,6 +56,8 @@ def _closed(subject: Subject) -> Iterator[Probe]:
         controls=control,
         check=lambda: _silent(subject, word),
     )
+    if subject.policy.network.mode == "proxy" and subject.linux:
+        yield _proxy(subject)
     if listeners.address:
         yield _probe(
             "host-address",
@@ -78,6 +82,18 @@ def _closed(subject: Subject) -> Iterator[Probe]:
             Step(attempt("read", "/proc/net/dev"), "works", lacks=tuple(_interfaces())),
             controls=control,
         )
+
+
+def _proxy(subject: Subject) -> Probe:
+    """The one way out answers, and refuses a host on no list; whom it lets through needs an Internet."""
+    where = urlsplit(sandbox_environment(subject.policy).get("http_proxy", ""))
+    name = f"{subject.word}.invalid:443"
+    request = f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n"
+    return _probe(
+        "proxy",
+        "the proxy is reached, and refuses a host that the policy does not list",
+        Step(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
+    )
 
 
 def _interfaces() -> Iterator[bytes]:
