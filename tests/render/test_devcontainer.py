@@ -27,6 +27,7 @@ from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.devcontainer import DECLARATION, render_form
 from sandwright.render.methods import render
+from sandwright.render.uncovered import plan_without_covers
 
 PROJECT = "/home/u/p"
 DIRECTORIES = ("/", "/home", "/home/u", PROJECT, "/srv", f"{PROJECT}/closed", f"{PROJECT}/.git")
@@ -110,6 +111,16 @@ def test_what_is_mounted() -> None:
         f"--mount=type=tmpfs,dst={PROJECT}/closed,ro,tmpfs-mode=0555",
     ]
     assert [each.split(":")[0] for each in mounts[-2:]] == ["--tmpfs=/tmp", "--tmpfs=/home/u"]
+
+
+def test_what_is_denied_in_a_closed_repository_stays_hidden() -> None:
+    text = "extends: []\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/.git/config]}\n"
+    arguments = _config(text)["runArgs"]
+    assert any(f"{PROJECT}/.git/config" in each for each in arguments), arguments
+    plan = plan_without_covers(_policy(f"method: docker\n{text}"), root="image")
+    last = {mount.target: mount for mount in plan.mounts}
+    assert (last[f"{PROJECT}/.git"].kind, last[f"{PROJECT}/.git"].writable) == ("bind", False)
+    assert last[f"{PROJECT}/.git/config"].kind == "mask"
 
 
 def test_a_project_that_is_not_all_there() -> None:

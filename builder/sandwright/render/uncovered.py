@@ -11,14 +11,17 @@ from sandwright.render.mounts import Mount, MountPlan, Root, mount_plan
 
 
 def plan_without_covers(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-    """A plan that holds without covers: each directory that would have one is read-only as a whole."""
+    """A plan that holds without covers: each directory that would have one is read-only as a whole.
+
+    What is hidden in such a directory stays hidden; what could be written there can't be.
+    """
     plan = mount_plan(policy, root=root)
     rules = {cover.path.rpartition("/")[0]: cover.rule for cover in plan.covers}
     closed = {path: rule for path, rule in rules.items() if not rules.keys() & set(ancestors(path))}
     mounts = {
         mount.target: mount
         for mount in plan.mounts
-        if mount.target not in closed and not closed.keys() & set(ancestors(mount.target))
+        if mount.target not in closed and not (_shows(mount) and closed.keys() & set(ancestors(mount.target)))
     }
     mounts |= {path: Mount(path, "bind", source=path, rule=rule) for path, rule in closed.items()}
     for path in closed:
@@ -26,6 +29,10 @@ def plan_without_covers(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
             mounts.setdefault(above, Mount(above, "bind", writable=True, source=above, pin=True))
     ordered = sorted(mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
     return replace(plan, mounts=tuple(ordered), covers=())
+
+
+def _shows(mount: Mount) -> bool:
+    return mount.kind == "bind"
 
 
 def movable_above(policy: ResolvedPolicy, path: str) -> Iterator[str]:
