@@ -11,12 +11,12 @@ import os
 import select
 import shutil
 import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
@@ -139,13 +139,16 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
     """Start, see it alive, send the launcher a signal, and look for what is left of it."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     with process.start(*runs.sandbox.argv(()), stdin=b"", env=runs.sandbox.environment) as started:
-        alive = _alive(started, runs.subject.ground.write / f"alive-{uuid.uuid4().hex}")
+        assert started.stdin is not None
+        assert started.stdout is not None
+        alive = _alive(started.stdin, started.stdout, runs.subject.ground.write / f"alive-{uuid.uuid4().hex}")
         if name == "killed":
             yield _arguments(runs, alive=alive)
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            started.wait(timeout=GRACE)
+        until = time.monotonic() + GRACE
+        while started.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
         left = _left(runs)
     if not alive:
         yield _undecided(runs, name, about)
@@ -174,15 +177,13 @@ def _undecided(runs: Runs, name: str, about: str) -> Outcome:
     )
 
 
-def _alive(started: subprocess.Popen[bytes], mark: Path) -> bool:
+def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
     """Have it make a file, and wait for its answer. Its standard input stays open, so that it goes on."""
-    assert started.stdin is not None
-    assert started.stdout is not None
     with contextlib.suppress(BrokenPipeError):
-        started.stdin.write(requests([attempt("create", mark)], word="alive"))
-        started.stdin.flush()
-    readable, _, _ = select.select([started.stdout], [], [], START)
-    return bool(readable) and started.stdout.readline().startswith(b"alive 0 ok") and mark.exists()
+        stdin.write(requests([attempt("create", mark)], word="alive"))
+        stdin.flush()
+    readable, _, _ = select.select([stdout], [], [], START)
+    return bool(readable) and stdout.readline().startswith(b"alive 0 ok") and mark.exists()
 
 
 def _arguments(runs: Runs, *, alive: bool) -> Outcome:
