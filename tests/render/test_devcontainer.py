@@ -114,7 +114,7 @@ def test_what_is_mounted() -> None:
 
 
 def test_what_is_denied_in_a_closed_repository_stays_hidden() -> None:
-    text = "extends: []\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/.git/config]}\n"
+    text = "filesystem: {write: [$PROJECT], deny: [$PROJECT/.git/config]}\n"
     arguments = _config(text)["runArgs"]
     assert any(f"{PROJECT}/.git/config" in each for each in arguments), arguments
     plan = plan_without_covers(_policy(f"method: docker\n{text}"), root="image")
