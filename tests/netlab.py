@@ -116,6 +116,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 2  # seconds for a request: who speaks TLS waits for an answer, and may send no line break
 
         def setup(self) -> None:
             world.reached.append(self.request.getsockname()[0].removeprefix("::ffff:"))
