@@ -42,7 +42,7 @@ from sandwright.image.lock import ARCHITECTURES, Lock, Package, checksum, load_l
 from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT
 from sandwright.resources import data_path
-from sandwright.rootfs.archive import Entry, Kind, Writer
+from sandwright.rootfs.tar.archive import Entry, Kind, Writer
 
 IMAGE = "distroless"
 OURS = """\

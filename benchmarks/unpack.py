@@ -25,14 +25,14 @@ from typing import Any, BinaryIO
 
 from benchmarks.harness import MIB, RESULTS, Contestant, compare, measure, record, table, write
 
-from sandwright.rootfs.archive import Entry, Kind, Writer
+from sandwright.rootfs.tar.archive import Entry, Kind, Writer
 
 TIME = 1_700_000_000 * 10**9
 OURS = """\
 import sys
 from pathlib import Path
-from sandwright.rootfs.source import open_image
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.unpacking.unpack import unpack
 unpack(open_image(Path(sys.argv[1])).layers, Path(sys.argv[2]))
 """
 

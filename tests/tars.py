@@ -14,7 +14,7 @@ from typing import Any
 
 import zstandard
 
-from sandwright.rootfs.unpack import Layer
+from sandwright.rootfs.unpacking.unpack import Layer
 
 GNU = b"ustar  \0"
 USTAR = b"ustar\x0000"

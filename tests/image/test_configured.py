@@ -42,7 +42,7 @@ from sandwright.image.mirrors import find_mirrors
 from sandwright.image.repository import write_repository
 from sandwright.image.residue import is_residue
 from sandwright.image.tree import Contents
-from sandwright.rootfs.entry import Entry, Kind
+from sandwright.rootfs.tar.entry import Entry, Kind
 from smallworld import contents, document
 
 EPOCH = debs.TIME + 1000

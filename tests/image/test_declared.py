@@ -13,7 +13,7 @@ from sandwright.image.elfscan import Elf
 from sandwright.image.overlay import Overlay
 from sandwright.image.sections import Group, User
 from sandwright.image.tree import Contents, Node, Tree
-from sandwright.rootfs.entry import Kind
+from sandwright.rootfs.tar.entry import Kind
 
 EPOCH = 1_700_000_000
 ROOT = User(name="root", uid=0, gid=0, home="/root", shell="/sbin/nologin")

@@ -25,7 +25,7 @@ from sandwright.image import compress
 from sandwright.image.compress import CHUNK, IDENTITY, Compressor
 from sandwright.image.layer import Cancelled, LayerWriter, writing_layer
 from sandwright.image.layout import staging
-from sandwright.rootfs.entry import Entry, Kind
+from sandwright.rootfs.tar.entry import Entry, Kind
 
 
 def compressed(pieces: list[bytes], *, workers: int = 2) -> bytes:

@@ -20,7 +20,7 @@ from sandwright.image import elfscan
 from sandwright.image.elfscan import Elf, ElfScan
 from sandwright.image.ldcache import Library, Link, directories, order, scan, write
 from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.entry import Kind
+from sandwright.rootfs.tar.entry import Kind
 
 X64 = b"usr/lib/x86_64-linux-gnu/"
 CONFIGURATION = {

@@ -20,7 +20,7 @@ from sandwright.image.existing import Held
 from sandwright.image.layout import Blob
 from sandwright.image.registrybase import RegistryImage
 from sandwright.image.tree import Tree
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.unpacking.unpack import unpack
 
 PASSWD = b"etc/passwd"
 

@@ -26,7 +26,7 @@ from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
 from sandwright.registry.settings import Settings
 from sandwright.registry.upload import Upload
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.images.source import open_image
 from tars import archive, file
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(120)]

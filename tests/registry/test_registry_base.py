@@ -30,7 +30,7 @@ from sandwright.registry.push import Pushed, push
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.settings import Patience, Settings
 from sandwright.resources import data_path
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.images.source import open_image
 from sandwright.smoke.run import smoke_images
 from sandwright.smoke.target import Target
 from smallworld import document

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.archive import Entry, Kind, Limits, Reader, Writer
+from sandwright.rootfs.tar.archive import Entry, Kind, Limits, Reader, Writer
 from tars import (
     END,
     GNU,

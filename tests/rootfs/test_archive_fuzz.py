@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.archive import Limits, Reader
+from sandwright.rootfs.tar.archive import Limits, Reader
 from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 PATIENCE = 2.0

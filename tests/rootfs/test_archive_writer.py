@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import IntegrityError
-from sandwright.rootfs.archive import Entry, Kind, Reader, Writer
+from sandwright.rootfs.tar.archive import Entry, Kind, Reader, Writer
 from tars import END, TIME, header, member, pax
 
 NS = 10**9

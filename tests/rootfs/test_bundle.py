@@ -18,11 +18,11 @@ import layouts
 import tars
 from layouts import HELLO, Layout
 from sandwright.errors import ArchiveRefused, BuildError, HostError, IntegrityError, UsageError
-from sandwright.rootfs.assemble import bundle
-from sandwright.rootfs.baseline import Mount
-from sandwright.rootfs.bundle import Bundle, write_bundle
-from sandwright.rootfs.convert import Settings
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.bundles.assemble import bundle
+from sandwright.rootfs.bundles.baseline import Mount
+from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
+from sandwright.rootfs.bundles.convert import Settings
+from sandwright.rootfs.images.source import open_image
 
 OWNERS = os.geteuid() != 0
 """Whether bundles made here are rootless unless told otherwise."""

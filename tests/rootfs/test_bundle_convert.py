@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import runtimespec
 from sandwright.errors import BuildError
 from sandwright.resources import data_path
-from sandwright.rootfs.baseline import Mount, Rlimit, load_baseline
-from sandwright.rootfs.convert import Rootless, Settings, convert_labels, runtime_config, volume_paths
-from sandwright.rootfs.identity import Identity
+from sandwright.rootfs.bundles.baseline import Mount, Rlimit, load_baseline
+from sandwright.rootfs.bundles.convert import Rootless, Settings, convert_labels, runtime_config, volume_paths
+from sandwright.rootfs.bundles.identity import Identity
 
 ROOT = Identity(0, 0, (), "/root")
 DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

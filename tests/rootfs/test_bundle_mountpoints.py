@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.baseline import Mount, load_baseline
+from sandwright.rootfs.bundles.baseline import Mount, load_baseline
+from sandwright.rootfs.bundles.mountpoints import Change, Prepared, prepare
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.mountpoints import Change, Prepared, prepare
 
 TIME = 1_600_000_000
 

@@ -20,10 +20,10 @@ import layouts
 import sandwright
 import tars
 from sandwright import process
-from sandwright.rootfs.baseline import Mount
-from sandwright.rootfs.bundle import Bundle, write_bundle
-from sandwright.rootfs.convert import Settings
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.bundles.baseline import Mount
+from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
+from sandwright.rootfs.bundles.convert import Settings
+from sandwright.rootfs.images.source import open_image
 
 BUSYBOX = "/bin/busybox"
 LIMIT = 90.0
@@ -209,7 +209,7 @@ def test_rootless_bundle_of_another_user(tmp_path: Path) -> None:
         code = f"""
 import json
 from pathlib import Path
-from sandwright.rootfs.assemble import bundle
+from sandwright.rootfs.bundles.assemble import bundle
 report = bundle(Path("image"), Path("bundle"), store=Path("store"), command={shell(script)!r})
 print(json.dumps(report.notes))
 """

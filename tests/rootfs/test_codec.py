@@ -15,8 +15,8 @@ import pytest
 import zstandard
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.codec import Codec, decompressed
-from sandwright.rootfs.limits import Limits
+from sandwright.rootfs.tar.codec import Codec, decompressed
+from sandwright.rootfs.tar.limits import Limits
 
 ALL: tuple[Codec, ...] = ("gzip", "zstd", "xz", "plain")
 CONTENT = random.Random(0).randbytes(3000) + b"abc" * 3000

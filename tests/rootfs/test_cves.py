@@ -22,8 +22,8 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.unpacking.unpack import unpack
 from tars import (
     GNU,
     archive,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.identity import Accounts, Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.identity import Accounts, Identity, read_accounts, resolve_user
 from sandwright.rootfs.inroot import Root
 
 PASSWD = """\

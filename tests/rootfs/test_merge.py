@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.reader import CHUNK
-from sandwright.rootfs.unpack import Layer, unpack
+from sandwright.rootfs.tar.reader import CHUNK
+from sandwright.rootfs.unpacking.unpack import Layer, unpack
 from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
 
 ROOT = os.geteuid() == 0

@@ -16,13 +16,13 @@ import layouts
 import tars
 from elffiles import RUNPATH
 from sandwright.errors import ArchiveRefused, BuildError, UsageError
-from sandwright.rootfs.assemble import bundle
-from sandwright.rootfs.closure import Closure
+from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.patterns import find, matches
-from sandwright.rootfs.script import Script, read_script
-from sandwright.rootfs.selection import Selection
-from sandwright.rootfs.treecopy import copy_paths
+from sandwright.rootfs.minimal.closure import Closure
+from sandwright.rootfs.minimal.patterns import find, matches
+from sandwright.rootfs.minimal.script import Script, read_script
+from sandwright.rootfs.minimal.selection import Selection
+from sandwright.rootfs.minimal.treecopy import copy_paths
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
 PLAIN: dict[str, bytes | str] = {

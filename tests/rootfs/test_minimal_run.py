@@ -20,10 +20,10 @@ import pytest
 import layouts
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
-from sandwright.rootfs.assemble import BundleReport, bundle
-from sandwright.rootfs.convert import Settings
+from sandwright.rootfs.bundles.assemble import BundleReport, bundle
+from sandwright.rootfs.bundles.convert import Settings
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.trace import Run, trace
+from sandwright.rootfs.minimal.trace import Run, trace
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (

@@ -19,8 +19,8 @@ import tars
 from layouts import HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError, UsageError
-from sandwright.rootfs.source import Image, open_image
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.images.source import Image, open_image
+from sandwright.rootfs.unpacking.unpack import unpack
 
 TOP = tars.archive(tars.file(b"top", b"upper layer"))
 

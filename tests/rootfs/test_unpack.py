@@ -14,8 +14,8 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.unpacking.unpack import unpack
 from tars import (
     TIME,
     archive,
@@ -282,7 +282,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from tars import file, stack
-from sandwright.rootfs.unpack import unpack
+from sandwright.rootfs.unpacking.unpack import unpack
 owners = sys.argv[1] if len(sys.argv) > 1 else None
 print(unpack(stack([file(b"a", uid=5, gid=6), file(b"b")]), Path({destination!r}), owners=owners).owners)
 """
@@ -507,7 +507,7 @@ MEASURED = """\
 import hashlib, sys, zlib
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from sandwright.rootfs.unpack import Layer, unpack
+from sandwright.rootfs.unpacking.unpack import Layer, unpack
 from tars import header
 size = {size} << 20
 def pieces():

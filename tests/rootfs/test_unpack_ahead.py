@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from sandwright.errors import IntegrityError
-from sandwright.rootfs.ahead import DEPTH, Ahead
-from sandwright.rootfs.layers import Foresight
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.reader import CHUNK
+from sandwright.rootfs.tar.ahead import DEPTH, Ahead
+from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.reader import CHUNK
+from sandwright.rootfs.unpacking.layers import Foresight
 from tars import archive, file, folder, layer, stack
 
 

@@ -23,8 +23,8 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
-from sandwright.rootfs import staging
-from sandwright.rootfs.unpack import Layer, unpack
+from sandwright.rootfs.unpacking import staging
+from sandwright.rootfs.unpacking.unpack import Layer, unpack
 from tars import archive, described, file, folder, layer, symlink, tree
 
 GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
@@ -315,7 +315,7 @@ KILLED = """\
 import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from sandwright.rootfs.unpack import Layer, unpack
+from sandwright.rootfs.unpacking.unpack import Layer, unpack
 layers = [Layer(*fields, lambda path=path: open(path, "rb")) for *fields, path in {layers!r}]
 print("ready", flush=True)
 unpack(layers, Path({destination!r}))

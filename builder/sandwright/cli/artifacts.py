@@ -46,7 +46,7 @@ class Changes:
 
     def apply(self) -> None:
         """Write and remove. Raise UsageError where the file system does not let us."""
-        from sandwright.rootfs.store import write_atomically  # noqa: PLC0415
+        from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
 
         try:
             self.directory.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@ from sandwright.cli.command import command, words_after_dashes
 from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from sandwright.rootfs.bundle import Bundle
-    from sandwright.rootfs.minimal import MinimalBundle
-    from sandwright.rootfs.source import Image
+    from sandwright.rootfs.bundles.bundle import Bundle
+    from sandwright.rootfs.images.source import Image
+    from sandwright.rootfs.minimal.minimal import MinimalBundle
 
 SHOWN = 20
 """How many open questions are printed; `why.json` has them all."""
@@ -55,9 +55,9 @@ def bundle(
     writable: bool = False,
 ) -> None:
     """Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts."""
-    from sandwright.rootfs.bundle import write_bundle  # noqa: PLC0415
-    from sandwright.rootfs.convert import Settings  # noqa: PLC0415
-    from sandwright.rootfs.minimal import Wanted, write_minimal_bundle  # noqa: PLC0415
+    from sandwright.rootfs.bundles.bundle import write_bundle  # noqa: PLC0415
+    from sandwright.rootfs.bundles.convert import Settings  # noqa: PLC0415
+    from sandwright.rootfs.minimal.minimal import Wanted, write_minimal_bundle  # noqa: PLC0415
 
     source = _open(image, platform, ref, Path(output))
     architecture = source.platform.architecture
@@ -89,7 +89,7 @@ def bundle(
 def _open(image: str, platform: str, ref: str, output: Path) -> Image:
     """An image by the name it was built under, else by the path it lies at."""
     from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.rootfs.source import open_image  # noqa: PLC0415
+    from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
 
     built = output / "images" / image
     path = built if "/" not in image and built.is_dir() else Path(image)

@@ -29,8 +29,8 @@ from sandwright.image.repository import COMPONENT, Together, one_by_one, write_r
 from sandwright.image.residue import is_emptied, is_residue, normal
 from sandwright.image.scratch import scratch_directory
 from sandwright.image.tree import Contents, Node
-from sandwright.rootfs.entry import WHITEOUT, Kind, show
-from sandwright.rootfs.reader import Reader
+from sandwright.rootfs.tar.entry import WHITEOUT, Kind, show
+from sandwright.rootfs.tar.reader import Reader
 
 TIMEOUT = 1800.0
 """Seconds that installing may take; under emulation it takes a minute or two."""

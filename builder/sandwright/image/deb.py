@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sandwright.errors import HostError, IntegrityError, SandwrightError
-from sandwright.rootfs.codec import Codec, decompressed
-from sandwright.rootfs.entry import Kind, show
-from sandwright.rootfs.limits import Limits
-from sandwright.rootfs.reader import Readable, Reader
+from sandwright.rootfs.tar.codec import Codec, decompressed
+from sandwright.rootfs.tar.entry import Kind, show
+from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.reader import Readable, Reader
 
 CONTROL_LIMITS = Limits(bytes=64 << 20, entries=10_000)
 _MAGIC = b"!<arch>\n"

@@ -13,11 +13,11 @@ from threading import Event
 from sandwright.image.existing import Base, Held
 from sandwright.image.layer import Cancelled
 from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.codec import decompressed
 from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.entry import Kind, Refusal
-from sandwright.rootfs.merge import whiteout
-from sandwright.rootfs.reader import Reader
+from sandwright.rootfs.tar.codec import decompressed
+from sandwright.rootfs.tar.entry import Kind, Refusal
+from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.unpacking.merge import whiteout
 
 _OWNER = "the base"
 _LARGEST_KEPT = 8 << 20

@@ -18,8 +18,8 @@ from sandwright.image.existing import Existing, Held, read_layout
 from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical, on_disk
 from sandwright.rootfs.descriptor import IMAGE_NAME
 from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.entry import Entry, Kind
-from sandwright.rootfs.writer import Writable, Writer
+from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.rootfs.tar.writer import Writable, Writer
 
 _BLOBS = b"blobs/sha256/"
 _CHUNK = 1 << 20

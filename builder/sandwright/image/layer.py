@@ -11,8 +11,8 @@ from threading import Event
 
 from sandwright.image.compress import Compressor
 from sandwright.image.layout import Blob, Staging
-from sandwright.rootfs.entry import Entry
-from sandwright.rootfs.writer import Writer
+from sandwright.rootfs.tar.entry import Entry
+from sandwright.rootfs.tar.writer import Writer
 
 _GATHER = 1 << 18
 

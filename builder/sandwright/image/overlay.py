@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sandwright.errors import BuildError
 from sandwright.image.layer import LayerWriter
 from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.entry import Entry, Kind, show
+from sandwright.rootfs.tar.entry import Entry, Kind, show
 
 Content = Callable[[], Iterable[bytes]]
 

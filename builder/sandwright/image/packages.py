@@ -16,8 +16,8 @@ from sandwright.image.elfscan import ElfScan
 from sandwright.image.layer import LayerWriter
 from sandwright.image.ldcache import is_library_name
 from sandwright.image.tree import Contents, Node
-from sandwright.rootfs.entry import WHITEOUT, Entry, Kind, show
-from sandwright.rootfs.reader import Reader
+from sandwright.rootfs.tar.entry import WHITEOUT, Entry, Kind, show
+from sandwright.rootfs.tar.reader import Reader
 
 MERGED = (b"bin", b"sbin", b"lib", b"lib32", b"lib64", b"libx32")
 """The top directories that are links into /usr where /usr is merged (file-hierarchy of Debian 12)."""

@@ -31,7 +31,7 @@ from sandwright.rootfs.descriptor import (
     parse_platform,
     sequence,
 )
-from sandwright.rootfs.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
 
 if TYPE_CHECKING:
     from sandwright.image.definition import ImageDefinition

@@ -18,8 +18,6 @@ from sandwright.registry.graph import Graph, walk
 from sandwright.registry.pull import pull
 from sandwright.registry.reference import Reference
 from sandwright.registry.settings import Settings
-from sandwright.rootfs import blobs
-from sandwright.rootfs.blobs import Blobs
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
@@ -30,7 +28,9 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.store import explained
+from sandwright.rootfs.images import blobs
+from sandwright.rootfs.images.blobs import Blobs
+from sandwright.rootfs.unpacking.store import explained
 
 _LARGEST = 4 << 20
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from sandwright.rootfs.entry import Entry, Kind
+from sandwright.rootfs.tar.entry import Entry, Kind
 
 _DROPPED = {
     "dev/*": "devices: a runtime mounts its own /dev, and making them needs root",

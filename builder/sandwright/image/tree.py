@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sandwright.errors import BuildError
 from sandwright.image.elfscan import Elf
-from sandwright.rootfs.entry import Entry, Kind, show
+from sandwright.rootfs.tar.entry import Entry, Kind, show
 
 MOST_LINKS = 40
 """Links in one path before the kernel gives up (MAXSYMLINKS)."""

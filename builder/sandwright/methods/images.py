@@ -10,8 +10,8 @@ from sandwright.errors import HostError
 from sandwright.looks import Looks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
-from sandwright.rootfs.bundle import unpacked
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.bundles.bundle import unpacked
+from sandwright.rootfs.images.source import open_image
 
 VARIABLE = "SANDWRIGHT_BUILD"
 """Names the directory that `build-images` wrote, where it is none of those that are looked at."""

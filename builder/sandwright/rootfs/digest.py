@@ -6,7 +6,7 @@ import hashlib
 
 from sandwright.errors import IntegrityError
 from sandwright.rootfs.descriptor import check_digest
-from sandwright.rootfs.reader import Readable
+from sandwright.rootfs.tar.reader import Readable
 
 
 class Verified:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.entry import show
+from sandwright.rootfs.tar.entry import show
 
 MOST_LINKS = 40
 """Links in one path before the kernel gives up (MAXSYMLINKS)."""

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from sandwright.errors import HostError
-from sandwright.rootfs.store import encode, write_atomically
+from sandwright.rootfs.unpacking.store import encode, write_atomically
 from sandwright.smoke.verdict import Finding, Verdict, combine
 
 _SCHEMA = 1

@@ -19,7 +19,7 @@ from sandwright import process
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import HostFacts, collect_host
 from sandwright.progress import SILENT, Progress
-from sandwright.rootfs.source import open_image
+from sandwright.rootfs.images.source import open_image
 from sandwright.smoke.contract import Runtime
 from sandwright.smoke.once import Once
 from sandwright.smoke.preflight import Missing

@@ -11,13 +11,13 @@ from typing import Any, BinaryIO
 from sandwright.errors import BuildError, IntegrityError
 from sandwright.host import HostFacts
 from sandwright.image.definition import ImageDefinition
-from sandwright.rootfs import bundle, convert
-from sandwright.rootfs.baseline import load_baseline
-from sandwright.rootfs.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles import bundle, convert
+from sandwright.rootfs.bundles.baseline import load_baseline
+from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.program import find_program, search_path
+from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.program import find_program, search_path
-from sandwright.rootfs.source import Image, open_image
-from sandwright.rootfs.store import encode
+from sandwright.rootfs.unpacking.store import encode
 from sandwright.smoke import contract
 from sandwright.smoke.expected import Expected, Outside, Program
 

@@ -12,7 +12,7 @@ from sandwright.policy.load import layers_for, read_layer, run_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
-from sandwright.rootfs.store import write_atomically
+from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.verify import matrix
 from sandwright.verify.page import page
 from sandwright.verify.program import own_platform, probe_program

@@ -1,0 +1,122 @@
+"""From the path of an image to a bundle, in one call, with a report for whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
+from sandwright.rootfs.bundles.convert import PLAIN, Settings
+from sandwright.rootfs.bundles.mountpoints import Change
+from sandwright.rootfs.images.source import Image, open_image
+from sandwright.rootfs.minimal.minimal import MinimalBundle, Size, Wanted, write_minimal_bundle
+from sandwright.rootfs.minimal.selection import Question
+
+
+@dataclass(frozen=True)
+class BundleReport:
+    """What was made of which image, and everything about it that is not as the image has it.
+
+    `changes` were made to the root file system for mount points; `stripped` are labels that did not
+    become annotations; `notes` are lines for a person. `changed` is false when all was there already. For
+    a minimal bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that
+    are loaded at run time, `missing` what kept files name and the image doesn't have, and `questions` what
+    can't be known from files.
+    """
+
+    bundle: Path
+    rootfs: Path
+    image: str
+    platform: str
+    command: tuple[str, ...]
+    changed: bool
+    changes: tuple[Change, ...]
+    stripped: tuple[str, ...]
+    notes: tuple[str, ...]
+    sizes: tuple[Size, Size] | None = None
+    kept: int = 0
+    loaded_late: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The report as JSON can hold it."""
+        whole = asdict(self)
+        whole |= {"bundle": str(self.bundle), "rootfs": str(self.rootfs)}
+        whole["questions"] = [
+            {
+                "about": each.about,
+                "raised_by": [path.decode(errors="backslashreplace") for path in each.raised_by],
+            }
+            for each in self.questions
+        ]
+        return whole
+
+
+def bundle(
+    image_path: Path,
+    bundle_dir: Path,
+    *,
+    store: Path,
+    platform: str | None = None,
+    ref: str | None = None,
+    command: Sequence[str] | None = None,
+    settings: Settings = PLAIN,
+    minimal: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    trace: Sequence[Sequence[str]] = (),
+    dependencies: bool = False,
+    rootless: bool | None = None,
+    progress: Progress = SILENT,
+) -> BundleReport:
+    """Make a bundle of the image at `image_path`: an OCI layout, an OCI archive or a Docker archive.
+
+    `platform` and `ref` choose one where there are several. With `minimal`, the programs to keep, the
+    root holds only what they need; `keep`, `drop`, `trace` and `dependencies` are those of
+    `minimal.Wanted`. See `source.open_image`, `bundle.write_bundle` and `minimal.write_minimal_bundle`
+    for what is raised.
+    """
+    if not minimal and (keep or drop or trace or dependencies):
+        raise UsageError("what to keep, drop or trace goes with the programs of a minimal bundle")
+    settings = settings if command is None else replace(settings, command=tuple(command))
+    image = open_image(image_path, platform=platform, ref=ref)
+    if not minimal:
+        made = write_bundle(
+            image, bundle_dir, store=store, settings=settings, rootless=rootless, progress=progress
+        )
+        return _report(image, made)
+    wanted = Wanted(tuple(minimal), tuple(keep), tuple(drop), tuple(map(tuple, trace)), dependencies)
+    chosen = write_minimal_bundle(
+        image, bundle_dir, wanted, store=store, settings=settings, rootless=rootless, progress=progress
+    )
+    return _minimal_report(image, chosen)
+
+
+def _report(image: Image, made: Bundle) -> BundleReport:
+    return BundleReport(
+        bundle=made.path,
+        rootfs=made.rootfs.path,
+        image=image.digest,
+        platform=str(image.platform),
+        command=tuple(made.config["process"]["args"]),
+        changed=made.changed,
+        changes=made.rootfs.changes,
+        stripped=made.stripped,
+        notes=made.notes,
+    )
+
+
+def _minimal_report(image: Image, chosen: MinimalBundle) -> BundleReport:
+    selection = chosen.selection
+    return replace(
+        _report(image, chosen.bundle),
+        sizes=(chosen.full, chosen.minimal),
+        kept=len(selection.kept),
+        loaded_late=tuple(path.decode(errors="backslashreplace") for path in selection.loaded_late),
+        missing=selection.missing,
+        questions=selection.questions,
+    )

@@ -1,0 +1,204 @@
+"""Writes OCI runtime bundles: a `config.json` for an image, over a root that its bundles share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import HostError
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.bundles import convert, extramounts
+from sandwright.rootfs.bundles.baseline import Mount, load_baseline
+from sandwright.rootfs.bundles.convert import PLAIN, Rootless, Settings
+from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.mountpoints import Change, Prepared, prepare
+from sandwright.rootfs.bundles.program import check_cwd, find_program, search_path
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.unpacking.store import Entry, encode, entry, explained, write_atomically
+from sandwright.rootfs.unpacking.unpack import unpack
+
+WHY = "why.json"
+"""The file of a minimal bundle that says why each file is kept."""
+
+_ROOTLESS_USER = "a rootless bundle maps one id: the process is the caller, and root inside"
+
+
+@dataclass(frozen=True)
+class Rootfs:
+    """A root file system that is ready: complete, with every mount point, and not to be written any more.
+
+    `changes` are what was done to the image's files for that, `volumes` the mounts for its volumes,
+    `notes` what unpacking has to tell. `fresh`: this call made it.
+    """
+
+    path: Path
+    changes: tuple[Change, ...]
+    volumes: tuple[Mount, ...]
+    notes: tuple[str, ...] = ()
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on the disk.
+
+    `config` is its `config.json`; `stripped` are labels of the image that did not become annotations.
+    `changed` is false when the very same bundle was there already.
+    """
+
+    path: Path
+    rootfs: Rootfs
+    config: Mapping[str, Any]
+    stripped: tuple[str, ...]
+    notes: tuple[str, ...]
+    changed: bool
+
+
+def write_bundle(
+    image: Image,
+    bundle: Path,
+    *,
+    store: Path,
+    command: Sequence[str] | None = None,
+    settings: Settings = PLAIN,
+    rootless: bool | None = None,
+    progress: Progress = SILENT,
+) -> Bundle:
+    """Write a bundle for an image to the directory `bundle`, which is made where it is missing.
+
+    The root file system is unpacked into `store`, unless this image's is there. `command` stands for that
+    of `settings`. `rootless` None means: when we are not root. With `settings.writable` the bundle gets a
+    root of its own, since the shared one must stay as it is. What is there with the same content is not
+    written again.
+    """
+    settings = settings if command is None else replace(settings, command=tuple(command))
+    caller = caller_of(rootless)
+    check(image, settings)
+    home = bundle / "rootfs" if settings.writable else store
+    rootfs = unpacked(image, home, rootless=caller is not None, progress=progress)
+    made = finish(image, bundle, rootfs, settings=settings, caller=caller)
+    with explained(bundle):  # it may have been a minimal one
+        (bundle / WHY).unlink(missing_ok=True)
+    return made
+
+
+def check(image: Image, settings: Settings) -> None:
+    """Raise BuildError for what can't become a bundle, as far as that shows before anything is unpacked."""
+    convert.runtime_config(image.config, Identity(0, 0), baseline=load_baseline(), settings=settings)
+    convert.volume_paths(convert.image_section(image.config))
+
+
+def unpacked(image: Image, home: Path, *, rootless: bool, progress: Progress = SILENT) -> Rootfs:
+    """The root file system of an image in the store `home`, made if it is not there.
+
+    Its name is the image's digest: what the image's own configuration asks for (working directory,
+    volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
+    """
+    section = convert.image_section(image.config)
+
+    def make(destination: Path) -> Mapping[str, Any]:
+        report = unpack(
+            image.layers, destination, owners="rootless" if rootless else "root", progress=progress
+        )
+        with Root(destination) as root:
+            prepared = prepare(
+                root,
+                baseline=load_baseline(),
+                cwd=convert.process_cwd(section),
+                volumes=convert.volume_paths(section),
+            )
+        return record(image, prepared, report.as_dict())
+
+    name = image.digest.replace(":", "-") + ("-rootless" if rootless else "")
+    return from_record(entry(home, name, make))
+
+
+def record(image: Image, prepared: Prepared, unpacking: Mapping[str, object]) -> dict[str, object]:
+    """What the store keeps about a root file system; `unpacking` is the report of `unpack`, as a dict."""
+    return {
+        "image": image.digest,
+        "changes": [asdict(change) for change in prepared.changes],
+        "volumes": [asdict(mount) for mount in prepared.volumes],
+        "unpacked": dict(unpacking),
+    }
+
+
+def from_record(found: Entry) -> Rootfs:
+    """What the store kept, as values."""
+    volumes = [{**row, "options": tuple(row["options"])} for row in found.record["volumes"]]
+    return Rootfs(
+        found.rootfs,
+        tuple(Change(**row) for row in found.record["changes"]),
+        tuple(Mount(**row) for row in volumes),
+        tuple(_notes(found.record["unpacked"])),
+        found.fresh,
+    )
+
+
+def finish(
+    image: Image, bundle: Path, rootfs: Rootfs, *, settings: Settings, caller: Rootless | None
+) -> Bundle:
+    """Write `config.json` over a root file system that is ready. See `write_bundle`."""
+    config, notes = _config(image, bundle, rootfs, settings, caller)
+    _, stripped = convert.convert_labels(image.config, load_baseline())
+    with explained(bundle):
+        bundle.mkdir(parents=True, exist_ok=True, mode=0o700)
+        changed = write_atomically(bundle / "config.json", encode(config))
+    return Bundle(bundle, rootfs, config, tuple(stripped), (*rootfs.notes, *notes), changed or rootfs.fresh)
+
+
+def _config(
+    image: Image, bundle: Path, rootfs: Rootfs, settings: Settings, caller: Rootless | None
+) -> tuple[dict[str, Any], list[str]]:
+    baseline, section = load_baseline(), convert.image_section(image.config)
+    with Root(rootfs.path) as root:
+        identity = resolve_user(convert.user(section), read_accounts(root))
+        fresh = [mount.destination for mount in (*baseline.mounts, *rootfs.volumes)]
+        mounts = extramounts.settle(root, settings.mounts, fresh, rootless=caller is not None)
+        config = convert.runtime_config(
+            image.config,
+            identity,
+            baseline=baseline,
+            rootfs=_relative(rootfs.path, bundle),
+            settings=replace(settings, mounts=mounts),
+            volumes=rootfs.volumes,
+            rootless=caller,
+        )
+        process = config["process"]
+        check_cwd(root, process["cwd"], baseline=baseline, mounted=[*fresh, *(m.destination for m in mounts)])
+        find_program(
+            root,
+            process["args"][0],
+            path=search_path(process["env"]),
+            cwd=process["cwd"],
+            baseline=baseline,
+            mounted=[mount.destination for mount in mounts],
+        )
+    moved = caller is not None and identity.uid != 0
+    return config, [f"user {convert.user(section)!r}: {_ROOTLESS_USER}"] if moved else []
+
+
+def _notes(unpacked: Mapping[str, Any]) -> Iterator[str]:
+    """What unpacking has to tell, one line a kind."""
+    for label in ("contained", "missing"):
+        for kind, note in unpacked[label].items():
+            names = ", ".join(note["examples"][:3])
+            yield f"{label}: {kind} ({note['count']}{': ' + names if names else ''})"
+
+
+def _relative(rootfs: Path, bundle: Path) -> str:
+    """The way from the bundle to its root, without links: runtimes refuse a root behind one."""
+    return os.path.relpath(rootfs.resolve(), bundle.resolve())
+
+
+def caller_of(rootless: bool | None) -> Rootless | None:
+    """The caller's ids for a rootless bundle, None for one of root; without a wish, by who we are."""
+    if rootless or (rootless is None and os.geteuid() != 0):
+        return Rootless(os.geteuid(), os.getegid())
+    if os.geteuid() != 0:
+        raise HostError("a bundle for root can only be made by root: its files belong to many users")
+    return None

@@ -1,0 +1,63 @@
+"""Checks the mounts that a caller adds to a bundle against the root file system they go into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.rootfs.bundles.baseline import Mount
+from sandwright.rootfs.inroot import Root
+
+_LOCKED = {os.ST_RDONLY: "ro", os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec"}
+
+
+def settle(
+    root: Root, mounts: Iterable[Mount], inside: Iterable[str], *, rootless: bool
+) -> tuple[Mount, ...]:
+    """The mounts with destinations free of links.
+
+    A destination must be there, since a runtime would make it in the root that is shared, or lie in one
+    of `inside`, the destinations of file systems that are made anew at each start. A rootless bind keeps
+    the flags that the caller may not take away (mount_namespaces(7), locked flags). Raise UsageError for
+    what can't be mounted.
+    """
+    fresh = [os.fsencode(path).rstrip(b"/") + b"/" for path in inside]
+    return tuple(_settle(root, mount, fresh, rootless=rootless) for mount in mounts)
+
+
+def is_bind(mount: Mount) -> bool:
+    """Whether a mount shows a file or directory of the host."""
+    return mount.type == "bind" or bool({"bind", "rbind"} & set(mount.options))
+
+
+def _settle(root: Root, mount: Mount, fresh: list[bytes], *, rootless: bool) -> Mount:
+    wanted = os.fsencode(mount.destination)
+    if not wanted.startswith(b"/") or b".." in wanted.split(b"/") or not wanted.strip(b"/"):
+        raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path below /")
+    place = root.locate(wanted)
+    directory = True
+    if is_bind(mount):
+        source = Path(mount.source)
+        if not source.is_absolute():
+            raise UsageError(f"mount on {mount.destination}: {mount.source} is not an absolute path")
+        if not source.exists():
+            raise UsageError(f"mount on {mount.destination}: there is no {mount.source} on this machine")
+        directory = source.is_dir()
+        if rootless:
+            mount = replace(mount, options=tuple(dict.fromkeys([*mount.options, *_locked(source)])))
+    if place.status is None and not any(place.path.startswith(tree) for tree in fresh):
+        raise UsageError(
+            f"mount on {mount.destination}: the image has no such path, and its root is shared; "
+            "choose one of the image's own, or one below a tmpfs"
+        )
+    if place.status is not None and (place.is_directory != directory or not (directory or place.is_file)):
+        raise UsageError(f"mount on {mount.destination}: that is {place.kind} in the image")
+    return replace(mount, destination=os.fsdecode(place.path))
+
+
+def _locked(source: Path) -> list[str]:
+    flags = os.statvfs(source).f_flag
+    return [option for flag, option in _LOCKED.items() if flags & flag]

@@ -1,0 +1,223 @@
+"""Gives a freshly unpacked root file system all that is mounted on or started in, once and for all.
+
+The root is shared by every bundle of its image and read-only, so nothing may be created in it later. An
+image may have put links, devices or files where runtimes mount (CVE-2019-19921, CVE-2021-30465,
+CVE-2025-31133, CVE-2026-41579): they are replaced here, or refused, and each is reported. All work is
+done below open directories of the root; the outcome depends on the image alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.errors import ArchiveRefused, BuildError
+from sandwright.rootfs.bundles.baseline import Baseline, Mount, Point
+from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.tar.entry import show
+
+LARGEST_COPY = 8 << 20
+_VOLUME = ("nosuid", "nodev", "size=1048576k")
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, order=True)
+class Change:
+    """What was done about one path.
+
+    `created` where nothing was, `replaced` where something else stood, `contained` where the image's links
+    lead elsewhere inside the root, `hidden` where a volume lies over files.
+    """
+
+    path: str
+    action: Literal["created", "replaced", "contained", "hidden"]
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The changes to a root, and the mounts for the image's volumes."""
+
+    changes: tuple[Change, ...]
+    volumes: tuple[Mount, ...]
+
+
+def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str]) -> Prepared:
+    """Make every mount point, the working directory and the volumes' directories.
+
+    Raise BuildError for what can't be made without taking away the image's own files, and for a working
+    directory or volume in a forbidden tree, also where links lead there; ArchiveRefused for links that
+    loop.
+    """
+    workshop = _Workshop(root, baseline)
+    for point in baseline.directories:
+        workshop.mount_point(point)
+    for point in baseline.files:
+        workshop.file(point)
+    real = workshop.directory(cwd, "working directory")
+    mounts = [workshop.volume(path) for path in volumes]
+    if _made_anew(real, baseline) and all(os.fsencode(mount.destination) != real for mount in mounts):
+        mounts.append(workshop.volume(cwd, "working directory"))
+    return Prepared(tuple(workshop.changes), tuple(mounts))
+
+
+def refuse_forbidden(path: bytes, what: str, baseline: Baseline) -> None:
+    """Raise BuildError when `path`, free of links, lies in a tree where only the kernel's files are."""
+    for tree in map(os.fsencode, baseline.forbidden):
+        if path == tree or path.startswith(tree + b"/"):
+            raise BuildError(f"{what} {show(path)} lies in {tree.decode()}, where nothing of an image may")
+
+
+def _made_anew(path: bytes, baseline: Baseline) -> bool:
+    """Whether a path lies in a file system that is empty at each start, where runtimes would not find it."""
+    places = [mount.destination for mount in baseline.mounts if mount.type == "tmpfs"]
+    return any(path.startswith(os.fsencode(place) + b"/") for place in places)
+
+
+class _Workshop:
+    """One root, and what was done to it so far."""
+
+    def __init__(self, root: Root, baseline: Baseline) -> None:
+        self.changes: list[Change] = []
+        self._root = root
+        self._baseline = baseline
+
+    def mount_point(self, point: Point) -> None:
+        """A directory at the top that is itself no link: whatever else is there goes."""
+        path = os.fsencode(point.path)
+        place = self._root.locate(path, follow=False)
+        if place.is_directory:
+            return
+        before = self._describe(place)
+        with _time_kept(self._root.fd) as time:
+            if place.status is not None:
+                os.unlink(path.lstrip(b"/"), dir_fd=self._root.fd)
+            _new_directory(self._root.fd, path.lstrip(b"/"), point.mode, time)
+        self._made(point.path, before, "an empty directory")
+
+    def file(self, point: Point) -> None:
+        """A regular file where the directory part leads. A link to a file becomes a copy of that file."""
+        folder, _, name = os.fsencode(point.path).rpartition(b"/")
+        path = self.directory(os.fsdecode(folder), "directory") + b"/" + name
+        place = self._root.locate(path, follow=False)
+        if place.is_file:
+            return
+        before, content = self._describe(place), self._content(place)
+        with self._open(path.rpartition(b"/")[0]) as fd, _time_kept(fd) as time:
+            if place.is_directory:
+                _remove_empty(fd, name, point.path)
+            elif place.status is not None:
+                os.unlink(name, dir_fd=fd)
+            _new_file(fd, name, content, point.mode, time)
+        self._made(point.path, before, "a copy of the file it led to" if content else "an empty file")
+
+    def directory(self, path: str, what: str) -> bytes:
+        """A directory, made where it is missing, wherever in the root links lead. Gives its real path."""
+        wanted = os.fsencode(path)
+        place = self._root.locate(wanted)
+        refuse_forbidden(place.path, what, self._baseline)
+        if place.status is not None and not place.is_directory:
+            raise BuildError(f"{what} {show(wanted)} of the image is {place.kind}")
+        if place.links:
+            self.changes.append(
+                Change(path, "contained", f"its links lead to {show(place.path)} in the root")
+            )
+        if place.status is None:
+            self._make_directories(place.path, f"{what} {show(wanted)}")
+            self.changes.append(Change(path, "created", f"an empty directory: the {what} of the image"))
+        return place.path.rstrip(b"/")
+
+    def volume(self, path: str, what: str = "volume") -> Mount:
+        """The tmpfs for a volume, with mode and owner of the directory it hides."""
+        real = self.directory(path, what)
+        if not real:
+            raise BuildError(f"{what} {path!r} of the image leads to its root")
+        status = self._root.locate(real).status
+        assert status is not None
+        if self._root.names(real):
+            self.changes.append(
+                Change(path, "hidden", f"the image's files in this {what} are hidden by a tmpfs")
+            )
+        owner = (f"mode={stat.S_IMODE(status.st_mode):o}", f"uid={status.st_uid}", f"gid={status.st_gid}")
+        return Mount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))
+
+    def _make_directories(self, path: bytes, what: str) -> None:
+        parts = path.strip(b"/").split(b"/")
+        if b".." in parts:
+            raise BuildError(f"{what} goes through a directory that is not there, and up again")
+        for depth, name in enumerate(parts):
+            if self._root.locate(b"/".join(parts[: depth + 1])).is_directory:
+                continue
+            try:
+                with self._open(b"/" + b"/".join(parts[:depth])) as fd, _time_kept(fd) as time:
+                    _new_directory(fd, name, 0o755, time)
+            except OSError as error:
+                raise BuildError(f"{what} can't be made: {error.strerror}") from error
+
+    @contextlib.contextmanager
+    def _open(self, path: bytes) -> Iterator[int]:
+        """The directory at `path`, which is free of links, opened for reading."""
+        with self._root.parent(path or b"/") as (parent, name, _):
+            fd = os.open(name, _DIRECTORY, dir_fd=parent)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _content(self, place: Place) -> bytes:
+        if not place.is_link:
+            return b""
+        try:
+            if not self._root.locate(place.path).is_file:
+                return b""
+        except ArchiveRefused:  # a loop: it never had content
+            return b""
+        return self._root.read(place.path, limit=LARGEST_COPY)
+
+    def _describe(self, place: Place) -> str:
+        target = f" to {show(self._root.readlink(place.path))}" if place.is_link else ""
+        return "" if place.status is None else place.kind + target
+
+    def _made(self, path: str, before: str, now: str) -> None:
+        detail = f"{before} became {now}" if before else now
+        self.changes.append(Change(path, "replaced" if before else "created", detail))
+
+
+@contextlib.contextmanager
+def _time_kept(fd: int) -> Iterator[int]:
+    """Give a directory's modification time in ns, for what is made in it, and set it again at the end."""
+    before = os.fstat(fd).st_mtime_ns
+    yield before
+    os.utime(fd, ns=(before, before))
+
+
+def _new_directory(fd: int, name: bytes, mode: int, time: int) -> None:
+    os.mkdir(name, 0o700, dir_fd=fd)
+    made = os.open(name, _DIRECTORY, dir_fd=fd)
+    try:
+        os.fchmod(made, mode)
+        os.utime(made, ns=(time, time))
+    finally:
+        os.close(made)
+
+
+def _new_file(fd: int, name: bytes, content: bytes, mode: int, time: int) -> None:
+    with os.fdopen(os.open(name, _NEW_FILE, 0o600, dir_fd=fd), "wb") as made:
+        made.write(content)
+        made.flush()
+        os.fchmod(made.fileno(), mode)
+        os.utime(made.fileno(), ns=(time, time))
+
+
+def _remove_empty(fd: int, name: bytes, path: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=fd)
+    except OSError as error:
+        raise BuildError(
+            f"{path} of the image is a directory with files in it, where a file must be"
+        ) from error

@@ -1,0 +1,63 @@
+"""Finds the program that a command line starts, inside a root file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from sandwright.errors import BuildError
+from sandwright.rootfs.bundles.baseline import Baseline
+from sandwright.rootfs.bundles.mountpoints import refuse_forbidden
+from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.tar.entry import show
+
+
+def search_path(env: Sequence[str]) -> str:
+    """The PATH of an environment; the last one counts, as it does to execvp(3) of the runtimes we know."""
+    return next((entry[5:] for entry in reversed(env) if entry.startswith("PATH=")), "")
+
+
+def find_program(
+    root: Root, name: str, *, path: str, cwd: str, baseline: Baseline, mounted: Iterable[str] = ()
+) -> Place | None:
+    """Where the program `name` lies; None when it may lie in one of `mounted`, which are not looked into.
+
+    A name without a slash is searched in `path`, one with a slash is taken from `cwd`. Raise BuildError
+    when there is no executable file of that name, and when it is one of the kernel's (`/proc/self/exe` is
+    the runtime itself: CVE-2019-5736).
+    """
+    found: list[str] = []
+    for candidate in _candidates(name, path, cwd):
+        place = root.locate(candidate)
+        refuse_forbidden(place.path, "the program", baseline)
+        if any(_lies_in(place.path, os.fsencode(mount)) for mount in mounted):
+            return None
+        if place.is_file and place.status is not None and place.status.st_mode & 0o111:
+            return place
+        if place.status is not None:
+            found.append(f"{show(candidate)} is {place.kind}{', not executable' if place.is_file else ''}")
+    raise BuildError(f"the image has no program {name!r}" + (f": {'; '.join(found)}" if found else ""))
+
+
+def check_cwd(root: Root, cwd: str, *, baseline: Baseline, mounted: Iterable[str]) -> None:
+    """Raise BuildError for a working directory that is none, unless it may lie in one of `mounted`.
+
+    One among the kernel's files could be a directory of the host, by a descriptor (CVE-2024-21626).
+    """
+    place = root.locate(os.fsencode(cwd))
+    refuse_forbidden(place.path, "working directory", baseline)
+    if not place.is_directory and not any(_lies_in(place.path, os.fsencode(mount)) for mount in mounted):
+        raise BuildError(f"working directory {cwd!r} is {place.kind} in the image")
+
+
+def _candidates(name: str, path: str, cwd: str) -> Iterator[bytes]:
+    if "/" in name:
+        yield os.fsencode(PurePosixPath(cwd, name))
+        return
+    for folder in path.split(":"):
+        yield os.fsencode(PurePosixPath(cwd, folder, name))
+
+
+def _lies_in(path: bytes, tree: bytes) -> bool:
+    return path == tree or path.startswith(tree.rstrip(b"/") + b"/")

@@ -1,0 +1,117 @@
+"""Reads what `docker save` and `podman save` write: `manifest.json`, configurations, and layers as tar files.
+
+There are no descriptors in it: a layer is known by the diff_id in the configuration alone, and a
+configuration by the name of its file, where that is a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.rootfs.descriptor import Platform, mapping, parse_json_value, sequence
+from sandwright.rootfs.images import blobs
+from sandwright.rootfs.images.blobs import Blobs
+from sandwright.rootfs.images.candidates import Candidate, choose
+from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+from sandwright.rootfs.unpacking.unpack import Layer
+
+LARGEST_MANIFEST = 4 << 20
+_PROMISED = re.compile(r"(?:^|/)([0-9a-f]{64})(?:\.json)?$")
+_TYPE = "application/vnd.oci.image.layer.v1.tar"
+_MAGICS = {b"\x1f\x8b": "+gzip", b"\x28\xb5\x2f\xfd": "+zstd"}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An image of the archive. `layers` are the paths of its layers."""
+
+    config: ImageConfig
+    layers: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class DockerArchive:
+    """An archive with a checked `manifest.json`."""
+
+    def __init__(self, place: Blobs) -> None:
+        self.name = place.name
+        self._place = place
+        where = f"{self.name}: manifest.json"
+        listed = parse_json_value(blobs.read(place, "manifest.json", limit=LARGEST_MANIFEST), where)
+        if not isinstance(listed, list):
+            raise ArchiveRefused(f"{where}: expected an array (skopeo's dir: is not taken)")
+        self._rows = [mapping(row, f"{where}: [{number}]") for number, row in enumerate(listed)]
+
+    def select(self, platform: Platform | None, ref: str | None) -> Saved:
+        """The image that fits. See `source.open_image` for what is raised."""
+        images = [self._saved(row, number) for number, row in enumerate(self._rows)]
+        found = {image.config.digest: image for image in images}
+        candidates = [Candidate(image.config.digest, image.config.platform, image.names) for image in images]
+        return found[choose(candidates, platform, ref, self.name)]
+
+    def config_digests(self) -> set[str]:
+        """The digests that the configurations are named by."""
+        names = (_PROMISED.search(str(row.get("Config"))) for row in self._rows)
+        return {f"sha256:{name[1]}" for name in names if name}
+
+    def layers(self, saved: Saved) -> tuple[Layer, ...]:
+        """The layers of an image, each with the digest of the file it is in."""
+        diff_ids = saved.config.diff_ids
+        if len(diff_ids) != len(saved.layers):
+            raise ArchiveRefused(
+                f"{self.name}: {saved.config.digest}: {len(saved.layers)} layers, {len(diff_ids)} diff_ids"
+            )
+        return tuple(map(self._layer, saved.layers, diff_ids))
+
+    def _saved(self, row: Mapping[str, Any], number: int) -> Saved:
+        where = f"{self.name}: manifest.json[{number}]"
+        path = _plain(row.get("Config"), f"{where}.Config")
+        raw = self._read(path, f"{where}.Config")
+        digest = hashlib.sha256(raw).hexdigest()
+        promised = _PROMISED.search(path)
+        if promised and promised[1] != digest:
+            raise IntegrityError(f"{self.name}: {path} does not have the digest that names it")
+        layers = tuple(
+            _plain(item, f"{where}.Layers") for item in sequence(row.get("Layers"), f"{where}.Layers")
+        )
+        names = sequence(row.get("RepoTags"), f"{where}.RepoTags")
+        return Saved(
+            parse_config(raw, f"sha256:{digest}", f"{self.name}: {path}"), layers, tuple(map(str, names))
+        )
+
+    def _layer(self, path: str, diff_id: str) -> Layer:
+        size = self._place.size(path)
+        if size is None:
+            raise IntegrityError(f"{self.name}: the layer {path} is missing")
+        with self._place.open(path) as file:
+            magic = file.read(4)
+            kind = next((suffix for start, suffix in _MAGICS.items() if magic.startswith(start)), "")
+            file.seek(0)
+            digest = _digest(file) if kind else diff_id
+        return Layer(digest, size, _TYPE + kind, diff_id, partial(self._place.open, path))
+
+    def _read(self, path: str, where: str) -> bytes:
+        try:
+            return blobs.read(self._place, path, limit=LARGEST_CONFIG)
+        except FileNotFoundError:
+            raise IntegrityError(f"{where}: {path} is missing") from None
+
+
+def _digest(file: BinaryIO) -> str:
+    hashed = hashlib.sha256()
+    while piece := file.read(1 << 20):
+        hashed.update(piece)
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def _plain(path: object, where: str) -> str:
+    """A path inside the archive that is what it seems (an ID was once used as a path: CVE-2014-9358)."""
+    if not isinstance(path, str) or not path or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
+        raise ArchiveRefused(f"{where}: {str(path)[:100]!r} is not a plain relative path")
+    return path

@@ -1,0 +1,205 @@
+"""Reads an OCI image layout, in a directory or in an archive."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.rootfs.descriptor import (
+    CONFIG_TYPES,
+    INDEX_TYPES,
+    LAYER_TYPES,
+    MANIFEST_TYPES,
+    OCI_INDEX,
+    Descriptor,
+    Platform,
+    check_document,
+    parse_json,
+    read_descriptor,
+    sequence,
+)
+from sandwright.rootfs.images import blobs
+from sandwright.rootfs.images.blobs import Blobs
+from sandwright.rootfs.images.candidates import Candidate, choose
+from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
+from sandwright.rootfs.unpacking.unpack import Layer
+
+LARGEST_DOCUMENT = 4 << 20
+"""Bytes of an index or a manifest that are read; registries must take manifests of this size."""
+
+DEEPEST = 8
+MOST_DESCRIPTORS = 10_000
+_UNKNOWN = Platform("unknown", "unknown")
+"""The platform of attestations, which BuildKit keeps in the same index."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The manifest that was chosen, with what it names. `alone`: there was no other to choose."""
+
+    digest: str
+    manifest: Mapping[str, Any]
+    config: ImageConfig
+    layers: tuple[Layer, ...]
+    names: tuple[str, ...]
+    alone: bool
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A manifest's descriptor, and what leads to it."""
+
+    descriptor: Descriptor
+    names: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+
+
+class Layout:
+    """An image layout whose marker and index have been checked."""
+
+    def __init__(self, place: Blobs) -> None:
+        self.name = place.name
+        self._place = place
+        marker = parse_json(blobs.read(place, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout")
+        if marker.get("imageLayoutVersion") != "1.0.0":
+            raise ArchiveRefused(f"{self.name}: oci-layout: imageLayoutVersion must be '1.0.0'")
+
+    def select(self, platform: Platform | None, ref: str | None) -> Found:
+        """The image that fits, checked. See `source.open_image` for what is raised."""
+        leaves = self._leaves()
+        candidates = list(self._candidates(leaves))
+        digest = choose(candidates, platform, ref, self.name)
+        leaf = next(leaf for leaf in leaves if leaf.descriptor.digest == digest)
+        manifest = self._manifest(leaf.descriptor)
+        config = self._config(manifest, digest)
+        own = leaf.descriptor.platform
+        if own and (own.os, own.architecture) != (config.platform.os, config.platform.architecture):
+            raise ArchiveRefused(f"{self.name}: {digest}: an index says {own}, its config {config.platform}")
+        names = tuple(
+            dict.fromkeys(n for each in leaves if each.descriptor.digest == digest for n in each.names)
+        )
+        alone = len({candidate.digest for candidate in candidates}) == 1
+        return Found(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
+
+    def _candidates(self, leaves: list[_Leaf]) -> Iterator[Candidate]:
+        for leaf in leaves:
+            platform = leaf.descriptor.platform
+            if platform is None:
+                manifest = self._manifest(leaf.descriptor)
+                if _config_type(manifest) not in CONFIG_TYPES:
+                    continue
+                platform = self._config(manifest, leaf.descriptor.digest).platform
+            yield Candidate(leaf.descriptor.digest, platform, leaf.names, leaf.above)
+
+    def _leaves(self) -> list[_Leaf]:
+        """The manifests that are there, of all indexes."""
+        try:
+            raw = blobs.read(self._place, "index.json", limit=LARGEST_DOCUMENT)
+        except FileNotFoundError:
+            raise ArchiveRefused(f"{self.name}: an OCI layout without index.json") from None
+        where = f"{self.name}: index.json"
+        index = parse_json(raw, where)
+        own = index.get("mediaType")
+        check_document(index, own if own in INDEX_TYPES else OCI_INDEX, where)
+        leaves: list[_Leaf] = []
+        missing: list[_Leaf] = []
+        for number, leaf in enumerate(self._walk(index, where, _Leaf(_NOTHING), 0)):
+            if number >= MOST_DESCRIPTORS:
+                raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} descriptors")
+            there = self._place.size(_path(leaf.descriptor.digest)) is not None
+            (leaves if there else missing).append(leaf)
+        if missing and not leaves:
+            raise IntegrityError(f"{self.name}: the blob {missing[0].descriptor.digest} is missing")
+        return leaves
+
+    def _walk(self, index: Mapping[str, Any], where: str, above: _Leaf, depth: int) -> Iterator[_Leaf]:
+        for number, item in enumerate(sequence(index["manifests"], f"{where}: manifests")):
+            descriptor = read_descriptor(item, f"{where}: manifests[{number}]")
+            leaf = _Leaf(descriptor, (*above.names, *descriptor.names), (*above.above, descriptor.digest))
+            if descriptor.media_type in MANIFEST_TYPES:
+                if descriptor.platform != _UNKNOWN:
+                    yield leaf
+            elif descriptor.media_type in INDEX_TYPES:
+                if depth >= DEEPEST:
+                    raise ArchiveRefused(f"{where}: indexes nested more than {DEEPEST} deep")
+                nested = f"{self.name}: index {descriptor.digest}"
+                document = parse_json(self._read(descriptor, LARGEST_DOCUMENT), nested)
+                check_document(document, descriptor.media_type, nested)
+                yield from self._walk(document, nested, leaf, depth + 1)
+
+    def _manifest(self, descriptor: Descriptor) -> dict[str, Any]:
+        where = f"{self.name}: manifest {descriptor.digest}"
+        manifest = parse_json(self._read(descriptor, LARGEST_DOCUMENT), where)
+        check_document(manifest, descriptor.media_type, where)
+        return manifest
+
+    def _config(self, manifest: Mapping[str, Any], digest: str) -> ImageConfig:
+        descriptor = read_descriptor(manifest["config"], f"{self.name}: manifest {digest}: config")
+        if descriptor.media_type not in CONFIG_TYPES:
+            raise ArchiveRefused(
+                f"{self.name}: {digest} is no container image: its config is {descriptor.media_type}"
+            )
+        raw = self._read(descriptor, LARGEST_CONFIG)
+        return parse_config(raw, descriptor.digest, f"{self.name}: config {descriptor.digest}")
+
+    def _layers(self, manifest: Mapping[str, Any], config: ImageConfig, digest: str) -> tuple[Layer, ...]:
+        where = f"{self.name}: manifest {digest}: layers"
+        listed = sequence(manifest["layers"], where)
+        if len(listed) != len(config.diff_ids):
+            raise ArchiveRefused(
+                f"{where}: {len(listed)} of them, and {len(config.diff_ids)} diff_ids in the config"
+            )
+        descriptors = [read_descriptor(item, f"{where}[{number}]") for number, item in enumerate(listed)]
+        return tuple(
+            self._layer(descriptor, diff_id, f"{where}[{number}]")
+            for number, (descriptor, diff_id) in enumerate(zip(descriptors, config.diff_ids, strict=True))
+        )
+
+    def _layer(self, descriptor: Descriptor, diff_id: str, where: str) -> Layer:
+        if descriptor.media_type not in LAYER_TYPES:
+            raise ArchiveRefused(f"{where}: {descriptor.media_type} is not a layer that can be unpacked here")
+        path = _path(descriptor.digest)
+        self._check_size(path, descriptor)
+        return Layer(
+            descriptor.digest,
+            descriptor.size,
+            descriptor.media_type,
+            diff_id,
+            partial(self._place.open, path),
+        )
+
+    def _read(self, descriptor: Descriptor, limit: int) -> bytes:
+        """A blob whose size and digest are right."""
+        path = _path(descriptor.digest)
+        self._check_size(path, descriptor)
+        content = blobs.read(self._place, path, limit=limit)
+        algorithm, _, expected = descriptor.digest.partition(":")
+        if hashlib.new(algorithm, content).hexdigest() != expected:
+            raise IntegrityError(f"{self.name}: {path} does not have the digest that names it")
+        return content
+
+    def _check_size(self, path: str, descriptor: Descriptor) -> None:
+        size = self._place.size(path)
+        if size is None:
+            raise IntegrityError(f"{self.name}: the blob {descriptor.digest} is missing")
+        if size != descriptor.size:
+            raise IntegrityError(
+                f"{self.name}: {path} has {size} bytes, its descriptor says {descriptor.size}"
+            )
+
+
+_NOTHING = Descriptor("", "", 0)
+
+
+def _path(digest: str) -> str:
+    algorithm, _, encoded = digest.partition(":")
+    return f"blobs/{algorithm}/{encoded}"
+
+
+def _config_type(manifest: Mapping[str, Any]) -> object:
+    config = manifest["config"]
+    return config.get("mediaType") if isinstance(config, dict) else None

@@ -1,0 +1,106 @@
+"""Opens an image: an OCI layout directory, an OCI archive, or an archive of `docker save` or `podman save`.
+
+One image is selected, by platform and name, through indexes however nested; where several fit, the error
+lists them. What the selected image consists of is checked before anything of it is used: digests, sizes,
+media types, the number of layers. Nothing is ever fetched: `urls` of descriptors are not followed, and
+layers that may not be distributed are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import ArchiveRefused, UsageError
+from sandwright.rootfs.descriptor import Platform, parse_platform
+from sandwright.rootfs.images.blobs import Archive, Blobs, Directory
+from sandwright.rootfs.images.dockerarchive import DockerArchive
+from sandwright.rootfs.images.layout import Layout
+from sandwright.rootfs.unpacking.store import explained
+from sandwright.rootfs.unpacking.unpack import Layer
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image for one platform, checked, its layers not yet read.
+
+    `source` is what messages call it. `digest` is that of the manifest; for a Docker archive, which has
+    none, that of the configuration, and `manifest` is empty then. `names` are the references the source
+    knows it by.
+    """
+
+    source: str
+    digest: str
+    manifest: Mapping[str, Any]
+    config: Mapping[str, Any]
+    config_digest: str
+    platform: Platform
+    layers: tuple[Layer, ...]
+    names: tuple[str, ...] = ()
+
+
+def open_image(path: Path, *, platform: str | None = None, ref: str | None = None) -> Image:
+    """Open the image at `path`.
+
+    `platform` is written `linux/amd64`; `ref` is a name the source gives the image, or a digest. Both may
+    be left out where only one image fits. An archive with both an OCI and a Docker view is read by the
+    first. Raise UsageError when no image fits, or several; ArchiveRefused for documents and entries that
+    break a rule; IntegrityError for bytes that are not the promised ones, HostError for what can't be read.
+    """
+    wanted = parse_platform(platform) if platform else None
+    with explained(path):
+        return _select(path, wanted, ref)
+
+
+def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
+    place = _open(path)
+    if place.size("oci-layout") is not None:
+        return _from_layout(place, wanted, ref)
+    if place.size("manifest.json") is not None:
+        return _from_docker(place, wanted, ref)
+    if place.size("repositories") is not None:
+        raise ArchiveRefused(f"{path}: written by Docker before 1.10, without configurations; save it again")
+    raise UsageError(f"{path}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)")
+
+
+def _open(path: Path) -> Blobs:
+    if path.is_dir():
+        return Directory(path)
+    if path.is_file():
+        return Archive(path)
+    raise UsageError(f"{path}: {'not a file or directory' if path.exists() else 'no such file or directory'}")
+
+
+def _from_layout(place: Blobs, platform: Platform | None, ref: str | None) -> Image:
+    found = Layout(place).select(platform, ref)
+    config = found.config
+    if found.alone and place.size("manifest.json") is not None:
+        _check_agreement(place, config.digest)
+    return Image(
+        place.name,
+        found.digest,
+        found.manifest,
+        config.document,
+        config.digest,
+        config.platform,
+        found.layers,
+        found.names,
+    )
+
+
+def _from_docker(place: Blobs, platform: Platform | None, ref: str | None) -> Image:
+    archive = DockerArchive(place)
+    saved = archive.select(platform, ref)
+    config, layers = saved.config, archive.layers(saved)
+    return Image(
+        place.name, config.digest, {}, config.document, config.digest, config.platform, layers, saved.names
+    )
+
+
+def _check_agreement(place: Blobs, digest: str) -> None:
+    """Refuse an archive that is one image to us and another to Docker."""
+    other = DockerArchive(place).config_digests()
+    if other and digest not in other:
+        raise ArchiveRefused(f"{place.name}: index.json leads to {digest}, manifest.json to {min(other)}")

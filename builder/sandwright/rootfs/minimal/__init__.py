@@ -1,0 +1,1 @@
+"""What given programs need of a root file system, why, and a copy of just that."""

@@ -1,0 +1,279 @@
+"""Follows what programs need from file to file: interpreters, libraries, scripts, packages, shipped rules."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from sandwright.errors import BuildError
+from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.minimal import patterns
+from sandwright.rootfs.minimal.elf import Elf, Malformed
+from sandwright.rootfs.minimal.ldso import Loaded, Loader
+from sandwright.rootfs.minimal.ledger import Ledger
+from sandwright.rootfs.minimal.linking import Step, link
+from sandwright.rootfs.minimal.packages import Packages
+from sandwright.rootfs.minimal.rules import load_rules
+from sandwright.rootfs.minimal.script import LONGEST_LINE, read_script
+from sandwright.rootfs.minimal.selection import Reason, Selection
+from sandwright.rootfs.minimal.trace import Trace
+from sandwright.rootfs.tar.entry import show
+
+_TRANSIENT = re.compile(rb"/(?:proc|dev|sys|tmp)(?:/|$)")
+
+
+class Closure:
+    """A growing set of kept paths of one root. Ask for things, then take the `selection`.
+
+    `search` are the directories of PATH, for scripts that run through env; `library_path` is
+    LD_LIBRARY_PATH. `drop` are patterns of paths that are never kept, whatever needs them. With
+    `dependencies`, the data of all packages that a program's package depends on is kept too.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        search: Iterable[bytes] = (),
+        library_path: str = "",
+        drop: Iterable[bytes] = (),
+        dependencies: bool = False,
+    ) -> None:
+        self._root = root
+        self._books = Ledger(root, drop)
+        self._loader = Loader(root, library_path=library_path)
+        self._packages = Packages(root)
+        self._rules = load_rules()
+        self._search = tuple(search)
+        self._dependencies = dependencies
+        self._programs: list[bytes] = []
+        self._linked: set[bytes] = set()
+        self._opened: set[str] = set()
+        self._used: set[bytes] = set()
+
+    def program(self, path: bytes) -> None:
+        """Keep a program and all it needs. Raise BuildError when it is not there or can't start here."""
+        place = self._root.locate(path)
+        if not _executable(place):
+            raise BuildError(f"the image has no program {show(path)}: {place.kind} is there")
+        self._programs.append(path)
+        self._keep_program(path, Reason("asked"))
+        self._follow()
+        broken = self._books.missed_by(self._started_with(place.path))
+        if broken:
+            raise BuildError(f"{show(path)} can't start in this image: {'; '.join(broken)}")
+
+    def declared(self, pattern: bytes, detail: str, *, required: bool = True) -> None:
+        """Keep what a path or pattern names, a directory with all that is in it.
+
+        Raise BuildError when it names nothing and is `required`.
+        """
+        found = list(patterns.find(self._root, pattern))
+        if required and not found:
+            raise BuildError(f"the image has nothing at {show(pattern)} to keep")
+        for path in found:
+            self._books.keep(path, Reason("declared", None, detail))
+        self._follow()
+
+    def folder(self, path: bytes, detail: str) -> None:
+        """Keep a directory without what is in it, if it is there."""
+        self._books.keep(path, Reason("declared", None, detail))
+        self._follow()
+
+    def traced(self, run: Trace, detail: str) -> None:
+        """Keep what a traced run used, but for what lies on the file systems that are made at each start."""
+        for path in run.used:
+            place = self._root.locate(path)
+            if place.status is None or _TRANSIENT.match(place.path):
+                continue
+            late = place.path not in self._books and place.is_file and self._elf(place.path) is not None
+            self._books.keep(path, Reason("dlopen" if late else "trace", None, detail))
+            self._follow()
+        for folder in run.listed:
+            if not _TRANSIENT.match(folder):
+                self._books.ask("names in directories that the traced run listed", folder, folder + b"/**")
+
+    def selection(self) -> Selection:
+        """What is kept by now, and what is open."""
+        if not self._packages.known:
+            self._books.ask("package data: the image has no package database", b"/var/lib/dpkg")
+        return self._books.selection(self._programs)
+
+    def _follow(self) -> None:
+        while self._books.new:
+            path = self._books.new.popleft()
+            self._apply_rules(path)
+            place = self._root.locate(path, follow=False)
+            if place.is_file:
+                self._look_into(place)
+
+    def _look_into(self, place: Place) -> None:
+        """Follow what a file's own bytes say."""
+        head = self._head(place.path)
+        if head.startswith(b"#!") and _executable(place):
+            self._script(place.path, head)
+        elif elf := self._elf(place.path):
+            self._library_questions(place.path, elf)
+            self._dlopens(place.path, elf)
+            if place.path not in self._linked:
+                self._link(place.path, elf)
+
+    def _head(self, path: bytes) -> bytes:
+        fd = self._root.open(path)
+        try:
+            return os.pread(fd, LONGEST_LINE, 0)
+        finally:
+            os.close(fd)
+
+    def _elf(self, path: bytes) -> Elf | None:
+        try:
+            return self._loader.elf(path)
+        except Malformed as broken:
+            self._books.miss(path, b"", f"a broken ELF file, kept as it is: {broken}")
+            return None
+
+    def _link(self, path: bytes, elf: Elf) -> None:
+        if elf.interpreter and self._books.keep(elf.interpreter, Reason("interpreter", path)) is None:
+            self._books.miss(path, elf.interpreter, _no_interpreter(elf.interpreter))
+        for step in link(self._loader, Loaded(path, elf)):
+            self._take(step)
+
+    def _take(self, step: Step) -> None:
+        asker = self._root.locate(step.asker).path
+        for found in step.found:
+            place = self._books.keep(found.path, Reason("needed", asker, f"{_text(step.name)}, {found.how}"))
+            if place is not None:
+                self._linked.add(place.path)
+        if step.found or step.optional:
+            return
+        unlisted = self._loader.find_unlisted(step.name, step.asker)
+        for path in unlisted:
+            self._books.keep(path, Reason("needed", asker, f"{_text(step.name)}, ld.so.conf"))
+        hint = f"; it lies in {_text(unlisted[0])}, but not in ld.so.cache: run ldconfig" if unlisted else ""
+        self._books.miss(asker, step.name, f"the library {show(step.name)} is not found{hint}")
+
+    def _script(self, path: bytes, head: bytes) -> None:
+        script = read_script(head)
+        if script is None:
+            return
+        if self._keep_program(script.interpreter, Reason("script", path)) is None:
+            self._books.miss(
+                path, script.interpreter, f"its interpreter {show(script.interpreter)} is not there"
+            )
+        if script.program:
+            self._by_name(script.program, path)
+        self._books.ask("programs and files that scripts use", path)
+
+    def _by_name(self, name: bytes, path: bytes) -> None:
+        """Keep the program that env would find for the script `path`."""
+        candidates = [name] if b"/" in name else [folder + b"/" + name for folder in self._search]
+        for candidate in candidates:
+            if candidate.startswith(b"/") and _executable(self._root.locate(candidate)):
+                self._keep_program(candidate, Reason("script", path, "by env"))
+                return
+        self._books.miss(path, name, f"the program {show(name)}, which env would start, is not there")
+
+    def _keep_program(self, path: bytes, reason: Reason) -> Place | None:
+        """Keep a program, and the data of the packages that own it or a link to it."""
+        if not path.startswith(b"/"):
+            return None
+        place = self._books.keep(path, reason)
+        if place is not None:
+            named = self._root.locate(path, follow=False)
+            for each in dict.fromkeys((named.path, *place.links, place.path)):
+                owner = self._packages.owner(each)
+                for package in [] if owner is None else self._with_dependencies(owner):
+                    self._package(package, place.path)
+        return place
+
+    def _with_dependencies(self, package: str) -> list[str]:
+        return self._packages.with_dependencies(package) if self._dependencies else [package]
+
+    def _package(self, package: str, parent: bytes) -> None:
+        if package in self._opened:
+            return
+        self._opened.add(package)
+        for path in self._packages.files(package):
+            why = self._not_data(path, package)
+            if why:
+                self._books.leave_out(path, why)
+            elif self._holds_something(path):
+                continue  # a directory comes with what is kept in it; an empty one is data itself
+            elif self._books.keep(path, Reason("package", parent, package)) is None:
+                self._books.leave_out(path, f"package {package} lists it, and the image does not have it")
+
+    def _holds_something(self, path: bytes) -> bool:
+        return self._root.locate(path, follow=False).is_directory and bool(self._root.names(path))
+
+    def _not_data(self, path: bytes, package: str) -> str:
+        """Why a file of a package is not kept as its data; empty when it is."""
+        if str(PurePosixPath(os.fsdecode(path)).parent).encode() in self._rules.programs:
+            return f"another program of package {package}"
+        if any(patterns.matches(pattern, path) for pattern in self._rules.but):
+            return ""
+        fitting = (why for pattern, why in self._rules.leave if patterns.matches(pattern, path))
+        why = next(fitting, "")
+        return why and f"{why} of package {package}"
+
+    def _apply_rules(self, path: bytes) -> None:
+        for rule in self._rules.rules:
+            match = rule.when.fullmatch(path)
+            if match is None:
+                continue
+            reason = Reason("rule", path, rule.name)
+            for pattern in self._unused(match.expand(each) for each in rule.keep):
+                for found in patterns.find(self._root, pattern):
+                    self._books.keep(found, reason)
+            for link_path in self._unused(match.expand(each) for each in rule.links):
+                if self._root.locate(link_path, follow=False).is_link:
+                    self._books.keep(link_path, reason)
+            for among, about in rule.ask:
+                self._books.ask(match.expand(about.encode()).decode(), path, match.expand(among))
+
+    def _unused(self, wanted: Iterable[bytes]) -> list[bytes]:
+        """Those of the patterns that no rule has named before."""
+        new = [pattern for pattern in wanted if pattern not in self._used]
+        self._used.update(new)
+        return new
+
+    def _library_questions(self, path: bytes, elf: Elf) -> None:
+        for functions, among, about in self._rules.imports:
+            if functions & elf.imports:
+                self._books.ask(about, path, among)
+
+    def _dlopens(self, path: bytes, elf: Elf) -> None:
+        """Keep what a file says it loads at run time; what it only suggests is a question."""
+        for each in elf.dlopens:
+            label = f"{each.feature or 'a feature'}, {each.priority}: {' or '.join(each.sonames)}"
+            if each.priority == "suggested":
+                self._books.ask(f"libraries loaded at run time for {label}", path)
+                continue
+            for soname in each.sonames:
+                for found in self._loader.find(soname.encode(), Loaded(path, elf)):
+                    self._books.keep(found.path, Reason("dlopen", path, label))
+
+    def _started_with(self, path: bytes) -> set[bytes]:
+        """A program, the interpreters it may be a script of, and all libraries the loader brings for them."""
+        files: set[bytes] = set()
+        while path not in files and self._root.locate(path).is_file:
+            files.add(path)
+            if elf := self._elf(path):
+                steps = link(self._loader, Loaded(path, elf))
+                return files | {self._root.locate(each.path).path for step in steps for each in step.found}
+            script = read_script(self._head(path))
+            path = self._root.locate(script.interpreter).path if script else path
+        return files
+
+
+def _no_interpreter(path: bytes) -> str:
+    return f"its interpreter {show(path)} is not there"
+
+
+def _executable(place: Place) -> bool:
+    return place.is_file and place.status is not None and bool(place.status.st_mode & 0o111)
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -1,0 +1,252 @@
+"""Where the dynamic loaders of glibc and musl look for a library, as far as files decide it.
+
+glibc: ld.so(8). DT_RPATH of the object and of those that loaded it (where the object has no DT_RUNPATH),
+LD_LIBRARY_PATH, DT_RUNPATH of the object, /etc/ld.so.cache, the default directories. musl: ldso/dynlink.c's
+documented order. A file of another machine or class is passed over, as the loaders do.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.minimal import ldconf
+from sandwright.rootfs.minimal.elf import Elf, Malformed, read_elf
+
+CACHE = b"/etc/ld.so.cache"
+_LARGEST_CACHE = 64 << 20
+_LARGEST_CONF = 1 << 20
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_OLD_CACHE_MAGIC = b"ld.so-1.7.0\0"
+_HWCAPS = b"glibc-hwcaps"
+
+_TRIPLETS = {
+    (64, 62): b"x86_64-linux-gnu",
+    (32, 62): b"x86_64-linux-gnux32",
+    (64, 183): b"aarch64-linux-gnu",
+    (32, 3): b"i386-linux-gnu",
+    (32, 40): b"arm-linux-gnueabihf",
+    (64, 21): b"powerpc64le-linux-gnu",
+    (64, 22): b"s390x-linux-gnu",
+    (64, 243): b"riscv64-linux-gnu",
+    (64, 258): b"loongarch64-linux-gnu",
+}
+_PLATFORMS = {(64, 62): b"x86_64", (64, 183): b"aarch64", (32, 3): b"i686", (64, 22): b"s390x"}
+_MUSL_ARCHES = {(64, 62): b"x86_64", (64, 183): b"aarch64", (32, 3): b"i386", (32, 40): b"armhf"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A file in the order of loading: `path` as the loader came to it, and who asked for it."""
+
+    path: bytes
+    elf: Elf
+    parent: Loaded | None = None
+
+    def chain(self) -> Iterator[Loaded]:
+        """The object itself, then those that led to it."""
+        current: Loaded | None = self
+        while current is not None:
+            yield current
+            current = current.parent
+
+
+@dataclass(frozen=True)
+class Found:
+    """A library that answers to a name. `how` is the rule by which the loader comes to it."""
+
+    path: bytes
+    elf: Elf
+    how: str
+
+
+class Loader:
+    """The loaders of one root file system. `library_path` is LD_LIBRARY_PATH of the image's environment."""
+
+    def __init__(self, root: Root, *, library_path: str = "") -> None:
+        self._root = root
+        self._library_path = [os.fsencode(part) for part in library_path.replace(";", ":").split(":") if part]
+        self._folders: dict[bytes, frozenset[bytes]] = {}
+        self._elves: dict[bytes, Elf | None] = {}
+        self._cache = _read_cache(root)
+
+    def elf(self, path: bytes) -> Elf | None:
+        """What the file at `path` says of itself; None for no ELF file. Raise Malformed for a broken one."""
+        real = self._root.locate(path)
+        if not real.is_file:
+            return None
+        if real.path not in self._elves:
+            fd = self._root.open(real.path)
+            try:
+                self._elves[real.path] = read_elf(fd)
+            finally:
+                os.close(fd)
+        return self._elves[real.path]
+
+    def find(self, name: bytes, wanted_by: Loaded) -> list[Found]:
+        """The files that the loader may take for `name`, the first rule's only; empty when there are none.
+
+        There are several where variants for better processors lie beside the plain one: which of them is
+        taken depends on the machine.
+        """
+        if b"/" in name:
+            paths = [path for path in _expand(name, wanted_by) if path.startswith(b"/")]
+            return self._first(paths, "the path in the file", wanted_by)
+        for how, folders in self._rules(wanted_by):
+            for folder in folders:
+                found = self._in_folder(folder, name, how, wanted_by)
+                if found:
+                    return found
+            if how == "DT_RUNPATH" and (cached := self._cached(name, wanted_by)):
+                return cached
+        return []
+
+    def find_unlisted(self, name: bytes, asker: bytes) -> list[bytes]:
+        """Where a library lies that the loader would find after ldconfig: in directories of ld.so.conf."""
+        elf = self.elf(asker)
+        if elf is None or b"/" in name:
+            return []
+        wanted_by = Loaded(asker, elf)
+        paths = [folder + b"/" + name for folder in ldconf.directories(self._root)]
+        return [found.path for found in self._first(paths, "ld.so.conf", wanted_by)]
+
+    def _rules(self, wanted_by: Loaded) -> Iterator[tuple[str, list[bytes]]]:
+        """The rules in order. The cache comes after DT_RUNPATH."""
+        elf = wanted_by.elf
+        if is_musl(wanted_by):
+            yield "LD_LIBRARY_PATH", self._library_path
+            inherited = [
+                p for each in wanted_by.chain() for p in _folders(each.elf.runpath or each.elf.rpath, each)
+            ]
+            yield "RPATH", inherited
+            yield "the default directories of musl", self._musl_defaults(elf)
+            return
+        if not elf.runpath:
+            inherited = [
+                path
+                for each in wanted_by.chain()
+                if not each.elf.runpath
+                for path in _folders(each.elf.rpath, each)
+            ]
+            yield "DT_RPATH", inherited
+        yield "LD_LIBRARY_PATH", self._library_path
+        yield "DT_RUNPATH", _folders(elf.runpath, wanted_by)
+        if elf.default_directories:
+            yield "the default directories", _defaults(elf)
+
+    def _in_folder(self, folder: bytes, name: bytes, how: str, wanted_by: Loaded) -> list[Found]:
+        """The library in a directory, and its variants in `glibc-hwcaps`."""
+        names = self._names(folder)
+        paths = [folder + b"/" + name] if name in names else []
+        if _HWCAPS in names:
+            levels = sorted(self._names(folder + b"/" + _HWCAPS))
+            paths += [b"/".join((folder, _HWCAPS, level, name)) for level in levels]
+        return self._fitting(paths, how, wanted_by)
+
+    def _cached(self, name: bytes, wanted_by: Loaded) -> list[Found]:
+        """The first that fits among the plain entries of the cache, and all for better processors."""
+        rows = self._cache.get(name, [])
+        better = [path for path, plain in rows if not plain]
+        return self._first([path for path, plain in rows if plain], "ld.so.cache", wanted_by) + self._fitting(
+            better, "ld.so.cache", wanted_by
+        )
+
+    def _first(self, paths: list[bytes], how: str, wanted_by: Loaded) -> list[Found]:
+        return self._fitting(paths, how, wanted_by)[:1]
+
+    def _fitting(self, paths: list[bytes], how: str, wanted_by: Loaded) -> list[Found]:
+        found = []
+        for path in paths:
+            try:
+                elf = self.elf(path)
+            except (Malformed, ArchiveRefused):
+                continue
+            if elf is not None and elf.target == wanted_by.elf.target:
+                found.append(Found(path, elf, how))
+        return found
+
+    def _musl_defaults(self, elf: Elf) -> list[bytes]:
+        arch = _MUSL_ARCHES.get((elf.target[0], elf.target[2]), b"")
+        try:
+            text = self._root.read(b"/etc/ld-musl-" + arch + b".path", limit=_LARGEST_CONF)
+        except FileNotFoundError:
+            return [b"/lib", b"/usr/local/lib", b"/usr/lib"]
+        return [part for part in text.replace(b"\n", b":").split(b":") if part]
+
+    def _names(self, folder: bytes) -> frozenset[bytes]:
+        if folder not in self._folders:
+            there = self._root.locate(folder).is_directory
+            self._folders[folder] = frozenset(self._root.names(folder)) if there else frozenset()
+        return self._folders[folder]
+
+
+def is_musl(loaded: Loaded) -> bool:
+    """Whether musl's loader is at work: by the program's interpreter, for a lone library by its libc."""
+    for each in loaded.chain():
+        if each.elf.interpreter:
+            return b"ld-musl" in each.elf.interpreter
+        if any(name.startswith(b"libc.musl") for name in each.elf.needed):
+            return True
+    return False
+
+
+def _defaults(elf: Elf) -> list[bytes]:
+    """The directories that distributions compile into glibc's loader."""
+    triplet = _TRIPLETS.get((elf.target[0], elf.target[2]))
+    multiarch = [b"/lib/" + triplet, b"/usr/lib/" + triplet] if triplet else []
+    wide = [b"/lib64", b"/usr/lib64"] if elf.target[0] == 64 else [b"/lib32", b"/usr/lib32"]
+    return [*multiarch, *wide, b"/lib", b"/usr/lib"]
+
+
+def _folders(paths: tuple[bytes, ...], loaded: Loaded) -> list[bytes]:
+    return [folder for path in paths for folder in _expand(path, loaded) if folder.startswith(b"/")]
+
+
+def _expand(path: bytes, loaded: Loaded) -> list[bytes]:
+    """A path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in; glibc's builder decided what `$LIB` is."""
+    key = (loaded.elf.target[0], loaded.elf.target[2])
+    origin = loaded.path.rpartition(b"/")[0] or b"/"
+    path = path.replace(b"${ORIGIN}", origin).replace(b"$ORIGIN", origin)
+    platform = _PLATFORMS.get(key, b"")
+    path = path.replace(b"${PLATFORM}", platform).replace(b"$PLATFORM", platform)
+    if b"$LIB" not in path and b"${LIB}" not in path:
+        return [path]
+    meanings = [b"lib/" + _TRIPLETS[key]] if key in _TRIPLETS else []
+    meanings += [b"lib64", b"lib"] if key[0] == 64 else [b"lib"]
+    return [path.replace(b"${LIB}", each).replace(b"$LIB", each) for each in meanings]
+
+
+def _read_cache(root: Root) -> dict[bytes, list[tuple[bytes, bool]]]:
+    """The paths for each name in /etc/ld.so.cache, each with whether it is for every processor.
+
+    Empty when there is no cache, or one that the loader would not take.
+    """
+    try:
+        data = root.read(CACHE, limit=_LARGEST_CACHE)
+    except FileNotFoundError:
+        return {}
+    base = 0
+    if data.startswith(_OLD_CACHE_MAGIC) and len(data) >= 16:
+        base = 16 + 12 * struct.unpack_from("<I", data, 12)[0]
+        base += -base % 8
+    if data[base : base + 20] != _CACHE_MAGIC or len(data) < base + 48:
+        return {}
+    order = ">" if data[base + 28] & 3 == 3 else "<"
+    (count,) = struct.unpack_from(order + "I", data, base + 20)
+    if base + 48 + 24 * count > len(data):
+        return {}
+    found: dict[bytes, list[tuple[bytes, bool]]] = {}
+    for at in range(base + 48, base + 48 + 24 * count, 24):
+        _, key, value, _, hwcap = struct.unpack_from(order + "iIIIQ", data, at)
+        path = _string(data, base + value)
+        found.setdefault(_string(data, base + key), []).append((path, not hwcap))
+    return found
+
+
+def _string(data: bytes, at: int) -> bytes:
+    end = data.find(0, at, at + 4096)
+    return data[at:end] if end >= 0 else b""

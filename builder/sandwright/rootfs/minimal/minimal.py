@@ -1,0 +1,225 @@
+"""Makes a minimal root file system and its bundle: of an image's files, those that given programs need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import BuildError, UsageError
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.bundles import convert
+from sandwright.rootfs.bundles.baseline import load_baseline
+from sandwright.rootfs.bundles.bundle import (
+    WHY,
+    Bundle,
+    Rootfs,
+    caller_of,
+    check,
+    finish,
+    from_record,
+    record,
+    unpacked,
+)
+from sandwright.rootfs.bundles.convert import PLAIN, Settings
+from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.mountpoints import prepare
+from sandwright.rootfs.bundles.program import find_program
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.minimal.closure import Closure
+from sandwright.rootfs.minimal.selection import Selection
+from sandwright.rootfs.minimal.trace import Run, trace
+from sandwright.rootfs.minimal.treecopy import copy_paths
+from sandwright.rootfs.unpacking.store import encode, entry, explained, write_atomically
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a minimal root shall hold.
+
+    `programs` are absolute paths, or names for the image's PATH. `keep` are paths and patterns (`*`,
+    `**`) whose files are kept too, `drop` those that never are. `trace` are command lines that are run in
+    the full root to see what they use. `dependencies` adds the data of the packages that the programs'
+    packages depend on.
+    """
+
+    programs: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    trace: tuple[tuple[str, ...], ...] = ()
+    dependencies: bool = False
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many files and links a root holds, and the bytes of its files, each inode once."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MinimalBundle:
+    """A bundle over a minimal root. `full` and `minimal` are the sizes of the image's root and its own."""
+
+    bundle: Bundle
+    selection: Selection
+    full: Size
+    minimal: Size
+
+
+def write_minimal_bundle(
+    image: Image,
+    bundle: Path,
+    wanted: Wanted,
+    *,
+    store: Path,
+    settings: Settings = PLAIN,
+    rootless: bool | None = None,
+    progress: Progress = SILENT,
+) -> MinimalBundle:
+    """Write a bundle over a root that holds what `wanted` needs, and `why.json` beside its `config.json`.
+
+    The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files,
+    in the store too, shared by all bundles with the same choice. A bundle whose image starts a program
+    that was not asked for starts the first of `wanted.programs`. Raise BuildError for a program that
+    could not start in the image.
+    """
+    if not wanted.programs:
+        raise UsageError("a minimal bundle needs at least one program to keep")
+    if settings.writable:
+        raise UsageError("a minimal root is shared and stays read-only")
+    caller = caller_of(rootless)
+    check(image, settings if settings.command else replace(settings, command=wanted.programs[:1]))
+    full = unpacked(image, store, rootless=caller is not None, progress=progress)
+    with progress.step("choose what to keep", unit="files"), Root(full.path) as root:
+        selection = select(image, root, full, wanted, settings)
+        settings, notes = _with_command(image, root, selection, settings)
+    rootfs = _minimal(image, full, selection, store, rootless=caller is not None)
+    written = finish(image, bundle, rootfs, settings=settings, caller=caller)
+    with explained(bundle):
+        changed = write_atomically(bundle / WHY, encode(selection.as_dict()))
+    written = replace(written, notes=(*written.notes, *notes), changed=written.changed or changed)
+    return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path))
+
+
+def select(image: Image, root: Root, rootfs: Rootfs, wanted: Wanted, settings: Settings) -> Selection:
+    """Choose what to keep of a root that is unpacked and prepared."""
+    section = convert.image_section(image.config)
+    identity = resolve_user(convert.user(section), read_accounts(root))
+    environment = _environment(section, settings, identity)
+    path = environment["PATH"]
+    closure = Closure(
+        root,
+        search=[os.fsencode(folder) for folder in path.split(":") if folder.startswith("/")],
+        library_path=environment.get("LD_LIBRARY_PATH", ""),
+        drop=map(os.fsencode, wanted.drop),
+        dependencies=wanted.dependencies,
+    )
+    for name in wanted.programs:
+        closure.program(_located(root, name, path))
+    for pattern in wanted.keep:
+        closure.declared(_absolute(pattern), "asked for by name")
+    _keep_ground(closure, section, rootfs, identity)
+    for argv in wanted.trace:
+        user = (identity.uid, identity.gid) if identity.uid else None
+        run = Run(argv, environment, convert.process_cwd(section, settings), user)
+        closure.traced(trace(rootfs.path, run), " ".join(argv))
+    return closure.selection()
+
+
+def _keep_ground(closure: Closure, section: Mapping[str, Any], rootfs: Rootfs, identity: Identity) -> None:
+    """Keep what bundles are started in and mounted on, with the owners and modes that the image gave it."""
+    baseline = load_baseline()
+    for point in baseline.files:
+        closure.declared(os.fsencode(point.path), "a mount point of every bundle", required=False)
+    closure.declared(b"/etc/os-release", "says what the files are", required=False)
+    folders = [point.path for point in baseline.directories]
+    folders += [convert.process_cwd(section), identity.home, *(mount.destination for mount in rootfs.volumes)]
+    for folder in folders:
+        closure.folder(os.fsencode(folder), "a mount point, working directory or home")
+
+
+def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, rootless: bool) -> Rootfs:
+    """The root that holds the selection, made if it is not in the store."""
+    section = convert.image_section(image.config)
+    identity = [image.digest, rootless, *(path.hex() for path in selection.kept)]
+    key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+    def make(destination: Path) -> Mapping[str, Any]:
+        with Root(full.path) as source:
+            copy_paths(source, selection.kept, destination)
+        with Root(destination) as root:
+            prepared = prepare(
+                root,
+                baseline=load_baseline(),
+                cwd=convert.process_cwd(section),
+                volumes=convert.volume_paths(section),
+            )
+        return record(image, prepared, {"contained": {}, "missing": {}})
+
+    found = from_record(entry(store, f"minimal-{key}", make))
+    return replace(found, changes=tuple(sorted({*full.changes, *found.changes})), notes=full.notes)
+
+
+def _with_command(
+    image: Image, root: Root, selection: Selection, settings: Settings
+) -> tuple[Settings, list[str]]:
+    """Settings whose program is kept: the image's own where it is, else the first that was asked for.
+
+    Raise BuildError for a command of the caller that is not kept.
+    """
+    section = convert.image_section(image.config)
+    first = os.fsdecode(selection.programs[0])
+    try:
+        args = convert.process_args(section, settings)
+    except BuildError:
+        return replace(settings, command=(first,)), [f"the image names no program: the bundle starts {first}"]
+    place = find_program(
+        root,
+        args[0],
+        path=_environment(section, settings, Identity(0, 0))["PATH"],
+        cwd=convert.process_cwd(section, settings),
+        baseline=load_baseline(),
+    )
+    if place is not None and place.path in selection.kept:
+        return settings, []
+    if settings.command is not None:
+        raise BuildError(f"the command starts {args[0]}, which is not kept: name it among the programs")
+    note = f"the image starts {args[0]}, which is not kept: the bundle starts {first}"
+    return replace(settings, command=(first,)), [note]
+
+
+def _environment(section: Mapping[str, Any], settings: Settings, identity: Identity) -> dict[str, str]:
+    defaults = {"PATH": load_baseline().path, "HOME": identity.home}
+    entries = convert.process_env(section, settings, defaults)
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
+
+
+def _located(root: Root, name: str, path: str) -> bytes:
+    """A program's path; the way through links is kept as it was written."""
+    if name.startswith("/"):
+        return os.fsencode(name)
+    if "/" in name:
+        raise UsageError(f"program {name!r}: give an absolute path, or a name for the image's PATH")
+    for folder in path.split(":"):
+        candidate = os.fsencode(f"{folder}/{name}")
+        if folder.startswith("/") and root.locate(candidate).is_file:
+            return candidate
+    raise BuildError(f"the image has no program {name!r} in its PATH ({path})")
+
+
+def _absolute(pattern: str) -> bytes:
+    if not pattern.startswith("/"):
+        raise UsageError(f"{pattern!r} to keep: not an absolute path or pattern")
+    return os.fsencode(pattern)
+
+
+def _size(rootfs: Path) -> Size:
+    with Root(rootfs) as root:
+        return Size(*root.measure())

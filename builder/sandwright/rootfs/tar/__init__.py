@@ -1,0 +1,1 @@
+"""Archives as streams: the audited reader, the deterministic writer, and what takes compression off."""

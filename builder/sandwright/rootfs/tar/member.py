@@ -1,0 +1,283 @@
+"""Decodes a member's header block, together with the PAX or GNU headers before it, into an Entry.
+
+Pure: no stream, no file. Whatever is wrong with a member is a ValueError with the reason as its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sandwright.rootfs.tar import header
+from sandwright.rootfs.tar.entry import NO_XATTRS, Entry, Kind, normalise, show
+from sandwright.rootfs.tar.header import GNU, USTAR, XATTR
+from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.notes import Notes
+
+KINDS = {
+    b"\0": Kind.FILE,
+    b"0": Kind.FILE,
+    b"7": Kind.FILE,  # "contiguous": a plain file on every system that is left
+    b"1": Kind.HARDLINK,
+    b"2": Kind.SYMLINK,
+    b"3": Kind.CHARACTER,
+    b"4": Kind.BLOCK,
+    b"5": Kind.DIRECTORY,
+    b"6": Kind.FIFO,
+}
+_UNKNOWN = {
+    b"S": "a sparse file of GNU tar",
+    b"M": "a file continued from another volume",
+    b"D": "a directory dump of GNU tar",
+    b"V": "a volume label",
+    b"N": "a name table of old GNU tar",
+    b"X": "an extended header of Solaris tar",
+}
+_HIGHEST_ID = (1 << 32) - 2  # the highest number means "leave it" to chown(2)
+_HIGHEST_TIME = 1 << 62
+_HIGHEST_MAJOR, _HIGHEST_MINOR = (1 << 12) - 1, (1 << 20) - 1  # what Linux packs into a dev_t
+_LONGEST_TARGET = 4095  # PATH_MAX without its NUL
+_DECIMAL = re.compile(rb"[0-9]{1,20}")
+_REMEMBERED = 4096
+_PLAIN_KEYS = frozenset(
+    b"path linkpath size uid gid mtime atime ctime uname gname comment charset hdrcharset "
+    b"LIBARCHIVE.creationtime".split()
+)
+
+
+@dataclass(slots=True)
+class Extension:
+    """What PAX and GNU headers say about the member that follows them."""
+
+    pax: dict[bytes, bytes] | None = None
+    xattrs: dict[bytes, bytes] = field(default_factory=dict)
+    name: bytes | None = None
+    link: bytes | None = None
+
+    def add(self, flag: bytes, data: bytes, notes: Notes) -> None:
+        """Take in the header of type `flag`, one of x, L and K. None may come twice, nor x with the others.
+
+        Readers differ on which of two would win, and on whether the size in `x` is that of a long name that
+        follows it (CVE-2025-62518).
+        """
+        mixed = self.pax is not None or (flag == b"x" and (self.name is not None or self.link is not None))
+        if mixed or (flag == b"L" and self.name is not None) or (flag == b"K" and self.link is not None):
+            raise ValueError("it has two extended headers that speak of the same thing")
+        if flag == b"L":
+            self.name = data.partition(b"\0")[0]
+        elif flag == b"K":
+            self.link = data.partition(b"\0")[0]
+        else:
+            self._pax(data, notes)
+
+    def _pax(self, data: bytes, notes: Notes) -> None:
+        self.pax = {}
+        for key, value in header.records(data):
+            into, name = (self.xattrs, key[len(XATTR) :]) if key.startswith(XATTR) else (self.pax, key)
+            if name in into or not name:
+                raise ValueError(f"its PAX header has {show(key)} twice, or nameless")
+            if key.startswith(b"GNU.sparse."):
+                raise ValueError("it is a sparse file (GNU.sparse in its PAX header)")
+            into[name] = value
+            if into is self.pax and name not in _PLAIN_KEYS:
+                notes.add(f"PAX key {show(key[:60])} ignored", self.pax.get(b"path", b""))
+
+
+NOTHING = Extension()
+
+
+class Plain:
+    """The way that almost every member takes: plain files, in folders and of owners that were seen before.
+
+    It compares the bytes of a header with those of headers that `decode` has understood, and decodes only
+    the rest.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[bytes, bytes] = {}  # of names, slash included: what stands for it in a path
+        self._owners: dict[bytes, tuple[int, int, int]] = {}  # mode, uid and gid as written, and as meant
+
+    def read(self, block: bytes) -> Entry | None:
+        """The member of `block`, or None when there is more to it than can be seen here."""
+        owner = self._owners.get(block[100:124])
+        size, time = block[124:135], block[136:147]
+        if owner is None or block[156] != 0x30 or not size.isdigit() or not time.isdigit():
+            return None
+        magic = block[257:265]
+        # a number ends in NUL or in a space
+        if block[135] & 0xDF or block[147] & 0xDF or (magic != USTAR and (magic != GNU or block[345])):
+            return None
+        end = block.find(0, 0, 100)
+        raw = block[:end] if end >= 0 else block[:100]
+        if block[345]:
+            if block[508]:  # star's prefix is shorter
+                return None
+            raw = _text(block, 345, 500) + b"/" + raw
+        cut = raw.rfind(b"/") + 1
+        folder, base = self._folders.get(raw[:cut]), raw[cut:]
+        if folder is None or base in (b"", b".", b".."):
+            return None
+        try:
+            if int(block[148:154], 8) != header.unsigned_sum(block):
+                return None
+            numbers = int(size, 8), int(time, 8) * 1_000_000_000
+        except ValueError:
+            return None
+        return Entry(folder + base, Kind.FILE, *owner, *numbers, b"", (0, 0), NO_XATTRS)
+
+    def learn(self, block: bytes, entry: Entry) -> None:
+        """Keep what can be had from a header that was decoded, and that nothing extended."""
+        raw = name(block, NOTHING)
+        if raw.startswith(b"/"):  # each is worth a note
+            return
+        for known in (self._folders, self._owners):
+            if len(known) >= _REMEMBERED:
+                known.clear()
+        self._owners[block[100:124]] = entry.mode, entry.uid, entry.gid
+        folder = raw[: raw.rfind(b"/") + 1]
+        self._folders[folder] = _folder(normalise(folder or b"."))
+        if entry.kind is Kind.DIRECTORY and raw.endswith(b"/"):
+            self._folders[raw] = _folder(entry.path)
+
+
+def _folder(path: bytes) -> bytes:
+    return path + b"/" if path else b""
+
+
+def decode(block: bytes, extension: Extension, limits: Limits, notes: Notes) -> Entry:
+    """The member of any header whose checksum is right; `extension` is what came before it."""
+    flag, pax = block[156:157], extension.pax or {}
+    raw = name(block, extension)
+    kind = _kind(flag, raw)
+    path = normalise(raw, limits=limits)
+    if not path and kind is not Kind.DIRECTORY:
+        raise ValueError(f"it would put a {kind.value} in the place of the root")  # CVE-2021-29136
+    if raw.startswith(b"/"):
+        notes.add("absolute name taken as relative to the root", path)
+    link = _link(kind, block, extension, limits)
+    if kind is Kind.HARDLINK and link in (b"", path):
+        raise ValueError("it is a hard link to the root, or to itself")
+    time = pax.get(b"mtime")
+    return Entry(
+        path,
+        kind,
+        mode=_bounded("mode", header.number(block[100:108]), (1 << 56) - 1) & 0o7777,
+        uid=_owner("uid", block[108:116], pax),
+        gid=_owner("gid", block[116:124], pax),
+        size=_size(block, pax, limits) if kind is Kind.FILE else 0,
+        mtime_ns=_time(header.nanoseconds(time) if time else header.number(block[136:148]) * 10**9),
+        link=link,
+        device=_device(block) if kind in (Kind.CHARACTER, Kind.BLOCK) else (0, 0),
+        xattrs=extension.xattrs or NO_XATTRS,
+    )
+
+
+def name(block: bytes, extension: Extension) -> bytes:
+    """The name of a member as the archive has it."""
+    if extension.name is not None:
+        return extension.name
+    long = (extension.pax or {}).get(b"path")
+    if long:
+        return long
+    prefix, short = _prefix(block), _text(block, 0, 100)
+    return prefix + b"/" + short if prefix else short
+
+
+def label(block: bytes, extension: Extension) -> bytes:
+    """The name of a member that may be malformed, for a message about it."""
+    try:
+        return name(block, extension)
+    except ValueError:
+        return _text(block, 0, 100)
+
+
+def size_of(block: bytes, limits: Limits) -> int:
+    """The length of an extended header's data."""
+    return _bounded("extended header's size", header.number(block[124:136]), limits.extension)
+
+
+def _kind(flag: bytes, raw: bytes) -> Kind:
+    kind = KINDS.get(flag)
+    if kind is None:
+        what = _UNKNOWN.get(flag)
+        raise ValueError(f"it is {what}" if what else f"it is of a type that tar does not have: {flag!r}")
+    if kind is not Kind.FILE or not raw.endswith(b"/"):
+        return kind
+    if flag != b"\0":
+        raise ValueError("it is a file, and its name ends in a slash")
+    return Kind.DIRECTORY  # as archives were before 1988
+
+
+def _prefix(block: bytes) -> bytes:
+    """What stands before the name in `block`: only ustar has it.
+
+    GNU tar keeps two times there; but Go before 1.8 wrote a prefix into GNU headers too (golang/go#12594).
+    """
+    if block[257:263] == b"ustar\0":
+        return _text(block, 345, 476 if block[508:] == b"tar\0" else 500)
+    if block[257:265] != GNU:
+        return b""
+    try:
+        header.number(block[345:357])
+        header.number(block[357:369])
+    except ValueError:
+        prefix = _text(block, 345, 500)
+        if prefix.isascii():
+            return prefix
+        raise
+    return b""
+
+
+def _link(kind: Kind, block: bytes, extension: Extension, limits: Limits) -> bytes:
+    if kind not in (Kind.SYMLINK, Kind.HARDLINK):
+        return b""
+    raw = extension.link
+    if raw is None:
+        raw = (extension.pax or {}).get(b"linkpath") or _text(block, 157, 257)
+    if kind is Kind.SYMLINK:
+        if not raw or b"\0" in raw or len(raw) > _LONGEST_TARGET:
+            raise ValueError("it is a symbolic link whose target is empty, too long, or holds a NUL byte")
+        return raw
+    try:
+        return normalise(raw, limits=limits)
+    except ValueError as wrong:
+        raise ValueError(f"it is a hard link, and of what it names: {wrong}") from None
+
+
+def _owner(what: str, field_: bytes, pax: Mapping[bytes, bytes]) -> int:
+    return _bounded(what, _either(pax.get(what.encode()), field_), _HIGHEST_ID)
+
+
+def _size(block: bytes, pax: Mapping[bytes, bytes], limits: Limits) -> int:
+    return _bounded("size", _either(pax.get(b"size"), block[124:136]), limits.bytes)
+
+
+def _time(time_ns: int) -> int:
+    _bounded("time", abs(time_ns) // 10**9, _HIGHEST_TIME)
+    return time_ns
+
+
+def _device(block: bytes) -> tuple[int, int]:
+    major, minor = header.number(block[329:337]), header.number(block[337:345])
+    return _bounded("major", major, _HIGHEST_MAJOR), _bounded("minor", minor, _HIGHEST_MINOR)
+
+
+def _either(value: bytes | None, field_: bytes) -> int:
+    """A number of a PAX header; or, where there is none or an empty one, that of the block."""
+    if not value:
+        return header.number(field_)
+    if not _DECIMAL.fullmatch(value):
+        raise ValueError(f"a number in its PAX header is {value[:40]!r}")
+    return int(value)
+
+
+def _bounded(what: str, value: int, highest: int) -> int:
+    if not 0 <= value <= highest:
+        raise ValueError(f"its {what} is {value}; it may be from 0 to {highest}")
+    return value
+
+
+def _text(block: bytes, start: int, end: int) -> bytes:
+    nul = block.find(0, start, end)
+    return block[start : end if nul < 0 else nul]

@@ -1,0 +1,208 @@
+"""Reads a tar archive as a stream, strictly, without Python's tarfile.
+
+tarfile is no boundary on the interpreters we support (CVE-2025-4517, CVE-2025-8194, CVE-2026-11972), and it
+is slow. This reader knows ustar, pax and GNU archives, refuses what it does not know, and believes no
+number. Where an archive says one thing twice, readers differ on what it means (CVE-2025-62518): such
+archives are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn, Protocol
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.rootfs.tar import header, member
+from sandwright.rootfs.tar.entry import Entry, show
+from sandwright.rootfs.tar.header import BLOCK, ZEROS
+from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.member import NOTHING, Extension, Plain
+from sandwright.rootfs.tar.notes import Notes
+
+CHUNK = 1 << 19
+"""Bytes that are asked of a stream at a time."""
+
+_LONGEST_PLAIN = 256  # name and prefix of a header without extensions
+
+
+class Readable(Protocol):
+    """A stream of bytes: `read(n)` gives at most n, and nothing only at the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size`."""
+        ...
+
+
+class Reader:
+    """The members of an archive, one after another.
+
+    Iterate once; while a member is current, `chunks()` gives its content. What is not taken is skipped.
+    After the last member the stream is read to its end, so that whoever hashes it has seen all of it. A
+    stream that ends between two members, without the two blocks of zeros, is taken as complete: some
+    writers of layers leave them out, and every runtime accepts that.
+
+    `name` is what messages call the archive. `notes` collects what was changed, or not understood but
+    harmless; `entries` and `bytes` count what was read so far. Raise IntegrityError for a stream that is
+    damaged or ends early, ArchiveRefused for a member that is not let through or a limit that is reached;
+    both name the member.
+    """
+
+    def __init__(
+        self,
+        stream: Readable,
+        *,
+        limits: Limits = DEFAULT,
+        name: str = "archive",
+        notes: Notes | None = None,
+    ) -> None:
+        self.notes = Notes() if notes is None else notes
+        self.entries = 0
+        self.bytes = 0
+        self._stream = stream
+        self._limits = limits
+        self._name = name
+        self._buffer = b""
+        self._at = 0  # what of the buffer is used
+        self._left = 0  # what of the current member's content is not read
+        self._pad = 0
+        self._path = b""
+        self._extension = NOTHING
+        self._plain = Plain()
+
+    def __iter__(self) -> Iterator[Entry]:
+        limits, plain = self._limits, self._plain.read
+        while True:
+            if self._left or self._pad:
+                self._skip()
+            at = self._at
+            block = self._buffer[at : at + BLOCK]
+            if len(block) == BLOCK:
+                self._at = at + BLOCK
+            else:
+                block = self._take(BLOCK)
+            entry = plain(block) if block and self._extension is NOTHING else None
+            if entry is None:
+                if not block or block == ZEROS:
+                    self._end(block)
+                    return
+                entry = self._member(block)
+                if entry is None:
+                    continue
+            self._path = entry.path
+            self._left, self._pad = entry.size, -entry.size % BLOCK
+            self.entries += 1
+            if self.entries > limits.entries:
+                self.refuse(entry.path, f"it is one more than the {limits.entries} members allowed")
+            yield entry
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content of the current member in pieces, once. Nothing for a member that has none."""
+        size, at = self._left, self._at
+        if size <= len(self._buffer) - at:
+            self._at += size
+            self._left = 0
+            return iter((self._buffer[at : at + size],) if size else ())
+        return self._pieces()
+
+    def refuse(self, path: bytes, reason: str) -> NoReturn:
+        """Raise ArchiveRefused for the member `path`."""
+        raise ArchiveRefused(f"{self._name}: {show(path)}: {reason}")
+
+    def _pieces(self) -> Iterator[bytes]:
+        while self._left:
+            if self._at == len(self._buffer):
+                self._need()
+            piece = self._buffer[self._at : self._at + self._left]
+            self._at += len(piece)
+            self._left -= len(piece)
+            yield piece
+
+    def _member(self, block: bytes) -> Entry | None:
+        """The member of a block, or None when the block only begins an extended header."""
+        try:
+            total = header.number(block[148:156])
+        except ValueError:
+            total = -1
+        if total not in (header.unsigned_sum(block), header.signed_sum(block)):
+            raise IntegrityError(
+                f"{self._name}: the header {self._after()} is damaged: its checksum is wrong"
+            )
+        try:
+            if block[156:157] in (b"x", b"g", b"L", b"K"):
+                self._extend(block)
+                return None
+            entry = member.decode(block, self._extension, self._limits, self.notes)
+        except ValueError as wrong:
+            self.refuse(member.label(block, self._extension), str(wrong))
+        if self._extension is NOTHING and self._limits.path >= _LONGEST_PLAIN:
+            self._plain.learn(block, entry)
+        self._extension = NOTHING
+        return entry
+
+    def _extend(self, block: bytes) -> None:
+        size = member.size_of(block, self._limits)
+        data = self._take(size + -size % BLOCK)[:size]
+        if len(data) < size:
+            self._truncated()
+        if block[156:157] == b"g":  # POSIX lets it speak for all that follow; the runtimes ignore it
+            for key, _ in header.records(data):
+                if key != b"comment":
+                    self.notes.add(f"global PAX key {show(key[:60])} ignored", b"")
+            return
+        if self._extension is NOTHING:
+            self._extension = Extension()
+        self._extension.add(block[156:157], data, self.notes)
+
+    def _end(self, block: bytes) -> None:
+        if self._extension is not NOTHING:
+            raise IntegrityError(f"{self._name}: ends {self._after()} with a header that extends nothing")
+        if block and self._take(BLOCK) not in (b"", ZEROS):
+            raise IntegrityError(f"{self._name}: a block of zeros {self._after()}, and then more")
+        rest = self._buffer[self._at :]
+        while True:
+            if rest.strip(b"\0"):
+                self.notes.add("bytes after the end of the archive ignored", b"")
+            if not self._fill():
+                return
+            rest = self._buffer
+
+    def _take(self, size: int) -> bytes:
+        """`size` bytes, or nothing at the end of the stream. Raise IntegrityError when it ends on the way."""
+        data = self._buffer[self._at : self._at + size]
+        self._at += len(data)
+        while len(data) < size:
+            if not self._fill():
+                if data:
+                    self._truncated()
+                return b""
+            more = self._buffer[: size - len(data)]
+            self._at = len(more)
+            data += more
+        return data
+
+    def _skip(self) -> None:
+        """Pass over what is left of the current member."""
+        skip = self._left + self._pad
+        while skip > len(self._buffer) - self._at:
+            skip -= len(self._buffer) - self._at
+            self._need()
+        self._at += skip
+        self._left = self._pad = 0
+
+    def _need(self) -> None:
+        if not self._fill():
+            self._truncated()
+
+    def _fill(self) -> bool:
+        """The next buffer; false at the end of the stream."""
+        self._buffer, self._at = self._stream.read(CHUNK), 0
+        self.bytes += len(self._buffer)
+        if self.bytes > self._limits.bytes:
+            self.refuse(self._path, f"with it the archive has more than {self._limits.bytes} bytes")
+        return bool(self._buffer)
+
+    def _truncated(self) -> NoReturn:
+        raise IntegrityError(f"{self._name}: ends in the middle of a member, {self._after()}")
+
+    def _after(self) -> str:
+        return f"after {show(self._path)}" if self.entries else "at its start"

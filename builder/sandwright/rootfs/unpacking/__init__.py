@@ -1,0 +1,1 @@
+"""From layers to a root file system: merged, contained, and visible only when complete."""

@@ -1,0 +1,144 @@
+"""What a layer takes away from the layers below it: whiteouts and opaque directories.
+
+The order of members inside a layer says nothing about them (image-spec layer.md: a whiteout applies to
+lower layers only). So a layer is applied in two steps: first what it takes away, then what it brings. The
+first step needs to know the whiteouts before any member is put down: `scan` reads the layer once for them.
+That costs no more than taking its compression off when the four bytes `.wh.` are nowhere in it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sandwright.rootfs.tar.entry import WHITEOUT, Kind, Refusal
+from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.reader import CHUNK, Readable, Reader
+from sandwright.rootfs.unpacking.tree import Tree
+
+OPAQUE = b".wh..wh..opq"
+NOTHING_THERE = "whiteout of something that is not there"
+
+
+@dataclass
+class Removals:
+    """What a layer takes away. All paths are as the layer writes them.
+
+    `gone` are paths; `emptied` are directories that lose what lower layers put into them. `directories` are
+    those that the layer itself has as members: a lower layer's link of that name is not followed, for it is
+    replaced.
+    """
+
+    gone: set[bytes] = field(default_factory=set)
+    emptied: set[bytes] = field(default_factory=set)
+    directories: set[bytes] = field(default_factory=set)
+
+
+def whiteout(path: bytes) -> bytes | None:
+    """What a whiteout takes away: a path, or its own path when it empties its folder; else None.
+
+    Raise Refusal for a whiteout of nothing, of `.` or of `..`, and for the metadata of AUFS, in which early
+    images kept hard links and which no tool writes today.
+    """
+    folder, slash, name = path.rpartition(b"/")
+    if not name.startswith(WHITEOUT):
+        return None
+    hidden = name[len(WHITEOUT) :]
+    if name == OPAQUE:
+        return path
+    if hidden in (b"", b".", b".."):
+        raise Refusal("it is a whiteout of nothing that a directory can hold")
+    if hidden.startswith(WHITEOUT):
+        raise Refusal("it is metadata of AUFS")
+    return folder + slash + hidden
+
+
+def mentions_whiteouts(stream: Readable) -> bool:
+    """Whether the bytes `.wh.` are anywhere in an archive. It is read to its end when they are not."""
+    tail = b""
+    while piece := stream.read(CHUNK):
+        if WHITEOUT in piece or WHITEOUT in tail + piece[: len(WHITEOUT)]:
+            return True
+        tail = (tail + piece)[-len(WHITEOUT) :] if len(piece) < len(WHITEOUT) else piece[-len(WHITEOUT) :]
+    return False
+
+
+def collect(reader: Reader) -> Removals:
+    """The removals that an archive's members stand for. Raise what `Reader` raises."""
+    removals = Removals()
+    for entry in reader:
+        try:
+            hidden = whiteout(entry.path)
+        except Refusal as refusal:
+            reader.refuse(entry.path, str(refusal))
+        if hidden is None:
+            if entry.kind is Kind.DIRECTORY:
+                removals.directories.add(entry.path)
+        elif hidden == entry.path:
+            removals.emptied.add(hidden.rpartition(b"/")[0])
+        else:
+            removals.gone.add(hidden)
+    return removals
+
+
+def take_away(removals: Removals, tree: Tree, notes: Notes) -> None:
+    """Remove from the tree of the lower layers what a layer takes away, the upper directories first.
+
+    So `.wh.lib` comes before `lib/.wh.x`, which then finds nothing, even where `lib` was a link to
+    somewhere. What finds nothing goes to `notes`.
+    """
+    steps = [(path.count(b"/"), path, _remove) for path in removals.gone]
+    steps += [(path.count(b"/"), path, _empty) for path in removals.emptied]
+    for _, path, step in sorted(steps, key=lambda item: item[:2]):
+        if not step(path, removals, tree):
+            notes.add(NOTHING_THERE, path)
+
+
+def _remove(path: bytes, removals: Removals, tree: Tree) -> bool:
+    folder, _, name = path.rpartition(b"/")
+    parent = None if _behind_replaced(folder, removals, tree) else tree.existing(folder)
+    if parent is None:
+        return False
+    try:
+        tree.clear(parent, name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _empty(path: bytes, removals: Removals, tree: Tree) -> bool:
+    directory = None if _behind_replaced(path, removals, tree) else tree.existing(path)
+    if directory is None:
+        return False
+    for name in tree.names(directory):
+        tree.clear(directory, name)
+    return True
+
+
+def _behind_replaced(path: bytes, removals: Removals, tree: Tree) -> bool:
+    """Whether `path` goes through a link of a lower layer in whose place this layer puts a directory."""
+    for prefix in _prefixes(path):
+        if prefix in removals.directories:
+            folder, _, name = prefix.rpartition(b"/")
+            parent = tree.existing(folder)
+            if parent is None:
+                return False
+            try:
+                mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                return False
+            if stat.S_ISLNK(mode):
+                return True
+    return False
+
+
+def _prefixes(path: bytes) -> Iterator[bytes]:
+    """`a`, `a/b`, `a/b/c` of `a/b/c`; nothing of the root."""
+    at = path.find(b"/")
+    while at > 0:
+        yield path[:at]
+        at = path.find(b"/", at + 1)
+    if path:
+        yield path

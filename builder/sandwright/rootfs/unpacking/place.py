@@ -1,0 +1,279 @@
+"""Puts the members of an archive into a tree: content, owner, mode, xattrs, times.
+
+Everything is done to open descriptors, or to one name in an open directory without following it; so a hard
+link to a symbolic link changes nothing outside (CVE-2021-32760). What is already there is removed first,
+never written into: it may have other names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, assert_never
+
+from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
+from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.unpacking.tree import Directory, Tree
+
+Owners = Literal["root", "rootless"]
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_SPECIAL = 0o7000
+_TYPES = {Kind.CHARACTER: stat.S_IFCHR, Kind.BLOCK: stat.S_IFBLK, Kind.FIFO: stat.S_IFIFO}
+_NOT_HERE = frozenset(
+    {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EINVAL, errno.ENOSPC, errno.E2BIG, errno.ERANGE}
+)
+
+
+class Placer:
+    """Puts entries into a tree, one after another, as the layers of an image have them.
+
+    `owners` says what happens to uid and gid. As "root", they are put on the disk. As "rootless", all
+    belongs to the caller, who stands for the image's root as in a user namespace; other owners go to
+    `missing`, and devices become empty files without permissions. `missing` collects whatever the image has
+    and the tree does not.
+    """
+
+    def __init__(self, tree: Tree, *, owners: Owners, missing: Notes) -> None:
+        self._tree = tree
+        self._root = owners == "root"
+        self._missing = missing
+        self._uid, self._gid = (os.geteuid(), os.getegid()) if self._root else (0, 0)
+        self._chmod = _SPECIAL | umask()
+        self._nosuid = bool(os.fstatvfs(tree.root.fd).f_flag & os.ST_NOSUID)
+
+    def put(self, entry: Entry, content: Iterable[bytes]) -> None:
+        """Put one member in its place. Raise Refusal when it can't be there, or OSError."""
+        parent_path, _, name = entry.path.rpartition(b"/")
+        parent = self._tree.directory(parent_path)
+        match entry.kind:
+            case Kind.FILE:
+                self._file(parent, name, entry, content)
+            case Kind.DIRECTORY:
+                self._directory(parent, name, entry)
+            case Kind.SYMLINK:
+                self._symlink(parent, name, entry)
+            case Kind.HARDLINK:
+                self._hardlink(parent_path, name, entry)
+            case Kind.CHARACTER | Kind.BLOCK | Kind.FIFO:
+                self._node(parent, name, entry)
+            case _:
+                assert_never(entry.kind)
+        if entry.mode & 0o6000 and self._nosuid and entry.kind is Kind.FILE:
+            self._missing.add(
+                "setuid or setgid bit without effect: the file system is mounted nosuid", entry.path
+            )
+
+    def _file(self, parent: Directory, name: bytes, entry: Entry, content: Iterable[bytes]) -> None:
+        mode = entry.mode
+        try:
+            fd = os.open(name, _CREATE, mode & 0o777, dir_fd=parent.fd)
+        except FileExistsError:
+            self._tree.clear(parent, name)
+            fd = os.open(name, _CREATE, mode & 0o777, dir_fd=parent.fd)
+        try:
+            for chunk in content:
+                written = os.write(fd, chunk)
+                if written != len(chunk):
+                    _write(fd, chunk[written:])
+            if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
+                self._own(fd, entry)
+            if mode & self._chmod:
+                os.fchmod(fd, mode)
+            if entry.xattrs:
+                self._set_xattrs(fd, entry)
+            os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
+        finally:
+            os.close(fd)
+
+    def _directory(self, parent: Directory, name: bytes, entry: Entry) -> None:
+        """A new directory, or new owner, mode, xattrs and time for the one that is there.
+
+        A link to a directory is no directory and is replaced, as containerd, Docker and umoci do it (the
+        last unless told --keep-dirlink).
+        """
+        merged = False
+        if not entry.path:
+            made, merged = self._tree.root, True
+        else:
+            try:
+                made = self._tree.make(parent, name)
+            except FileExistsError:
+                made, merged = self._meet(parent, name)
+        if merged or entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
+            self._own(made.fd, entry)
+        made.set_mode(entry.mode)
+        if merged:
+            _drop_xattrs(made.fd, entry.xattrs)
+        if entry.xattrs:
+            self._set_xattrs(made.fd, entry)
+        made.mtime_ns = entry.mtime_ns
+
+    def _meet(self, parent: Directory, name: bytes) -> tuple[Directory, bool]:
+        """The directory that is there, and true; or a new one in the place of whatever else was there."""
+        try:
+            return self._tree.enter(parent, name), True
+        except NotADirectoryError:
+            self._tree.clear(parent, name)
+            return self._tree.make(parent, name), False
+
+    def _symlink(self, parent: Directory, name: bytes, entry: Entry) -> None:
+        try:
+            os.symlink(entry.link, name, dir_fd=parent.fd)
+        except FileExistsError:
+            self._tree.clear(parent, name)
+            os.symlink(entry.link, name, dir_fd=parent.fd)
+        self._finish_unopened(parent, name, entry)
+
+    def _hardlink(self, parent_path: bytes, name: bytes, entry: Entry) -> None:
+        """A further name for what the merged tree has as `entry.link`, whose owner and mode stay.
+
+        The directory of the target is held by a descriptor of its own while that of the name is looked up.
+        """
+        folder, _, target = entry.link.rpartition(b"/")
+        found = self._tree.existing(folder)
+        if found is None:
+            raise Refusal(f"it is a hard link to {show(entry.link)}, which is not there")
+        held = os.dup(found.fd)
+        try:
+            status = _status(target, held)
+            if status is None or stat.S_ISDIR(status.st_mode):
+                what = "which is not there" if status is None else "a directory"
+                raise Refusal(f"it is a hard link to {show(entry.link)}, {what}")
+            parent = self._tree.directory(parent_path)
+            there = _status(name, parent.fd)
+            if there is not None:
+                if os.path.samestat(there, status):
+                    return
+                self._tree.clear(parent, name)
+            os.link(target, name, src_dir_fd=held, dst_dir_fd=parent.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            raise Refusal(
+                f"it is a hard link to {show(entry.link)}, and takes the place of what holds that"
+            ) from None
+        finally:
+            os.close(held)
+
+    def _node(self, parent: Directory, name: bytes, entry: Entry) -> None:
+        """A device or a fifo. Where devices may not be made, an empty file without permissions instead."""
+        if _status(name, parent.fd) is not None:
+            self._tree.clear(parent, name)
+        try:
+            self._mknod(parent, name, entry)
+        except PermissionError:
+            major, minor = entry.device
+            self._missing.add(
+                f"{entry.kind.value} ({major}, {minor}) not made: an empty file stands for it", entry.path
+            )
+            os.close(os.open(name, _CREATE, 0, dir_fd=parent.fd))
+            return
+        self._finish_unopened(parent, name, entry)
+
+    def _mknod(self, parent: Directory, name: bytes, entry: Entry) -> None:
+        if not self._root and entry.kind is not Kind.FIFO:
+            raise PermissionError
+        device = os.makedev(*entry.device)
+        os.mknod(name, _TYPES[entry.kind] | (entry.mode & 0o777), device, dir_fd=parent.fd)
+
+    def _finish_unopened(self, parent: Directory, name: bytes, entry: Entry) -> None:
+        """Owner, mode, xattrs and time of something that must not be opened."""
+        if self._root:
+            if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
+                with _explaining_owner(entry):
+                    os.chown(name, entry.uid, entry.gid, dir_fd=parent.fd, follow_symlinks=False)
+        elif entry.uid or entry.gid:
+            self._note_owner(entry)
+        chmod = entry.kind is not Kind.SYMLINK and entry.mode & self._chmod
+        if chmod or entry.xattrs:
+            fd = os.open(name, _LOOK, dir_fd=parent.fd)
+            itself = Path(f"/proc/self/fd/{fd}")  # what chmod and setxattr take for an O_PATH descriptor
+            try:
+                if chmod:
+                    itself.chmod(entry.mode)
+                self._set_xattrs(itself, entry)
+            finally:
+                os.close(fd)
+        os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=parent.fd, follow_symlinks=False)
+
+    def _own(self, fd: int, entry: Entry) -> None:
+        if self._root:
+            with _explaining_owner(entry):
+                os.fchown(fd, entry.uid, entry.gid)
+            return
+        os.fchown(fd, -1, os.getegid())
+        if entry.uid or entry.gid:
+            self._note_owner(entry)
+
+    def _note_owner(self, entry: Entry) -> None:
+        self._missing.add("owner not reproduced: it belongs to whoever unpacked it", entry.path)
+
+    def _set_xattrs(self, target: int | Path, entry: Entry) -> None:
+        for key, value in sorted(entry.xattrs.items()):
+            if not _kept(key):
+                self._missing.add(f"xattr {show(key)} masked", entry.path)
+                continue
+            try:
+                os.setxattr(target, key, value)
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                self._missing.add(f"xattr {show(key)} not set: {error.strerror}", entry.path)
+
+
+def default_owners() -> Owners:
+    """What suits the caller: "root" for root, unless its user namespace has nobody else to give files to."""
+    if os.geteuid() != 0:
+        return "rootless"
+    with contextlib.suppress(FileNotFoundError):
+        mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+        return "root" if sum(map(int, mapped[2::3])) > 1 else "rootless"
+    return "root"
+
+
+def umask() -> int:
+    """What this process takes off modes, found without changing it for a moment as the system call would."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o777  # before Linux 4.7, or without /proc: every mode is set by hand
+
+
+@contextlib.contextmanager
+def _explaining_owner(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"it can't be given to {entry.uid}:{entry.gid} here ({error.strerror})"
+        raise OSError(error.errno, f"{what}; unpacking rootless gives nothing") from error
+
+
+def _kept(key: bytes) -> bool:
+    """Whether an image may say it. Labels and ACLs are the host's; overlayfs would obey its own."""
+    return key == b"security.capability" or (
+        key.startswith(b"user.") and not key.startswith(b"user.overlay.")
+    )
+
+
+def _drop_xattrs(fd: int, keep: Mapping[bytes, bytes]) -> None:
+    for name in os.listxattr(fd):
+        key = os.fsencode(name)
+        if _kept(key) and key not in keep:
+            os.removexattr(fd, key)
+
+
+def _status(name: bytes, parent: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _write(fd: int, rest: bytes) -> None:
+    while rest:
+        rest = rest[os.write(fd, rest) :]

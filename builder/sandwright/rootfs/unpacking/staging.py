@@ -1,0 +1,148 @@
+"""A directory that is not there until it is complete.
+
+It is made under another name beside its destination, open to its owner alone, and renamed in the end. Its
+maker holds a lock (flock) on it, so that what a killed process left behind can be told from what is being
+made: the next one removes it. The directory beside both is locked for the moment in which one is looked for
+or made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright.errors import HostError
+from sandwright.rootfs.unpacking.removal import open_directory, remove_tree
+
+PREFIX = ".sandwright-unpack-"
+_PATIENCE = 30.0
+_PAUSE = 0.02
+
+
+class Stage:
+    """A directory in the making. `fd` is open; `publish` gives it its name."""
+
+    def __init__(self, fd: int, parent: int, name: str, destination: Path) -> None:
+        self.fd = fd
+        self.published = False
+        self._parent = parent
+        self._name = name
+        self._destination = destination
+
+    def publish(self) -> None:
+        """Rename it to its destination. Raise HostError when something has come to be there."""
+        try:
+            os.rename(self._name, self._destination.name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise _occupied(self._destination) from error
+        except OSError as error:
+            raise _occupied(self._destination) if error.errno == errno.ENOTEMPTY else error from error
+        self.published = True
+
+    def discard(self) -> None:
+        """Remove it with all that is in it."""
+        remove_tree(self._name, self._parent)
+
+
+@contextlib.contextmanager
+def staged(destination: Path) -> Iterator[Stage]:
+    """A new directory, mode 0700, for the length of a `with`; what is not published by then is removed.
+
+    Directories that are missing above `destination` are made with mode 0700. Raise HostError when something
+    is at `destination`, or when another process holds the directory above it for half a minute.
+    """
+    parent = _open_parent(destination)
+    try:
+        if _is_there(destination.name, parent):
+            raise _occupied(destination)
+        with _locked(parent, destination.parent):
+            _sweep(parent)
+            name = f"{PREFIX}{secrets.token_hex(8)}"
+            os.mkdir(name, 0o700, dir_fd=parent)
+            fd, _ = open_directory(name, parent)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _disinherit(fd)
+        stage = Stage(fd, parent, name, destination)
+        try:
+            yield stage
+        finally:
+            if not stage.published:
+                stage.discard()
+            os.close(fd)
+    finally:
+        os.close(parent)
+
+
+def _open_parent(destination: Path) -> int:
+    if destination.name in ("", ".."):
+        raise HostError(f"{destination} is no name for a new directory")
+    folder = destination.parent
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+@contextlib.contextmanager
+def _locked(fd: int, path: Path) -> Iterator[None]:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise HostError(f"{path} is locked by another process") from None
+            time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _sweep(parent: int) -> None:
+    """Remove what processes that are no more left behind."""
+    for name in os.listdir(parent):
+        if (
+            not name.startswith(PREFIX)
+            or os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid != os.geteuid()
+        ):
+            continue
+        try:
+            fd, _ = open_directory(name, parent)
+        except NotADirectoryError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(name, parent)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(fd)
+
+
+def _disinherit(fd: int) -> None:
+    """Take off what the directory above gives to new ones: its group, setgid, ACLs."""
+    for name in ("system.posix_acl_default", "system.posix_acl_access"):
+        with contextlib.suppress(OSError):
+            os.removexattr(fd, name)
+    if os.fstat(fd).st_gid != os.getegid():
+        os.fchown(fd, -1, os.getegid())
+    os.fchmod(fd, 0o700)
+
+
+def _is_there(name: str, parent: int) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _occupied(destination: Path) -> HostError:
+    return HostError(f"{destination} is there already")

@@ -1,0 +1,164 @@
+"""Keeps unpacked root file systems, one for each image digest, shared by all bundles of that image.
+
+An entry is a directory named after the digest, and a JSON file that says what was done to it. The
+directory is there only when it is complete: it is unpacked and prepared under another name and renamed.
+Whoever works on a digest holds a lock; what a killed process left behind is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import HostError
+from sandwright.rootfs.unpacking.removal import remove
+
+_OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A root file system of the store. `fresh`: this call made it; `record`: what was kept about it."""
+
+    rootfs: Path
+    record: Mapping[str, Any]
+    fresh: bool
+
+
+def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
+    """The root file system called `name`, made if it is not there.
+
+    `make` gets a path that does not exist, in a directory that only this user can enter, makes a
+    directory there and gives the record, which must be JSON. Whatever it raises leaves the store as it
+    was. Two processes that want the same name wait for each other.
+    """
+    rootfs, record = store / name, store / f"{name}.json"
+    with explained(store):
+        _private(store)
+        if there := _complete(rootfs, record):
+            return there
+    with explained(store), locked(store / f".{name}.lock"):
+        if there := _complete(rootfs, record):  # somebody made it while we waited
+            return there
+        part = store / f".{name}.part"
+        remove_tree(part)
+        remove_tree(rootfs)
+        part.mkdir(mode=0o700)
+        try:
+            made = make(part / "rootfs")
+            write_atomically(record, encode(made))
+            (part / "rootfs").rename(rootfs)
+        finally:
+            remove_tree(part)
+        return Entry(rootfs, made, fresh=True)
+
+
+def _complete(rootfs: Path, record: Path) -> Entry | None:
+    if not (rootfs.is_dir() and record.is_file()):
+        return None
+    try:
+        return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+    except ValueError:  # not what we wrote
+        return None
+
+
+@contextlib.contextmanager
+def explained(what: object) -> Iterator[None]:
+    """Turn what the operating system refuses into a HostError that names `what`."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise HostError(f"{what}: {'the disk is full' if full else error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`, alone of all processes, for the length of a `with`; then it is gone."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if _still(path, fd):
+            break
+        os.close(fd)  # its last holder removed it while we waited
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(fd)
+
+
+def write_atomically(path: Path, content: bytes) -> bool:
+    """Write a file beside its place and rename it. Give false, and do nothing, when it holds `content`.
+
+    The name beside it is always the same, under a lock on the directory, so that what a killed process
+    left is written over by the next.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not path.is_symlink() and path.read_bytes() == content:
+            return False
+    part = path.with_name(f".{path.name}.part")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        part.unlink(missing_ok=True)
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+        os.close(folder)
+    return True
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """JSON as this project writes it: keys sorted, two spaces, ASCII, a newline at the end."""
+    return (json.dumps(document, indent=2, sort_keys=True) + "\n").encode()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all that is in it, following no link; nothing when it is not there."""
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            remove(path.name, parent)
+    finally:
+        os.close(parent)
+
+
+def _private(store: Path) -> None:
+    """Make the store, and keep everyone else out: images hold setuid programs (CVE-2021-41091, -41103).
+
+    A directory that holds other things is not taken: its mode is somebody's choice.
+    """
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+    status = store.stat()
+    if status.st_uid != os.geteuid():
+        raise HostError(f"{store} belongs to another user (uid {status.st_uid})")
+    if not stat.S_IMODE(status.st_mode) & 0o077:
+        return
+    foreign = [path.name for path in store.iterdir() if not _OURS.match(path.name)]
+    if foreign:
+        raise HostError(
+            f"{store} is open to other users and holds other things ({sorted(foreign)[0]}, …): "
+            "root file systems need a directory of their own"
+        )
+    store.chmod(0o700)
+
+
+def _still(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,245 @@
+"""The root file system that is being made, as open directories.
+
+The one place where names of an archive meet the file system. Every step is a name of one component, taken
+in a directory that is already open, with O_NOFOLLOW: there is no joined path that a link could turn
+elsewhere. Symbolic links on the way are followed by hand, as after a chroot: `/` is the root, and `..`
+stops there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from sandwright.rootfs.tar.entry import WHITEOUT, Refusal, show
+from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.unpacking.removal import open_directory, remove_tree
+
+_MOST_LINKS = 40  # MAXSYMLINKS of Linux
+_MOST_STEPS = 8192  # each link may have 2,000 components, and each entry may ask for all of them again
+_OPEN = 192  # directories held open; a process may have 1,024 files by default
+_ALIASES = 4096
+_IMPLIED_MODE = 0o755
+_OWNER = 0o700
+
+
+class Directory:
+    """An open directory of the tree.
+
+    `mode` and `mtime_ns` are what it shall have in the end. They are put on the disk when it is closed:
+    until then its owner must be able to write in it, and every name made in it moves its time. `inherits`
+    is true where new files get the directory's group, and new directories its setgid bit.
+    """
+
+    __slots__ = ("_on_disk", "fd", "inherits", "mode", "mtime_ns", "path")
+
+    def __init__(self, path: bytes, fd: int, status: os.stat_result) -> None:
+        """`path` is where it really is in the tree; `fd` is taken over."""
+        self.path = path
+        self.fd = fd
+        self.mode = stat.S_IMODE(status.st_mode)
+        self.mtime_ns = status.st_mtime_ns
+        self.inherits = bool(self.mode & stat.S_ISGID)
+        self._on_disk = self.mode
+        if self.mode & _OWNER != _OWNER:
+            self._chmod(self.mode | _OWNER)
+
+    def set_mode(self, mode: int) -> None:
+        """Give it `mode`. Until it is closed the owner keeps all rights; the root lets nobody else in."""
+        self.mode = mode
+        self._chmod(mode | _OWNER if self.path else _OWNER)
+        self.inherits = bool(mode & stat.S_ISGID)
+
+    def close(self) -> None:
+        """Put its mode and its time on the disk and let go of it."""
+        try:
+            self._chmod(self.mode)
+            os.utime(self.fd, ns=(self.mtime_ns, self.mtime_ns))
+        finally:
+            os.close(self.fd)
+
+    def _chmod(self, mode: int) -> None:
+        if mode != self._on_disk:
+            os.fchmod(self.fd, mode)
+            self._on_disk = mode
+
+
+class Tree:
+    """The directories below one root, found by path, a bounded number of them open.
+
+    Paths are those of entries: relative, normalised, and as written, so that a component may be a symbolic
+    link. Nobody else may be at work below the root. `close` finishes all directories; `abandon` only lets
+    go of them.
+    """
+
+    def __init__(self, root: int, *, limits: Limits = DEFAULT) -> None:
+        """`root` is an open, empty directory, of which a duplicate is kept."""
+        self.root = Directory(b"", os.dup(root), os.fstat(root))
+        self.root.set_mode(_IMPLIED_MODE)
+        self.root.mtime_ns = 0
+        self._limits = limits
+        self._open: dict[bytes, Directory] = {b"": self.root}
+        self._aliases: dict[bytes, bytes] = {}  # a path through links: the path where it leads
+
+    def directory(self, path: bytes) -> Directory:
+        """The directory that `path` leads to; made, with mode 0755 and owned by us, where it is missing.
+
+        Good until the next call. Raise Refusal when something else is in the way, or links loop.
+        """
+        found = self._open.get(path)
+        if found is None:
+            found = self._walk(path, make=True)
+            assert found is not None
+        return found
+
+    def existing(self, path: bytes) -> Directory | None:
+        """The directory that `path` leads to, or None when it leads to nothing or to something else."""
+        return self._open.get(path) or self._walk(path, make=False)
+
+    def make(self, parent: Directory, name: bytes) -> Directory:
+        """A new directory, mode 0700 for now. Raise FileExistsError when something is there."""
+        os.mkdir(name, _OWNER, dir_fd=parent.fd)
+        return self._hold(parent, name)
+
+    def enter(self, parent: Directory, name: bytes) -> Directory:
+        """The directory called `name`. Raise OSError as open(2) does; a link is not followed."""
+        return self._open.get(_join(parent, name)) or self._hold(parent, name)
+
+    def names(self, directory: Directory) -> list[bytes]:
+        """What is in a directory."""
+        return [os.fsencode(name) for name in os.listdir(directory.fd)]  # noqa: PTH208 - not by path
+
+    def clear(self, parent: Directory, name: bytes) -> None:
+        """Remove what is called `name`, with all that is below it. Raise FileNotFoundError for nothing."""
+        mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            self._forget(_join(parent, name))
+            remove_tree(name, parent.fd)
+            return
+        if stat.S_ISLNK(mode):
+            self._aliases.clear()
+        os.unlink(name, dir_fd=parent.fd)
+
+    def _forget(self, path: bytes) -> None:
+        """Let go of the directories at and below `path`, which are about to go, and of where links led."""
+        below = path + b"/"
+        for key in [key for key in self._open if key == path or key.startswith(below)]:
+            os.close(self._open.pop(key).fd)
+        self._aliases.clear()
+
+    def close(self) -> None:
+        """Give every directory that is still open its mode and its time, the root last."""
+        for key in reversed(list(self._open)):
+            self._open.pop(key).close()
+
+    def abandon(self) -> None:
+        """Let go of everything, finished or not."""
+        while self._open:
+            os.close(self._open.popitem()[1].fd)
+
+    def _walk(self, path: bytes, *, make: bool) -> Directory | None:
+        current, ahead = self._nearest(path)
+        links = steps = 0
+        while ahead:
+            steps += 1
+            if links > _MOST_LINKS or steps > _MOST_STEPS:
+                if not make:
+                    return None
+                raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
+            name = ahead.pop()
+            if name in (b"", b"."):
+                continue
+            step = self._above(current) if name == b".." else self._step(current, name, make=make)
+            if step is None:
+                return None
+            if isinstance(step, Directory):
+                current = step
+                continue
+            links += 1
+            ahead.extend(reversed(step.split(b"/")))
+            if step.startswith(b"/"):
+                current = self.root
+        if current.path != path:
+            if len(self._aliases) >= _ALIASES:
+                self._aliases.clear()
+            self._aliases[path] = current.path
+        return current
+
+    def _nearest(self, path: bytes) -> tuple[Directory, list[bytes]]:
+        """The open directory nearest to `path`, and the components from there on, the next one last."""
+        ahead: list[bytes] = []
+        head = path
+        while head not in self._open:
+            if head in self._aliases:
+                real = self._aliases[head]
+                if real in self._open:
+                    return self._open[real], ahead
+            head, _, name = head.rpartition(b"/")
+            ahead.append(name)
+        return self._open[head], ahead
+
+    def _above(self, current: Directory) -> Directory:
+        """The parent of a directory; the root is its own."""
+        if current is self.root:
+            return current
+        parent = current.path.rpartition(b"/")[0]
+        found = self._open.get(parent) or self._walk(parent, make=False)
+        assert found is not None
+        return found
+
+    def _step(self, current: Directory, name: bytes, *, make: bool) -> Directory | bytes | None:
+        """The directory called `name`, or a link's target, or None where none is and none is to be made."""
+        try:
+            return self.enter(current, name)
+        except FileNotFoundError:
+            return self._implied(current, name) if make else None
+        except NotADirectoryError:
+            target = _target(current, name)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            target = None
+        if target is not None or not make:
+            return target
+        raise Refusal(f"it lies below {show(_join(current, name))}, which is not a directory")
+
+    def _implied(self, parent: Directory, name: bytes) -> Directory:
+        """A directory that no entry speaks of: as other tools make it, but with the same time everywhere."""
+        if name.startswith(WHITEOUT):
+            raise Refusal(f"it lies below {show(_join(parent, name))}, which is a whiteout")
+        made = self.make(parent, name)
+        if parent.inherits:
+            os.fchown(made.fd, os.geteuid(), os.getegid())
+        made.set_mode(_IMPLIED_MODE)
+        made.mtime_ns = 0
+        return made
+
+    def _hold(self, parent: Directory, name: bytes) -> Directory:
+        if parent.path.count(b"/") + 1 >= self._limits.depth:
+            raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
+        fd, status = open_directory(name, parent.fd)
+        if len(self._open) >= _OPEN:
+            self._evict(parent)
+        path = _join(parent, name)
+        self._open[path] = directory = Directory(path, fd, status)
+        return directory
+
+    def _evict(self, keep: Directory) -> None:
+        """Finish the half of the open directories that were opened first."""
+        for key in list(self._open)[: _OPEN // 2]:
+            if self._open[key] not in (self.root, keep):
+                self._open.pop(key).close()
+
+
+def _target(parent: Directory, name: bytes) -> bytes | None:
+    try:
+        return os.readlink(name, dir_fd=parent.fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None
+
+
+def _join(parent: Directory, name: bytes) -> bytes:
+    return parent.path + b"/" + name if parent.path else name

@@ -1,0 +1,187 @@
+"""Unpacks the layers of an image into a root file system.
+
+Layers are applied in order, the lowest first, each in two steps: what it takes away from those below, then
+what it brings (`merge.py`). That writes a file again that an upper layer replaces, which images hardly do,
+and needs to remember nothing of what was written: memory does not grow with the image. Going through the
+layers from the top would write every file once, but an upper layer's path may lead through a lower layer's
+link, so that it would have to read all layers twice, the first one included.
+
+Each layer is a pipeline of three threads: one reads, hashes and decompresses, one hashes what came out, and
+the caller's takes the archive apart and writes. A fourth looks ahead for what the next layers take away.
+Nothing is visible before every digest is proved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.errors import ArchiveRefused, HostError, SandwrightError
+from sandwright.progress import SILENT, Progress, Step
+from sandwright.rootfs.digest import Verified
+from sandwright.rootfs.tar.ahead import Ahead
+from sandwright.rootfs.tar.entry import WHITEOUT, Refusal, show
+from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.notes import Notes
+from sandwright.rootfs.tar.reader import Readable, Reader
+from sandwright.rootfs.unpacking import merge
+from sandwright.rootfs.unpacking.layers import Foresight, Layer
+from sandwright.rootfs.unpacking.place import Owners, Placer, default_owners
+from sandwright.rootfs.unpacking.staging import staged
+from sandwright.rootfs.unpacking.tree import Tree
+
+__all__ = ["Layer", "Limits", "Notes", "Owners", "Report", "unpack"]
+
+_ENDINGS = {"gzip": "gzip", "zstd": "zstd", "plain": "tar", "xz": "xz"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was unpacked, and what is to be known about it.
+
+    `entries` and `bytes` count the archives' members and length. `contained` is what was read differently
+    from how it was written, or had no effect. `missing` is what the image has and the root file system has
+    not: devices and owners that could not be made, xattrs that were masked or not taken.
+    """
+
+    owners: Owners
+    layers: int
+    entries: int
+    bytes: int
+    contained: Notes
+    missing: Notes
+
+    def as_dict(self) -> dict[str, object]:
+        """The report as JSON can hold it."""
+        return {
+            "owners": self.owners,
+            "layers": self.layers,
+            "entries": self.entries,
+            "bytes": self.bytes,
+            "contained": self.contained.as_dict(),
+            "missing": self.missing.as_dict(),
+        }
+
+
+def unpack(
+    layers: Sequence[Layer],
+    destination: Path,
+    *,
+    limits: Limits = DEFAULT,
+    owners: Owners | None = None,
+    progress: Progress = SILENT,
+) -> Report:
+    """Unpack `layers`, the lowest first, into a new directory that appears complete or not at all.
+
+    `limits` hold for all layers together. `owners` "root" gives files to whom the image says, which takes
+    root's rights; "rootless" gives all to the caller; absent, it is "root" for root. The
+    directory above `destination` is made with mode 0700 if it is missing, and should have that mode: an
+    image may hold setuid programs and devices (CVE-2021-41103). It is locked (flock) for a moment.
+
+    Raise IntegrityError for bytes that are not the promised ones, ArchiveRefused for a layer that holds
+    what we don't unpack, HostError for what this machine can't do, such as a full disk. All name the layer
+    and the entry; nothing is left behind. What a killed process left behind is removed by the next call for
+    the same directory.
+    """
+    owners = owners or default_owners()
+    for layer in layers:
+        layer.check()
+    with _explained(str(destination)), staged(destination) as stage, Foresight(layers, limits) as foresight:
+        tree = Tree(stage.fd, limits=limits)
+        try:
+            unpacking = _Unpacking(tree, owners, limits)
+            for index, layer in enumerate(layers):
+                if index:
+                    unpacking.take_away(layer, foresight.next())
+                with progress.step(f"unpack {layer.digest[:19]}", layer.size) as step:
+                    unpacking.bring(layer, step, lowest=not index)
+            tree.close()
+        finally:
+            tree.abandon()
+        stage.publish()
+    return unpacking.report(len(layers))
+
+
+class _Unpacking:
+    """The layers of one image on their way into one tree."""
+
+    def __init__(self, tree: Tree, owners: Owners, limits: Limits) -> None:
+        self._tree = tree
+        self._owners: Owners = owners
+        self._left = limits
+        self._entries = 0
+        self._bytes = 0
+        self._contained = Notes()
+        self._missing = Notes()
+        self._placer = Placer(tree, owners=owners, missing=self._missing)
+
+    def take_away(self, layer: Layer, removals: merge.Removals) -> None:
+        """Remove from the tree what the layer takes away."""
+        try:
+            merge.take_away(removals, self._tree, self._contained)
+        except Refusal as refusal:
+            raise ArchiveRefused(f"{layer.name}: of what it takes away: {refusal}") from None
+        except OSError as error:
+            raise _translated(error, layer.name) from error
+
+    def bring(self, layer: Layer, step: Step, *, lowest: bool) -> None:
+        """Put into the tree what the layer brings."""
+        with layer.archive(self._left, step.advance) as archive:
+            if not layer.media_type.endswith(_ENDINGS[archive.codec]):
+                self._contained.add(f"{layer.media_type} is really {archive.codec}", b"")
+            with self._proved(archive, layer) as stream:
+                reader = Reader(stream, limits=self._left, name=layer.name, notes=self._contained)
+                self._put(reader, layer.name, lowest=lowest)
+        self._entries += reader.entries
+        self._bytes += reader.bytes
+        self._left = dataclasses.replace(
+            self._left, bytes=self._left.bytes - reader.bytes, entries=self._left.entries - reader.entries
+        )
+
+    def report(self, layers: int) -> Report:
+        """What was done."""
+        return Report(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
+
+    @contextlib.contextmanager
+    def _proved(self, archive: Readable, layer: Layer) -> Iterator[Readable]:
+        """The archive, decompressed in one thread and hashed in another."""
+        with Ahead(archive) as inflated:
+            proved = Verified(inflated, layer.diff_id, name=f"{layer.name}, decompressed")
+            with Ahead(proved) as hashed:
+                yield hashed
+
+    def _put(self, reader: Reader, name: str, *, lowest: bool) -> None:
+        put, chunks = self._placer.put, reader.chunks
+        for entry in reader:
+            path = entry.path
+            try:
+                if WHITEOUT in path and merge.whiteout(path) is not None:
+                    if lowest:
+                        self._contained.add(merge.NOTHING_THERE, path)
+                    continue
+                put(entry, chunks())
+            except Refusal as refusal:
+                reader.refuse(path, str(refusal))
+            except OSError as error:
+                raise _translated(error, f"{name}: {show(path)}") from error
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _translated(error, what) from error
+
+
+def _translated(error: OSError, what: str) -> SandwrightError:
+    """An error of the operating system in our words. A name that is too long is the archive's fault."""
+    if error.errno == errno.ENAMETOOLONG:
+        return ArchiveRefused(f"{what}: its name, or that of a link it leads through, is too long")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return HostError(f"{what}: the disk is full")
+    return HostError(f"{what}: {error.strerror or error}")
