@@ -24,10 +24,13 @@ from sandwright.setup.requirements import how_to_get
 from sandwright.smoke.marker_image import write_docker_archive
 
 LABEL = "sandwright.session"
-"""The label of every container that a launcher makes; its value is the session, or a number of its own."""
+"""The label of every container and network that a launcher makes: the session, or a number of its own."""
 
 PREFIX = "sandwright-"
 """What the names of containers begin with."""
+
+INSIDE = "-inside"
+"""How the name of a network with only a sandbox and its proxy ends, behind the sandbox's name."""
 
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 _ASKING = 10.0
@@ -93,7 +96,10 @@ class Engine(Launched):
         return signalled([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:
-        """Containers with our label whose session is over. Raise SandwrightError when no engine answers."""
+        """Containers and networks with our label whose session is over, in the order in which they can go.
+
+        Raise SandwrightError when no engine answers.
+        """
         if process.find(self.name) is None:
             return
         alive = set(running)
@@ -107,11 +113,21 @@ class Engine(Launched):
             name, _, session = line.partition("\t")
             if name.startswith(PREFIX) and session not in alive and not _launched(name):
                 yield Leftover(self.name, "container", name, session)
+        listed = process.run(
+            *(self.name, "network", "ls", "--filter", f"label={LABEL}", "--format", "{{.Name}}"),
+            timeout=_ASKING,
+        )
+        for name in listed.text.splitlines():
+            if name.startswith(PREFIX) and not _launched(name.removesuffix(INSIDE)):
+                yield Leftover(self.name, "network", name)
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove a container of ours. Raise CommandFailed when the engine does not."""
+        """Remove a container or network of ours. Raise CommandFailed when the engine does not."""
         if not leftover.name.startswith(PREFIX):
             raise HostError(f"{leftover} is not ours")
+        if leftover.kind == "network":
+            process.run(self.name, "network", "rm", leftover.name, timeout=_LOADING)
+            return
         process.run(self.name, "rm", "--force", "--volumes", leftover.name, timeout=_LOADING)
 
 
