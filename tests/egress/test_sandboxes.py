@@ -119,6 +119,17 @@ def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("sandbox", METHODS[:1], indirect=True)
+def test_bubblewrap_may_speak_before_anybody_listens(sandbox: Sandbox, tmp_path: Path) -> None:
+    """What it says of the sandbox waits in a pipe for a reader who is late."""
+    late = tmp_path / "late"
+    late.mkdir()
+    (late / "timeout").write_text(f'#!/bin/sh\nsleep 0.5\nexec {process.which("timeout")} "$@"\n')
+    (late / "timeout").chmod(0o755)
+    sandbox.environment["PATH"] = f"{late}:{sandbox.environment['PATH']}"
+    assert sandbox.run(f"{CURL} http://web.example/").text == "200"
+
+
 @pytest.mark.parametrize("sandbox", METHODS, indirect=True)
 def test_nothing_is_reached_around_it(sandbox: Sandbox, world: World) -> None:
     """Neither the world, nor the machine's addresses, nor another port of its loopback, nor a name server."""
