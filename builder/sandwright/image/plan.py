@@ -21,9 +21,6 @@ from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
 _NO_PART = {"smoke"}
 """Sections of a definition that change nothing in the image."""
 
-_ARCHIVES = ("codec", "entry", "header", "member", "reader", "writer", "zstd")
-"""Modules of the `rootfs` room that archives pass through."""
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -149,7 +146,7 @@ def builder_checksum() -> str:
     """The checksum of the code that builds: our version is the same all along a day of work on it."""
     digest = hashlib.sha256(__version__.encode())
     here = Path(__file__).resolve().parent
-    for path in [*sorted(here.glob("*.py")), *(here.parent / "rootfs" / f"{name}.py" for name in _ARCHIVES)]:
+    for path in [*sorted(here.glob("*.py")), *sorted((here.parent / "rootfs" / "tar").glob("*.py"))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
