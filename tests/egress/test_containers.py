@@ -27,6 +27,8 @@ from sandwright.render.methods import render
 
 WORLD, OTHER, NET = "45.33.34.2", "45.33.34.3", "45.33.34.0/24"
 IMAGE = "sandwright/proxy:latest"
+pytestmark = pytest.mark.xdist_group("proxy-image")  # an engine has one, and one network of these addresses
+
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),

@@ -18,7 +18,7 @@ from sandwright.image.documents import About, Step
 from sandwright.image.existing import Existing, Held, read_layout, settings_of
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import Settings, inherited
-from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical, staging
+from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical, is_littered, staging
 from sandwright.image.lock import Lock, NotLocked, Package, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import Plan, Planned, inputs, plan_build
@@ -129,7 +129,7 @@ def build_images(
         )
 
     current = plan()
-    if current.is_empty:
+    if current.is_empty and not is_littered(output / "images"):
         return [_unchanged(step) for step in current.steps]
     supply = replace(supply, relock=None) if frozen else supply
     with staging(output / "images", progress=progress) as area:

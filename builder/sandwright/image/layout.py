@@ -191,6 +191,11 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
                 discard(area)
 
 
+def is_littered(directory: Path) -> bool:
+    """Whether a build that was killed left something beside the layouts, or one works there now."""
+    return any(directory.glob(STAGING + "*"))
+
+
 @contextlib.contextmanager
 def on_disk(where: Path) -> Iterator[None]:
     """Turn what the file system refuses, a full disk for one, into a HostError that names the place."""
