@@ -147,3 +147,9 @@ def test_every_module_and_public_name_says_what_it_is() -> None:
             and not ast.get_docstring(node)
         ]
     assert missing == []
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """They are modules of one name space: of two with the same name pytest collects one."""
+    names = sorted(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name in set(names) if names.count(name) > 1] == []
