@@ -32,7 +32,11 @@ class Project:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "SANDWRIGHT_TEST_RUN") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "SANDWRIGHT_TEST_RUN", "DOCKER_HOST")
+            if name in os.environ
+        }
         own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.runtime), "LC_ALL": "C.UTF-8"}
         return {**kept, **own, **self.environment}
 

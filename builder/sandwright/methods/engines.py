@@ -32,6 +32,16 @@ PREFIX = "sandwright-"
 INSIDE = "-inside"
 """How the name of a network with only a sandbox and its proxy ends, behind the sandbox's name."""
 
+_CLIENT = (
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_CERT_PATH",
+    "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST",
+)
+"""Variables by which a client finds its engine."""
+
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 _ASKING = 10.0
 _LOADING = 60.0
@@ -62,10 +72,11 @@ class Engine(Launched):
             return dead
         try:
             with _image(self.name, host.platform) as image:
-                own = self.settings(host)
+                client = {name: os.environ[name] for name in _CLIENT if name in os.environ}
+                own = {**client, **self.settings(host)}
                 failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
         except SandwrightError as error:
-            failed = Failed("not-started", str(error).splitlines()[-1])
+            failed = Failed("not-started", _telling(str(error)))
         return judged(self.name, failed, self.explained)
 
     def settings(self, host: HostFacts) -> Mapping[str, str]:  # noqa: ARG002
@@ -129,6 +140,12 @@ class Engine(Launched):
             process.run(self.name, "network", "rm", leftover.name, timeout=_LOADING)
             return
         process.run(self.name, "rm", "--force", "--volumes", leftover.name, timeout=_LOADING)
+
+
+def _telling(said: str) -> str:
+    """The line of a client's words that says what is wrong; behind it some point to their help."""
+    lines = [line for line in said.splitlines() if line.strip() and "--help" not in line]
+    return lines[-1] if lines else said
 
 
 def _launched(name: str) -> bool:

@@ -102,7 +102,7 @@ def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]
         yield from (
             Step(attempt("stat", path / each), "foreign", lacks=(_identity(path / each),)) for each in inside
         )
-    elif not subject.policy.filesystem.tree.allows("read", str(path.parent)):
+    elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
         yield step("hidden.entry", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.entry", "stat", path / each) for each in inside)
@@ -111,6 +111,11 @@ def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]
     else:
         yield Step(attempt("length", path), "hidden.file", value=b"0")
         yield step("hidden.file.write", "write", path)
+
+
+def _own(path: Path, subject: Subject) -> bool:
+    """Whether a path lies in a directory of the sandbox's own, such as its temporary one."""
+    return any(rule.private for rule in subject.policy.filesystem.tree.deciding(str(path))[:1])
 
 
 def _entries(directory: Path) -> list[str]:
@@ -177,8 +182,7 @@ def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
             continue
         steps.append(step("absent", "stat", rule.path))
         above = _existing_parent(rule.path, subject)
-        own = any(rule.private for rule in tree.deciding(above)[:1])
-        if tree.allows("read", above) and not tree.changes_host(above) and not own:
+        if tree.allows("read", above) and not tree.changes_host(above) and not _own(Path(above), subject):
             places[above] = None
     made = {place: _unique(place, subject) for place in places}
     steps += [step("absent.create", "create", path) for path in made.values()]
