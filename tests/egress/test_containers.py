@@ -7,6 +7,7 @@ a network of the test's own, whose addresses look public.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import sys
@@ -25,7 +26,6 @@ from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 
-WORLD, OTHER, NET = "45.33.34.2", "45.33.34.3", "45.33.34.0/24"
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.xdist_group("proxy-image")  # an engine has one, and one network of these addresses
 
@@ -48,7 +48,18 @@ class Sandbox:
 
     host: EngineHost
     launch: str
+    net: str
     environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def world(self) -> str:
+        """The address of the server that may be reached."""
+        return f"{self.net}.2"
+
+    @property
+    def other(self) -> str:
+        """An address beside it, which may not."""
+        return f"{self.net}.3"
 
     def sh(self, script: str) -> process.Result:
         """Run a script inside."""
@@ -77,19 +88,35 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No other process of this run loads or removes the image meanwhile: a daemon has one of a name."""
+    shared = tmp_path_factory.getbasetemp().parent / "proxy-image.lock"
+    with shared.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def net() -> str:
+    """The first three numbers of a network that looks public, and that no other run has."""
+    number = uuid.uuid4().bytes
+    return f"45.{number[0]}.{number[1]}"
+
+
 @pytest.fixture(scope="module", params=ENGINES)
-def host(request: pytest.FixtureRequest, archive: Path) -> Iterator[EngineHost]:
+def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -> Iterator[EngineHost]:
     """An engine with our image, and a server on a network of its own."""
     with engine_host(request.param) as found, contextlib.ExitStack() as stack:
         if not found.run("image", "inspect", IMAGE, check=False):
             found.run("load", "--input", str(archive))
             stack.callback(found.run, "rmi", "--force", IMAGE, check=False)
         name = f"sandwright-world-{uuid.uuid4().hex[:12]}"
-        found.run("network", "create", f"--subnet={NET}", name)
+        found.run("network", "create", f"--subnet={net}.0/24", name)
         stack.callback(found.run, "network", "rm", name, check=False)
         limits = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000")
         serve = "mkdir /tmp/w; echo hello >/tmp/w/index.html; exec httpd -f -p 80 -h /tmp/w"
-        where = (f"--network={name}", f"--ip={WORLD}", f"--name={name}-server")
+        where = (f"--network={name}", f"--ip={net}.2", f"--name={name}-server")
         found.run(
             "run",
             "--detach",
@@ -110,25 +137,26 @@ def host(request: pytest.FixtureRequest, archive: Path) -> Iterator[EngineHost]:
 
 
 @pytest.fixture
-def sandbox(host: EngineHost, tmp_path: Path) -> Iterator[Sandbox]:
+def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
     """A sandbox that may reach the server."""
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True)
     text = (
         f"schema: 1\nmethod: {host.name}\nextends: [default]\nimage: {host.image}\n"
-        f"network: {{mode: proxy, allow: ['{WORLD}:80']}}\n"
+        f"network: {{mode: proxy, allow: ['{net}.2:80']}}\n"
     )
     loaded = Policy.from_text(text)
     facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
     folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), host.name).artifacts)
-    made = Sandbox(host, f"{folder}/launch", {**host.environment, "XDG_RUNTIME_DIR": str(tmp_path)})
+    made = Sandbox(host, f"{folder}/launch", net, {**host.environment, "XDG_RUNTIME_DIR": str(tmp_path)})
     yield made
     assert made.left() == []
 
 
 def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
     found = sandbox.sh(
-        f'ask "$proxy" 3128 {WORLD}; ask "$proxy" 3128 {OTHER}; ask "$proxy" 3128 127.0.0.1; exit 7'
+        f'ask "$proxy" 3128 {sandbox.world}; ask "$proxy" 3128 {sandbox.other}; '
+        'ask "$proxy" 3128 127.0.0.1; exit 7'
     )
     assert found.text.split("\r\n") == [
         "HTTP/1.1 200 OK",
@@ -145,9 +173,9 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
         outside = [each for each in addresses if not each.startswith("127.")]
         asks = "; ".join(f"ask {each} {port} x 2>&1" for each in ("127.0.0.1", *outside))
         found = sandbox.sh(
-            f'{asks}; ask {WORLD} 80 x 2>&1; gateway=${{proxy%.*}}.1; ask "$gateway" {port} x 2>&1; '
-            f'ask "$proxy" 3128 {WORLD}; cat /etc/resolv.conf; ls /proc/sys/net/ipv6/conf >/dev/null && '
-            "cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6"
+            f'{asks}; ask {sandbox.world} 80 x 2>&1; gateway=${{proxy%.*}}.1; ask "$gateway" {port} x 2>&1; '
+            f'ask "$proxy" 3128 {sandbox.world}; cat /etc/resolv.conf; '
+            "ls /proc/sys/net/ipv6/conf >/dev/null && cat /proc/sys/net/ipv6/conf/eth0/disable_ipv6"
         )
         assert reached == [], found.text
         lines = found.text.splitlines()

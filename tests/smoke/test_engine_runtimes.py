@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import tarfile
 import threading
 import time
@@ -19,7 +20,7 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Start, Subject
-from sandwright.smoke.dockerd import docker_client, docker_daemon
+from sandwright.smoke.dockerd import _options, docker_client, docker_daemon
 from sandwright.smoke.launch import base_environment
 from sandwright.smoke.marker_image import write_docker_archive
 from sandwright.smoke.preflight import Ready, look
@@ -172,6 +173,16 @@ def test_a_docker_archive(tmp_path: Path) -> None:
     assert manifest["RepoTags"] == ["name:tag"]
     assert (config["os"], config["architecture"], config["config"]) == ("linux", "arm64", {"User": "1"})
     assert files["layer.tar"] == b"layer"
+
+
+@pytest.mark.parametrize("name", ["sandwright-smoke-_8aeegf2", "sandwright-smoke-8aeegf2_", "a__b", "ä", "-"])
+def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> None:
+    """containerd refuses two signs in a row, and one at an end; it says so when a lease is deleted."""
+    words = _options(tmp_path / name, "unix:///nowhere")
+    given = [words[words.index(f"--containerd-{which}") + 1] for which in ("namespace", "plugins-namespace")]
+    for each in given:
+        assert re.fullmatch("[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*", each)
+    assert len(set(given)) == 2
 
 
 @pytest.mark.needs("dockerd")
