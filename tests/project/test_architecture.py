@@ -24,7 +24,7 @@ LAYERS = [
     {"methods", "bridge", "egress"},
     {"session"},
     {"verify"},
-    {"release"},
+    {"release", "adopt", "reference"},
     {"cli"},
 ]
 """From the ground up. A room imports rooms of its own layer and of those below it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bridge, bundles, evaluators, images, policies, registries, sessions, verify
+from sandwright.cli import bridge, bundles, evaluators, images, init, policies, registries, sessions, verify
 
 namespace = Collection(
     images.setup,
@@ -14,6 +14,7 @@ namespace = Collection(
     registries.push_image,
     registries.pull_image,
     bundles.bundle,
+    init.init,
     policies.render,
     policies.explain,
     policies.facts,

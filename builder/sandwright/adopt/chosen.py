@@ -1,0 +1,67 @@
+"""Which method a new policy names: the first that a sandbox could be started of on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandwright.errors import UsageError
+from sandwright.host import collect_host
+from sandwright.methods import registry
+from sandwright.methods.contract import Preflight
+from sandwright.policy.names import METHODS
+from sandwright.session import preflights
+
+CANDIDATES: Mapping[str, tuple[str, ...]] = {
+    "linux": ("bwrap", "podman", "docker", "gvisor", "oci"),
+    "darwin": ("seatbelt", "podman", "docker"),
+}
+"""By system: the methods that are tried, the one that needs least first. Trying ends with one that works."""
+
+IMAGES = frozenset(("podman", "docker", "gvisor", "oci", "kubernetes"))
+"""Methods that need an image beside the policy."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method, and what starting sandboxes showed: of those tried before it, and of itself last.
+
+    `tried` is empty for a method that was named and is not run from here.
+    """
+
+    method: str
+    tried: tuple[Preflight, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a sandbox of it was started here, and hid what it should."""
+        return bool(self.tried) and bool(self.tried[-1])
+
+
+def choose(asked: str = "") -> Chosen:
+    """The method asked for, or the first that works here; where none does, the first of this system.
+
+    It starts a sandbox of each until one works; what was found before counts while nothing that it depends
+    on has changed. Raise UsageError for a method that there isn't, and for one that enforces nothing.
+    """
+    host = collect_host()
+    if asked:
+        return _asked(asked)
+    tried = []
+    for name in CANDIDATES.get(host.os, ()):
+        found = preflights.known(registry.backend(name), host)
+        tried.append(found)
+        if found:
+            return Chosen(name, tuple(tried))
+    if not tried:
+        raise UsageError(f"no method is known for {host.os}; name one with --method")
+    return Chosen(tried[0].method, (*tried[1:], tried[0]))
+
+
+def _asked(name: str) -> Chosen:
+    if name == "noop":
+        raise UsageError("noop enforces nothing; a policy with it is written by hand, with the reason")
+    if name in METHODS and name not in registry.names():
+        return Chosen(name)
+    backend = registry.backend(name)
+    return Chosen(name, (preflights.known(backend, collect_host()),))

@@ -1,0 +1,154 @@
+"""What `sandwright init` does, without a terminal: look, propose, check, and write once somebody said so."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.adopt.chosen import IMAGES, Chosen, choose
+from sandwright.adopt.project import ProjectFacts, look
+from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
+from sandwright.errors import HostError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sandwright.policy.declaration import Support
+
+POLICY = "sandbox.yaml"
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A policy for a project that has none yet, and what a person is to know of it.
+
+    `text` loads and renders for the method on this host. `notes` are about this machine and this project,
+    `next_steps` are commands.
+    """
+
+    directory: Path
+    method: str
+    text: str
+    notes: tuple[str, ...]
+    next_steps: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What `write` makes."""
+        return self.directory / POLICY, self.directory / SCHEMA_FILE
+
+    def write(self) -> None:
+        """Write the policy, and the schema that editors look for.
+
+        Raise UsageError when a policy has come in between; HostError when it can't be written. Then no half
+        of a policy is there.
+        """
+        _refuse_existing(self.directory)
+        schema = self.directory / SCHEMA_FILE
+        _refuse_links(schema)
+        try:
+            _create(self.directory / POLICY, self.text)
+            schema.parent.mkdir(exist_ok=True)
+            schema.write_text(_schema_text(), encoding="utf-8")
+        except FileExistsError:
+            raise UsageError(f"{self.directory / POLICY} is there already, and stays as it is") from None
+        except OSError as error:
+            raise HostError(f"{error.filename} can't be written: {error.strerror}") from error
+
+
+def propose(directory: Path, *, method: str = "") -> Proposed:
+    """Propose a policy for a project. Nothing is written but what preflights keep.
+
+    Raise UsageError where there is one already, for what is no project and for an unknown method; RenderError
+    when the named method can't enforce what is proposed, or the layers of the operator or the user forbid it.
+    """
+    _refuse_existing(directory)
+    project = look(directory)
+    chosen = choose(method)
+    text = proposal(project, Choice(chosen.method, _why(chosen), _declaration(chosen.method)))
+    check(directory, text, chosen.method)
+    return Proposed(
+        directory, chosen.method, text, tuple(_notes(project, chosen)), _next_steps(project, chosen.method)
+    )
+
+
+def check(directory: Path, text: str, method: str) -> None:
+    """See that a text is a policy that renders for a method, with all layers that hold here.
+
+    Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
+    """
+    from sandwright.policy.facts import Entry  # noqa: PLC0415
+    from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
+    from sandwright.policy.policy import Policy  # noqa: PLC0415
+    from sandwright.render.methods import render  # noqa: PLC0415
+
+    place = directory.absolute() / POLICY
+    own = replace(layer(text, file=POLICY), file=str(place))
+    others = [each for each in layers_for(directory, os.environ) if each.kind not in ("project", "run")]
+    policy = Policy.from_layers([*others, own])
+    written = {str(place): Entry("file"), os.path.realpath(place): Entry("file")}
+    render(policy.resolve(policy.facts().with_entries(written)), method)
+
+
+def _why(chosen: Chosen) -> str:
+    if chosen.ready:
+        return "A sandbox of it was started here, and hid what it should. Others: `sandwright doctor`."
+    if not chosen.tried:
+        return "It was asked for, and is not started from here."
+    return "On the machine of `sandwright init` it did not work: see `sandwright doctor`."
+
+
+def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
+    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each]
+    notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
+    if not project.whole:
+        notes.append("the project has more files than were looked at: look for secrets in it yourself")
+    return notes
+
+
+def _next_steps(project: ProjectFacts, method: str) -> tuple[str, ...]:
+    commands = [each.try_out for each in project.languages if each.try_out]
+    command = "make test" if "make test" in commands else (commands or ["COMMAND"])[0]
+    image = ("sandwright build-images --name debian",) if method in IMAGES else ()
+    return (*image, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
+
+
+def _declaration(method: str) -> Mapping[str, Support]:
+    from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.declaration import DECLARATIONS  # noqa: PLC0415
+
+    if method in DECLARATIONS:
+        return DECLARATIONS[method]
+    return registry.backend(method).declaration
+
+
+def _refuse_existing(directory: Path) -> None:
+    path = directory / POLICY
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is there already, and stays as it is")
+
+
+def _refuse_links(path: Path) -> None:
+    for each in (path.parent, path):
+        if each.is_symlink():
+            raise UsageError(f"{each} is a symbolic link: nothing is written through one")
+
+
+def _create(path: Path, text: str) -> None:
+    """Make a file that is not there yet: whole, or not at all."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _schema_text() -> str:
+    from sandwright.policy.schema import policy_schema  # noqa: PLC0415
+
+    return json.dumps(policy_schema(), indent=2, sort_keys=True) + "\n"

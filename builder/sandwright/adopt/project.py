@@ -1,0 +1,117 @@
+"""Looks at a project: names of files, and nothing in them. It opens no file and follows no link."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sandwright.adopt import languages
+from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
+from sandwright.errors import UsageError
+
+DEPTH = 3
+"""How many directories deep a project is looked at."""
+
+MOST = 20_000
+"""Names after which the look ends."""
+
+Git = Literal["", "repository", "linked"]
+
+
+@dataclass(frozen=True)
+class ProjectFacts:
+    """What a project is like, by the names in it.
+
+    `languages` in the order of the table; `markers` are the names that told of them. `secrets` are paths
+    relative to the project, sorted; `strange` are those of them that no policy can name. `git` is `linked`
+    for a work tree or submodule, whose repository lies elsewhere. `pipelines` pairs each path with its CI
+    system. `whole` is false when the project is larger than what was looked at.
+    """
+
+    languages: tuple[Language, ...] = ()
+    markers: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    strange: tuple[str, ...] = ()
+    git: Git = ""
+    containers: tuple[str, ...] = ()
+    pipelines: tuple[tuple[str, str], ...] = ()
+    whole: bool = True
+
+
+def look(directory: Path) -> ProjectFacts:
+    """Look at a project. Raise UsageError for what is no directory, or can't be one to sandbox."""
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is no directory")
+    _refuse_too_much(directory)
+    names = list(_names(directory))
+    found = [(path, path.rpartition("/")[2]) for path in names]
+    told = [(path, each) for path, name in found for each in languages.languages(name)]
+    secrets = sorted(path for path, name in found if languages.is_secret(name))
+    known = {each.name for _, each in told}
+    return ProjectFacts(
+        languages=tuple(each for each in LANGUAGES if each.name in known),
+        markers=tuple(sorted({path for path, _ in told})),
+        secrets=tuple(path for path in secrets if spellable(path)),
+        strange=tuple(path for path in secrets if not spellable(path)),
+        git=_git(directory),
+        containers=tuple(sorted(path for path, name in found if languages.is_container_file(name))),
+        pipelines=tuple(each for each in PIPELINES if _is_there(directory / each[0])),
+        whole=len(names) < MOST,
+    )
+
+
+def spellable(path: str) -> bool:
+    """Whether a policy can name a path of the project, as `$PROJECT/path`."""
+    from sandwright.policy.spelling import checked_path  # noqa: PLC0415
+
+    try:
+        checked_path(spelled(path))
+    except ValueError:
+        return False
+    return path.isprintable() and all(part not in (".", "..") for part in path.split("/"))
+
+
+def spelled(path: str) -> str:
+    """A path of the project as a policy writes it."""
+    return "$PROJECT/" + path.replace("$", "$$")
+
+
+def _refuse_too_much(directory: Path) -> None:
+    """A project that is a home or a whole system would be writable as a whole."""
+    real = os.path.realpath(directory)
+    home = os.path.realpath(os.environ.get("HOME") or "/nonexistent")
+    if real in ("/", home) or home.startswith(f"{real}/"):
+        raise UsageError(
+            f"{directory} holds your whole home directory, and a project can be written as a whole: "
+            "take a directory of its own"
+        )
+
+
+def _names(directory: Path) -> Iterator[str]:
+    """Paths of files below a directory, relative to it; links are names like others, and not followed."""
+    seen = 0
+    for folder, directories, files in os.walk(directory):
+        inside = os.path.relpath(folder, directory)
+        prefix = "" if inside == "." else f"{inside}/"
+        bundles = [name for name in directories if name.endswith(".xcodeproj")]
+        deep = prefix.count("/") >= DEPTH - 1
+        directories[:] = [] if deep else sorted(set(directories) - PASSED_OVER - set(bundles))
+        for name in sorted([*files, *bundles]):
+            if seen == MOST:
+                return
+            seen += 1
+            yield prefix + name
+
+
+def _git(directory: Path) -> Git:
+    path = directory / ".git"
+    if path.is_dir():
+        return "repository"
+    return "linked" if path.is_file() else ""
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path) and not path.is_symlink()

@@ -1,0 +1,184 @@
+"""The policy that is proposed for a project: its text, with a comment for each choice. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.adopt.languages import Language
+from sandwright.adopt.project import ProjectFacts, spelled
+from sandwright.policy.declaration import Support
+
+SCHEMA_FILE = ".sandbox/policy.schema.json"
+"""Where editors find the JSON Schema, from the project's directory; its directory is protected."""
+
+_WIDTH = 100
+_PLAIN = re.compile(r"[$~A-Za-z/][$A-Za-z0-9_./+~-]*")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a policy is proposed for: the method, why it, and what it makes of each feature of a policy."""
+
+    method: str
+    why: str
+    declaration: Mapping[str, Support]
+
+    def can(self, feature: str) -> bool:
+        """Whether the method enforces a feature."""
+        support = self.declaration.get(feature)
+        return support is not None and support.level != "cannot"
+
+
+def proposal(project: ProjectFacts, choice: Choice) -> str:
+    """The text of a `sandbox.yaml`: the same for the same project and choice."""
+    sections = [
+        _head(project),
+        _method(choice),
+        _filesystem(project),
+        _network(project),
+        _environment(project),
+        _seatbelt(project, choice),
+        _resources(choice),
+        _degrade(project, choice),
+    ]
+    return "\n".join("".join(f"{line}\n" for line in section) for section in map(list, sections) if section)
+
+
+def _head(project: ProjectFacts) -> Iterator[str]:
+    found = ", ".join(each.name for each in project.languages) or "no language that it knows"
+    yield f"# yaml-language-server: $schema={SCHEMA_FILE}"
+    yield from _comment(
+        f"What a command may do in this project. Proposed by `sandwright init`, which found {found}; it is "
+        "yours to change. `sandwright explain write PATH` and `sandwright verify` say what it does."
+    )
+    yield "schema: 1"
+
+
+def _method(choice: Choice) -> Iterator[str]:
+    yield from _comment(f"How it is enforced. {choice.why}")
+    yield f"method: {choice.method}"
+    yield ""
+    yield from _comment(
+        "The host can be read, but for where secrets are kept (~/.ssh, ~/.aws, browsers, …). With [strict] "
+        "only the project can, and what programs need to start."
+    )
+    yield "extends: [default]"
+
+
+def _filesystem(project: ProjectFacts) -> Iterator[str]:
+    yield "filesystem:"
+    linked = " Its repository lies elsewhere and stays read-only: commit outside." * (project.git == "linked")
+    git = f" In .git, hooks and config stay read-only.{linked}" if project.git else ""
+    yield from _comment(
+        "This directory, and a temporary one of each run. What the host runs by itself from here (settings "
+        f"of editors, shells and agents) stays read-only.{git}",
+        2,
+    )
+    yield "  write:"
+    yield "    - $PROJECT"
+    if project.pipelines:
+        systems = ", ".join(dict.fromkeys(name for _, name in project.pipelines))
+        yield from _comment(f"What {systems} runs, with secrets of its own: changed by people only.", 2)
+        yield "  readonly:"
+        yield from _items(path for path, _ in project.pipelines)
+    if project.secrets:
+        yield from _comment("By their names these hold secrets. Take out what holds none.", 2)
+        yield "  deny:"
+        yield from _items(project.secrets)
+    if project.strange:
+        yield from _comment(
+            f"{len(project.strange)} more files look like secrets and have names that no policy can "
+            "spell (`sandwright init` prints them): they can be read.",
+            2,
+        )
+
+
+def _network(project: ProjectFacts) -> Iterator[str]:
+    yield "network:"
+    hosts = ", ".join(dict.fromkeys(host for each in project.languages for host in each.registries))
+    if hosts:
+        yield "  # None. To install dependencies, for one run:"
+        yield f"  #   sandwright run --set network.mode=proxy --set 'network.allow=[{hosts}]' -- …"
+    else:
+        yield "  # None. `mode: proxy` with `allow: [HOST, …]` lets through what is listed."
+    yield "  mode: none"
+    if project.containers:
+        yield from _comment(
+            f"{_shown(project.containers)}: the sockets of container engines are closed whatever is listed, "
+            "since whoever reaches one owns the host. Build images outside.",
+            2,
+        )
+
+
+def _environment(project: ProjectFacts) -> Iterator[str]:
+    caches = _merged(project.languages)
+    if not caches:
+        return
+    yield "environment:"
+    yield from _comment(
+        "Of the host's variables only harmless ones are passed (LANG, PATH, TERM, …). The home can't be "
+        "written, so caches go to the run's own directory.",
+        2,
+    )
+    yield "  set:"
+    yield from (f"    {name}: {_scalar(value)}" for name, value in caches.items())
+
+
+def _seatbelt(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+    fragments = list(dict.fromkeys(name for each in project.languages for name in each.fragments))
+    if fragments and choice.method == "seatbelt":
+        needing = ", ".join(each.name for each in project.languages if each.fragments)
+        yield from _comment(f"What {needing} asks of macOS, beside what the preset opens.")
+        yield f'macos: ["...", {", ".join(fragments)}]'
+
+
+def _resources(choice: Choice) -> Iterator[str]:
+    if choice.can("resources.time"):
+        yield "resources:"
+        yield from _comment("A run that hangs is ended.", 2)
+        yield "  time: 8h"
+
+
+def _degrade(project: ProjectFacts, choice: Choice) -> Iterator[str]:
+    """Another checkout may lack what is denied here, which most methods could not keep from being made."""
+    if (project.secrets or project.pipelines) and not choice.can("filesystem.absent"):
+        yield from _comment(
+            f"Where a listed file doesn't exist, {choice.method} can't keep it from being made. Without this "
+            "line that would be an error in such a checkout."
+        )
+        yield "degrade:"
+        yield "  - feature: filesystem.absent"
+        yield f"    method: {choice.method}"
+        yield "    reason: a checkout without these files has nothing in them to hide"
+
+
+def _merged(languages: Sequence[Language]) -> dict[str, str]:
+    return {name: value for each in languages for name, value in each.caches.items()}
+
+
+def _items(paths: Iterator[str] | Sequence[str]) -> Iterator[str]:
+    yield from (f"    - {_scalar(spelled(path))}" for path in paths)
+
+
+def _scalar(text: str) -> str:
+    """A text as YAML has it: plain where nothing in it means anything, else in double quotes."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _shown(paths: Sequence[str]) -> str:
+    names = [path for path in paths if path.isascii() and path.isprintable()][:2]
+    return ", ".join([*names, *(["…"] if len(names) < len(paths) else [])])
+
+
+def _comment(text: str, indent: int = 0) -> list[str]:
+    """Lines of a comment, broken between words."""
+    margin = " " * indent + "# "
+    lines = [margin.rstrip()]
+    for word in text.split(" "):
+        if len(lines[-1]) + 1 + len(word) > _WIDTH and lines[-1] != margin.rstrip():
+            lines.append(margin.rstrip())
+        lines[-1] += f" {word}"
+    return lines

@@ -1,0 +1,64 @@
+"""The task that proposes a policy for a project that has none: `sandwright init`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+from sandwright.cli import console
+from sandwright.cli.command import command
+
+if TYPE_CHECKING:
+    from sandwright.adopt.init import Proposed
+
+NOT_WRITTEN = 3
+"""The exit status when a policy was shown, and nothing written."""
+
+
+@command(
+    help={
+        "directory": "the project's directory (absent: this one)",
+        "method": "the method to name in the policy (absent: the first that works here)",
+        "yes": "write it without asking",
+    },
+)
+def init(c: Context, *, directory: str = ".", method: str = "", yes: bool = False) -> None:  # noqa: ARG001
+    """Look at a project and propose a sandbox.yaml, with a comment for each choice.
+
+    It is shown, and written after a yes; never over one that is there. 3 says that nothing was written: the
+    answer was no, or nobody could be asked.
+    """
+    from sandwright.adopt.init import propose  # noqa: PLC0415
+
+    found = propose(Path(directory), method=method)
+    console.write(found.text)
+    sys.stdout.flush()
+    for note in found.notes:
+        console.warn(note)
+    if not yes and not _asked(found):
+        raise Exit("sandwright: nothing was written", NOT_WRITTEN)
+    found.write()
+    _say(found)
+
+
+def _asked(found: Proposed) -> bool:
+    """Whether a person says yes; no where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        console.warn("no terminal to ask on; with --yes it is written")
+        return False
+    try:
+        answer = input(f"\nwrite {' and '.join(map(str, found.files))}? [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _say(found: Proposed) -> None:
+    """What was written, and what comes next; on standard error, beside the policy on standard output."""
+    lines = [f"{path} is written" for path in found.files]
+    lines += ["next:", *(f"  {each}" for each in found.next_steps)]
+    print("\n".join(lines), file=sys.stderr)

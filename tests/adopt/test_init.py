@@ -1,0 +1,346 @@
+"""`sandwright init`: what it proposes for which project, that it is a policy, and that no more is written."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandwright.adopt.init import check
+from sandwright.adopt.languages import LANGUAGES, is_secret
+from sandwright.adopt.project import ProjectFacts, look, spellable
+from sandwright.adopt.proposal import Choice, proposal
+from sandwright.errors import RenderError, UsageError
+from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.load import layer
+from sandwright.policy.policy import Policy
+from sandwright.render.methods import render
+
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+WAIT = 120
+PREVENTED = ("bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes")
+"""Methods that enforce everything that is proposed."""
+
+SHAPES = {
+    "empty": [],
+    "python": ["pyproject.toml", "src/app/__init__.py", ".env"],
+    "node": ["package.json", ".npmrc", ".github/workflows/ci.yml", ".github/workflows/release.yml"],
+    "go": ["go.mod", "go.sum", "Makefile", "Dockerfile"],
+    "rust": ["Cargo.toml", ".gitlab-ci.yml"],
+    "java": ["build.gradle.kts", "keys/release.jks"],
+    "several": ["web/package.json", "api/pyproject.toml", "infra/prod.tfvars", "Makefile", ".env.local"],
+    "swift": ["Package.swift", "App.xcodeproj/project.pbxproj", "AuthKey.p12"],
+    "hostile": [".env", "a b/it's \"x\".pem", "- {a, b}.key", "#x.key", "$HOME.pem", "ü/é.key", "[x].pem"],
+}  # fmt: skip
+
+
+def _make(folder: Path, names: Iterable[str]) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("secret\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "run").mkdir(mode=0o700)
+    project = tmp_path / "p"
+    project.mkdir()
+    return project
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "SANDWRIGHT_TEST_RUN") if name in os.environ}
+    own = {"HOME": folder.parent / "home", "XDG_RUNTIME_DIR": folder.parent / "run"}
+    return {**kept, **{name: str(path) for name, path in own.items()}, "LC_ALL": "C.UTF-8"}
+
+
+def _sandwright(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SANDWRIGHT, *words],
+        cwd=folder,
+        env=_environ(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+
+
+def _tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def _choice(method: str) -> Choice:
+    return Choice(method, "Because.", DECLARATIONS[method])
+
+
+def _proposed(folder: Path, method: str) -> Policy:
+    text = proposal(look(folder), _choice(method))
+    return Policy.from_layers([layer(text, file="sandbox.yaml")])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("method", PREVENTED)
+def test_what_is_proposed_loads_and_renders(folder: Path, method: str, shape: str) -> None:
+    _make(folder, SHAPES[shape])
+    check(folder, proposal(look(folder), _choice(method)), method)
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("shape", ["empty", "several", "hostile"])
+def test_what_is_written_lints_renders_and_runs(folder: Path, shape: str) -> None:
+    names = [*SHAPES[shape], "key: value.pem"]
+    _make(folder, names)
+    before = _tree(folder)
+    made = _sandwright(folder, "init", "--yes", "--method", "bwrap")
+    assert (made.returncode, made.stdout) == (0, (folder / "sandbox.yaml").read_text()), made.stderr
+    assert _tree(folder) - before == {"sandbox.yaml", ".sandbox", ".sandbox/policy.schema.json"}
+    assert _sandwright(folder, "lint", "sandbox.yaml").returncode == 0
+    assert _sandwright(folder, "render").returncode == 0
+    secrets = [f"./{name}" for name in names if is_secret(name.rpartition("/")[2])]
+    script = 'for each; do cat "$each" && exit 3; done; echo new >made; echo x >>sandbox.yaml || echo kept'
+    ran = _sandwright(folder, "run", "--", "sh", "-c", script, "sh", *secrets)
+    assert (ran.returncode, ran.stdout) == (0, "kept\n"), ran.stderr
+    assert ran.stderr.count("Permission denied") == len(secrets), "each secret is there and can't be read"
+    assert (folder / "made").read_text() == "new\n"
+
+
+@pytest.mark.needs("bwrap")
+def test_another_checkout_may_lack_the_secrets(folder: Path) -> None:
+    _make(folder, [".env", "pyproject.toml"])
+    assert _sandwright(folder, "init", "--yes", "--method=bwrap").returncode == 0
+    (folder / ".env").unlink()
+    assert _sandwright(folder, "run", "--", "true").returncode == 0
+
+
+def test_nobody_to_ask_writes_nothing(folder: Path) -> None:
+    _make(folder, SHAPES["python"])
+    before = _tree(folder)
+    shown = _sandwright(folder, "init", "--method", "kubernetes")
+    assert shown.returncode == 3
+    assert layer(shown.stdout).policy.method == "kubernetes"
+    assert "with --yes it is written" in shown.stderr
+    assert _tree(folder) == before
+
+
+@pytest.mark.parametrize("there", ["file", "empty file", "link to nowhere", "directory"])
+def test_a_policy_that_is_there_stays(folder: Path, there: str) -> None:
+    path = folder / "sandbox.yaml"
+    match there:
+        case "file" | "empty file":
+            path.write_text("schema: 1\n" if there == "file" else "")
+        case "directory":
+            path.mkdir()
+        case _:
+            path.symlink_to("elsewhere.yaml")
+    before = path.lstat()
+    refused = _sandwright(folder, "init", "--yes", "--method", "kubernetes")
+    assert (refused.returncode, refused.stdout) == (64, "")
+    assert "is there already, and stays as it is" in refused.stderr
+    assert path.lstat() == before
+    assert _tree(folder) == {"sandbox.yaml"}
+
+
+def test_it_writes_through_no_link(folder: Path) -> None:
+    """A checkout may hold a link that leads out of it."""
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (folder / ".sandbox").symlink_to(outside)
+    refused = _sandwright(folder, "init", "--yes", "--method", "kubernetes")
+    assert refused.returncode == 64
+    assert "is a symbolic link" in refused.stderr
+    assert not list(outside.iterdir())
+    assert not (folder / "sandbox.yaml").exists()
+
+
+@pytest.mark.parametrize(("answer", "status"), [("yes", 0), ("", 3), ("yeah", 3)])
+def test_it_asks_on_a_terminal(folder: Path, answer: str, status: int) -> None:
+    controller, terminal = pty.openpty()
+    words = [*SANDWRIGHT, "init", "--method", "kubernetes"]
+    with subprocess.Popen(
+        words, cwd=folder, env=_environ(folder), stdin=terminal, stdout=terminal, stderr=terminal
+    ) as child:
+        os.close(terminal)
+        said = _until(controller, "[y/N] ")
+        os.write(controller, f"{answer}\n".encode())
+        _drain(controller)
+        assert child.wait(WAIT) == status, said
+    os.close(controller)
+    assert (folder / "sandbox.yaml").exists() is (status == 0)
+
+
+def _until(descriptor: int, text: str) -> str:
+    said, until = "", time.monotonic() + WAIT
+    while text not in said:
+        assert time.monotonic() < until, said
+        said += os.read(descriptor, 4096).decode(errors="replace")
+    return said
+
+
+def _drain(descriptor: int) -> None:
+    """Read to the end, which a terminal tells with EIO."""
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    except OSError:
+        return
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--method", "noop"), 64, "noop enforces nothing"),
+        (("--method", "bwarp"), 64, "there is no method 'bwarp'"),
+        (("--directory", "nowhere"), 64, "nowhere is no directory"),
+        (("--directory", "/"), 64, "holds your whole home directory"),
+        (("--directory", "../home"), 64, "holds your whole home directory"),
+        (("--directory", ".."), 64, "holds your whole home directory"),
+    ],
+    ids=["noop", "unknown method", "no directory", "root", "home", "above home"],
+)
+def test_what_it_refuses(folder: Path, words: tuple[str, ...], status: int, said: str) -> None:
+    refused = _sandwright(folder, "init", "--yes", *words)
+    assert (refused.returncode, said in refused.stderr) == (status, True), refused.stderr
+    assert _tree(folder) == set()
+
+
+def test_a_method_that_cannot_enforce_it_is_an_error(folder: Path) -> None:
+    _make(folder, [".github/workflows/ci.yml"])
+    with pytest.raises(RenderError, match=r"can't enforce"):
+        check(folder, proposal(look(folder), _choice("user")), "user")
+
+
+def test_each_finding_has_its_line(folder: Path) -> None:
+    names = [
+        "pyproject.toml",
+        "go.mod",
+        ".env",
+        "deploy/prod.key",
+        ".env.example",
+        "id_rsa.pub",
+        "Dockerfile",
+    ]
+    _make(folder, [*names, ".github/workflows/ci.yml", ".gitlab-ci.yml", "node_modules/x/test.pem"])
+    (folder / ".git").mkdir()
+    found = look(folder)
+    assert [each.name for each in found.languages] == ["Python", "Go"]
+    assert found.secrets == (".env", "deploy/prod.key")
+    assert found.git == "repository"
+    policy = _proposed(folder, "bwrap").settings
+    assert [item.value for item in policy.items("filesystem.deny")][-2:] == [
+        "$PROJECT/.env",
+        "$PROJECT/deploy/prod.key",
+    ]
+    assert [item.value for item in policy.items("filesystem.readonly")] == [
+        "$PROJECT/.github/workflows",
+        "$PROJECT/.gitlab-ci.yml",
+    ]
+    text = proposal(found, _choice("bwrap"))
+    assert "network.allow=[pypi.org, files.pythonhosted.org, proxy.golang.org, sum.golang.org]" in text
+    assert "GOCACHE: $TMP/cache/go-build" in text
+    assert "Dockerfile: the sockets of container engines are closed" in text
+    assert text.startswith("# yaml-language-server: $schema=.sandbox/policy.schema.json\n")
+
+
+def test_every_choice_has_a_comment(folder: Path) -> None:
+    """A key of a section, or a key of its own, has a comment above it."""
+    lines = proposal(look(_make(folder, SHAPES["several"])), _choice("bwrap")).splitlines()
+    sections = ("filesystem:", "network:", "environment:", "resources:", "schema: 1")
+    for above, line in pairwise(lines):
+        key = line.startswith("  ") and line[2].isalpha()
+        own = line[:1].isalpha() and line not in sections
+        if key or own:
+            assert above.strip().startswith("#"), line
+
+
+def test_a_linked_work_tree_is_told_from_a_repository(folder: Path) -> None:
+    (folder / ".git").write_text("gitdir: /elsewhere/.git/worktrees/p\n")
+    assert look(folder).git == "linked"
+    assert "lies elsewhere and stays read-only" in " ".join(
+        proposal(look(folder), _choice("bwrap")).replace("#", "").split()
+    )
+
+
+def test_only_seatbelt_gets_fragments(folder: Path) -> None:
+    _make(folder, SHAPES["java"])
+    assert "java" in (_proposed(folder, "seatbelt").settings.items("macos")[-1].value)
+    assert "macos" not in proposal(look(folder), _choice("bwrap"))
+
+
+def test_names_that_no_policy_can_spell_are_told(folder: Path) -> None:
+    _make(folder, ["glob*.pem", "line\nbreak.key", ".env"])
+    (folder / os.fsdecode(b"\xff.pem")).write_text("secret")
+    found = look(folder)
+    assert found.secrets == (".env",)
+    assert set(found.strange) == {"glob*.pem", "line\nbreak.key", os.fsdecode(b"\xff.pem")}
+    assert "3 more files look like secrets" in proposal(found, _choice("bwrap"))
+
+
+def test_a_link_is_a_name_and_no_way(folder: Path) -> None:
+    outside = _make(folder.parent / "outside", ["other.pem"])
+    (folder / "away").symlink_to(outside)
+    (folder / ".env").symlink_to("nowhere")
+    assert look(folder).secrets == (".env",)
+
+
+@given(
+    name=st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1).filter(
+        lambda name: name not in (".", "..")
+    ),
+    languages=st.sets(st.integers(0, len(LANGUAGES) - 1)),
+    method=st.sampled_from(PREVENTED),
+)
+def test_any_name_is_quoted_or_refused(name: str, languages: set[int], method: str) -> None:
+    """The text is a policy, and says the name and no other."""
+    path = f"deep/{name}.pem"
+    if not spellable(path):
+        return
+    chosen = tuple(LANGUAGES[each] for each in sorted(languages))
+    text = proposal(ProjectFacts(languages=chosen, secrets=(path,)), _choice(method))
+    policy = layer(text).policy
+    assert policy.filesystem is not None
+    assert policy.filesystem.deny == ("$PROJECT/" + path.replace("$", "$$"),)
+    assert policy.method == method
+
+
+@pytest.mark.parametrize("name", [".env", ".env.production", "prod.env", "tls.key", "id_ed25519", "x.tfvars"])
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", [".env.example", ".env.sample", "id_rsa.pub", "environment.py", "keys.py", ".envrc"]
+)
+def test_names_of_no_secrets(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_an_operators_floor_is_heard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the floor forbids is no proposal that can be rendered."""
+    floor = folder.parent / "floor.yaml"
+    floor.write_text("method: docker\n")
+    monkeypatch.setattr("sandwright.policy.load.FLOOR", floor)
+    from sandwright.errors import DocumentError  # noqa: PLC0415
+
+    with pytest.raises((DocumentError, UsageError), match=r"method|bwrap"):
+        check(folder, proposal(look(folder), _choice("bwrap")), "bwrap")
+
+
+def test_rendering_is_of_the_text_that_is_shown(folder: Path) -> None:
+    _make(folder, SHAPES["python"])
+    text = proposal(look(folder), _choice("seatbelt"))
+    (folder / "sandbox.yaml").write_text(text)
+    rendered = render(Policy.load(folder / "sandbox.yaml").resolve(), "seatbelt")
+    assert "profile.sb" in {each.name for each in rendered.artifacts}
