@@ -41,7 +41,7 @@ PROGRAMS = (
     *("update-binfmts", "qemu-aarch64-static", "qemu-x86_64-static"),
     *("runc", "crun", "runsc", "bwrap", "podman", "docker", "dockerd", "buildah", "skopeo", "umoci"),
     *("docker-registry", "squid", "strace", "setfattr", "busybox", "openssl", "gpg", "cc", "shasum"),
-    *("make",),
+    *("make", "zsh", "fish"),
 )
 """Programs that `collect_host` looks for."""
 

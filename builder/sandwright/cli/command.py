@@ -6,13 +6,16 @@ import contextlib
 import functools
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from invoke.exceptions import Exit
 from invoke.tasks import Task, task
 
 from sandwright.errors import SandwrightError
+
+HELP: dict[str, Mapping[str, str]] = {}
+"""By function: the help of its task's options, which Invoke takes out of the task when it first reads it."""
 
 
 class _Terminated(KeyboardInterrupt):
@@ -26,6 +29,8 @@ def command(**options: Any) -> Callable[[Callable[..., None]], Task[Any]]:  # no
     """
 
     def decorate(body: Callable[..., None]) -> Task[Any]:
+        HELP[body.__name__] = dict(options.get("help", {}))
+
         @functools.wraps(body)
         def guarded(*args: object, **kwargs: object) -> None:
             try:

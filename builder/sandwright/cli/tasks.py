@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from invoke.collection import Collection
 
-from sandwright.cli import bridge, bundles, evaluators, images, init, policies, registries, sessions, verify
+from sandwright.cli import (
+    bridge,
+    bundles,
+    completion,
+    evaluators,
+    images,
+    init,
+    locks,
+    policies,
+    registries,
+    sessions,
+    verify,
+)
 
 namespace = Collection(
     images.setup,
     images.lock_images,
+    locks.lock_diff,
     images.build_images,
     images.export_image,
     registries.push_image,
@@ -29,4 +42,5 @@ namespace = Collection(
     verify.verify,
     evaluators.sbpl_eval,
     evaluators.seccomp_eval,
+    completion.completion,
 )

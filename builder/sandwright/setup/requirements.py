@@ -131,6 +131,8 @@ REQUIREMENTS = (
     Requirement("gpg", "test", "signs archives", {"apt": "gpg", "apk": "gnupg", "dnf": "gnupg2"}),
     Requirement("cc", "test", "compiles under a seccomp profile", _named("gcc", _LINUX)),
     Requirement("make", "test", "builds busybox from Debian's source", _named("make", _LINUX)),
+    Requirement("zsh", "test", "loads its completion script", _named("zsh", _ALL)),
+    Requirement("fish", "test", "loads its completion script", _named("fish", _ALL)),
     Requirement("shasum", "test", "macOS' digest program", {"apt": "perl", "apk": "perl-utils"}),
 )
 

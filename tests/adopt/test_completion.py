@@ -1,0 +1,170 @@
+"""Completion scripts: loaded by the shells themselves, and asked what they offer."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.cli.completion import SCRIPTS, offers
+from sandwright.cli.tasks import namespace
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+WAIT = 60.0
+
+BASH = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+compopt() { echo "files"; }
+_sandwright
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def _script(folder: Path, shell: str) -> Path:
+    path = folder / f"sandwright.{shell}"
+    path.write_text(SCRIPTS[shell](offers()))
+    return path
+
+
+def _bash(folder: Path, *words: str) -> list[str]:
+    argv = ("bash", "--norc", "-c", BASH, "bash", str(_script(folder, "bash")), "sandwright", *words)
+    return process.run(*argv, timeout=WAIT).text.split()
+
+
+def _fish(folder: Path, line: str) -> list[str]:
+    command = f"source {_script(folder, 'fish')}; complete -C '{line}'"
+    found = process.run("fish", "--no-config", "-c", command, timeout=WAIT, cwd=folder).text
+    return [each.partition("\t")[0] for each in found.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["ren"], ["render"]),
+        (["lock"], ["lock-diff", "lock-images"]),
+        (["render", "--ch"], ["--check"]),
+        (["cleanup", "--dry"], ["--dry-run"]),
+        (["render", "--method", "bw"], ["bwrap"]),
+        (["render", "--method", "=", "do"], ["docker"]),
+        (["verify", "--require", "pod"], ["podman"]),
+        (["explain", "wr"], ["write"]),
+        (["completion", "z"], ["zsh"]),
+        (["completion", "z", "-"], ["--help"]),
+        (["render", "--policy", "x"], ["files"]),
+        (["lint", "x"], ["files"]),
+        (["run", "--", "--ch"], ["files"]),
+        (["no-such-task", "--x"], []),
+    ],
+    ids=lambda value: " ".join(value) if value else "nothing",
+)
+def test_bash_offers(tmp_path: Path, words: list[str], offered: list[str]) -> None:
+    assert _bash(tmp_path, *words) == offered
+
+
+@pytest.mark.needs("fish")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("sandwright lock", ["lock-diff", "lock-images"]),
+        ("sandwright render --che", ["--check"]),
+        ("sandwright render --method bw", ["bwrap"]),
+        ("sandwright schema p", ["policy"]),
+        ("sandwright cleanup --dry", ["--dry-run"]),
+        ("sandwright lint sandwright.f", ["sandwright.fish"]),
+    ],
+)
+def test_fish_offers(tmp_path: Path, line: str, offered: list[str]) -> None:
+    assert _fish(tmp_path, line) == offered
+
+
+@pytest.mark.needs("zsh")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("sandwright rend", "sandwright render "),
+        ("sandwright render --che", "sandwright render --check"),
+        ("sandwright render --method=bw", "sandwright render --method=bwrap"),
+        ("sandwright completion z", "sandwright completion zsh"),
+    ],
+)
+def test_zsh_completes(tmp_path: Path, line: str, completed: str) -> None:
+    script = _script(tmp_path, "zsh")
+    controller, terminal = pty.openpty()
+    environ = {"TERM": "dumb", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"], env=environ, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal
+    ) as shell:
+        os.close(terminal)
+        said = _Said(controller)
+        ready = (
+            f'PS1=; autoload -Uz compinit; compinit -u -D; source {script}; show() {{ BUFFER="got:$BUFFER:"'
+        )
+        os.write(
+            controller,
+            f"{ready}; zle accept-line }}; zle -N show; bindkey '^X' show; echo rea''dy\n".encode(),
+        )
+        said.until("ready\r\n")
+        os.write(controller, f"{line}\t\x18".encode())
+        try:
+            said.until(f"got:{completed}")
+        finally:
+            shell.kill()
+    os.close(controller)
+
+
+class _Said:
+    """What a terminal said so far."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.text = ""
+
+    def until(self, wanted: str) -> None:
+        until = time.monotonic() + WAIT
+        while wanted not in self.text:
+            assert time.monotonic() < until, self.text
+            self.text += os.read(self.descriptor, 4096).decode(errors="replace")
+
+
+def test_every_task_and_option_is_in_every_script() -> None:
+    tasks = {each.task: each for each in offers()}
+    assert set(tasks) == set(namespace.tasks)
+    assert {"--check", "--diff", "--method", "--help"} <= {each.name for each in tasks["render"].options}
+    assert "-D" in {each.name for each in tasks["sbpl-eval"].options}
+    without = [
+        f"{task} {each.name}" for task, offer in tasks.items() for each in offer.options if not each.about
+    ]
+    assert without == [], "options without a word about them"
+    for shell, make in SCRIPTS.items():
+        text = make(tuple(tasks.values()))
+        assert all(task in text for task in tasks), shell
+
+
+def test_a_text_cannot_break_out_of_a_script(tmp_path: Path) -> None:
+    """Help texts hold quotes, brackets and colons."""
+    from sandwright.cli.completion import Offer, Option  # noqa: PLC0415
+
+    about = 'it\'s `id` $(id) "x" [a]: \\ b'
+    offered = [Offer("odd", about, (Option("--flag", about, takes_value=False, repeated=False),))]
+    for shell, make in SCRIPTS.items():
+        path = tmp_path / shell
+        path.write_text(make(offered))
+        if process.find(shell):
+            process.run(shell, "--no-execute" if shell == "fish" else "-n", path, timeout=WAIT)
+
+
+def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
+    printed = process.run(*SANDWRIGHT, "completion", "bash", timeout=WAIT, cwd=tmp_path)
+    assert printed.text.strip() == SCRIPTS["bash"](offers()).strip()
+    refused = process.run(*SANDWRIGHT, "completion", "ksh", timeout=WAIT, cwd=tmp_path, check=False)
+    assert (refused.status, refused.stderr.strip()) == (
+        64,
+        "sandwright: no completion for 'ksh'; there is bash, zsh, fish",
+    )
