@@ -48,8 +48,7 @@ def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | N
     """
     if target not in TARGETS:
         raise BuildError(f"there is no compiler for {target}; there is one for {', '.join(TARGETS)}")
-    if importlib.util.find_spec("ziglang") is None:
-        raise ToolMissing("ziglang", "it is a Python package: pip install 'sandwright[programs]', or ziglang")
+    _require()
     store = cache or _cache()
     kept = store / "programs" / _digest(sources, target)
     if not kept.exists():
@@ -58,10 +57,15 @@ def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | N
     return output
 
 
+def _require() -> None:
+    if importlib.util.find_spec("ziglang") is None:
+        raise ToolMissing("ziglang", "it is a Python package: pip install 'sandwright[programs]', or ziglang")
+
+
 def _digest(sources: Sequence[Path], target: str) -> str:
     """Of the sources with their names, the flags, the target and the compiler's version."""
     digest = hashlib.sha256()
-    parts = [b"\0".join(word.encode() for word in (_compiler_version(), TARGETS[target], *FLAGS))]
+    parts = [b"\0".join(word.encode() for word in (compiler_version(), TARGETS[target], *FLAGS))]
     for source in sources:
         parts += [source.name.encode(), source.read_bytes()]
     for part in parts:
@@ -70,7 +74,9 @@ def _digest(sources: Sequence[Path], target: str) -> str:
 
 
 @functools.cache
-def _compiler_version() -> str:
+def compiler_version() -> str:
+    """The version of the compiler, which decides about bytes too. Raise ToolMissing without `ziglang`."""
+    _require()
     return process.run(sys.executable, "-m", "ziglang", "version", timeout=60).text
 
 

@@ -26,6 +26,9 @@ def add(definition: ImageDefinition, overlay: Overlay) -> None:
         _add_accounts(definition, overlay)
     content = overlay.tree.content
     names = accounts.names(content(accounts.PASSWD) or b"", content(accounts.GROUP) or b"")
+    account = definition.config.init
+    if account is not None and names.uid(account) == 0:
+        raise BuildError(f"config.init: '{account}' has the uid 0, and commands are not to run as root")
     for directory in definition.directories:
         uid, gid = names.uid(directory.user), names.gid(directory.group)
         overlay.directory(_relative(directory.path), mode=directory.mode, uid=uid, gid=gid)

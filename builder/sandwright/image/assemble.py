@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright.image import additions, declared
+from sandwright.image import additions, declared, init
 from sandwright.image.deb import Promise
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
-from sandwright.image.documents import Step, architecture, timestamp
+from sandwright.image.documents import INIT, Step, architecture, timestamp
 from sandwright.image.existing import Base
 from sandwright.image.layer import Layer
 from sandwright.image.lock import Package
@@ -155,6 +155,8 @@ def _package_layer(
 
 def _last_layer(shop: Workshop, task: Task, overlay: Overlay) -> Step:
     additions.add(task.definition, overlay)
+    if task.definition.config.init is not None:
+        overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
     with shop.layer() as writer:
         overlay.write(writer)
     return _step(writer.layer, f"sandwright: {task.definition.name}", task)

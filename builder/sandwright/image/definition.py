@@ -215,6 +215,8 @@ def _account_faults(definition: ImageDefinition) -> Faults:
                 yield (kind, index, "user"), f"there is no user '{entry.user}' in 'accounts'"
             if isinstance(entry.group, str) and entry.group not in groups:
                 yield (kind, index, "group"), f"there is no group '{entry.group}' in 'accounts'"
+    if definition.config.init not in (None, *users):
+        yield ("config", "init"), f"there is no user '{definition.config.init}' in 'accounts'"
     user, _, group = (definition.config.user or "").partition(":")
     if user and not user.isdigit() and user not in users:
         yield ("config", "user"), f"there is no user '{user}' in 'accounts'"

@@ -21,6 +21,9 @@ REF_NAME = "org.opencontainers.image.ref.name"
 ALL_PLATFORMS = "latest"
 """The name under which a layout has the image for all platforms."""
 
+INIT = "/usr/libexec/sandwright-init"
+"""Where the first process of images with `config.init` lies in them."""
+
 CODEC = "dev.sandwright.layer.codec"
 INPUTS = "dev.sandwright.inputs"
 _IMAGE = "org.opencontainers.image."
@@ -97,7 +100,7 @@ def config(
         "User": settings.user,
         "Env": [f"{key}={value}" for key, value in sorted(settings.environment.items())],
         "WorkingDir": settings.workdir,
-        "Entrypoint": None if settings.entrypoint is None else list(settings.entrypoint),
+        "Entrypoint": entrypoint(settings),
         "Cmd": None if settings.command is None else list(settings.command),
         "Labels": {
             _IMAGE + "title": about.name,
@@ -113,6 +116,19 @@ def config(
         "rootfs": {"type": "layers", "diff_ids": [step.diff_id for step in steps]},
         "history": history,
     }
+
+
+def entrypoint(settings: Config) -> list[str]:
+    """What goes in front of every command, empty when nothing does."""
+    first = () if settings.init is None else (INIT, settings.init)
+    return [*first, *(settings.entrypoint or ())]
+
+
+def split_entrypoint(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The account of `config.init` in an image's entrypoint, None when it has no such, and the rest of it."""
+    if len(words) < 2 or words[0] != INIT:
+        return None, tuple(words)
+    return words[1], tuple(words[2:])
 
 
 def manifest(about: About, configuration: Mapping[str, Any], steps: Sequence[Step]) -> Document:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandwright.image.documents import split_entrypoint
 from sandwright.image.sections import Config
 from sandwright.rootfs.descriptor import sequence, strings
 
@@ -36,11 +37,13 @@ def inherited(document: Mapping[str, Any], where: str) -> Settings:
     section = document.get("config") or {}
     environment = dict(_variable(each) for each in sequence(section.get("Env"), f"{where}: Env"))
     labels = strings(section.get("Labels"), f"{where}: Labels")
+    account, entrypoint = split_entrypoint(_words(section.get("Entrypoint"), where) or ())
     config = Config.model_construct(  # what definitions may say is narrower
         user=_text(section.get("User")),
         environment=environment,
         workdir=_text(section.get("WorkingDir")),
-        entrypoint=_words(section.get("Entrypoint"), where),
+        init=account,
+        entrypoint=entrypoint or None,
         command=_words(section.get("Cmd"), where),
         labels={key: value for key, value in labels.items() if key not in _OURS},
         stop_signal=_text(section.get("StopSignal")),

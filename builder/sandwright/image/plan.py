@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandwright import __version__
 from sandwright.errors import IntegrityError, LockError, UsageError
-from sandwright.image import additions
+from sandwright.image import additions, init
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
@@ -126,6 +126,7 @@ def inputs(
         "name": definition.name,
         "definition": definition.model_dump(mode="json", by_alias=True, exclude=_NO_PART),
         "files": additions.checksums(definition),
+        **({} if definition.config.init is None else {"init": init.checksum()}),
         "packages": {
             platform: [each.sha256 for each in lock.packages(platform)]
             for platform in platforms

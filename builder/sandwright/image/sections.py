@@ -146,6 +146,10 @@ class Config(Section):
     """Variables; added to those of the base."""
     workdir: RootPath | None = None
     """Where it starts; absent: `/`, or as in the base."""
+    init: AccountName | None = None
+    """An account that commands run as. A small first process, which reaps and passes signals on, becomes it
+    for good where the container starts as root (`user: root`). SANDWRIGHT_USER=UID:GID in the environment
+    gives the account these numbers first: those of whoever started the container."""
     entrypoint: Command | None = None
     """The program in front of every command. When given, the base's `command` is dropped."""
     command: Command | None = None
@@ -161,6 +165,7 @@ class Config(Section):
             user=self.user or base.user,
             environment={**base.environment, **self.environment},
             workdir=self.workdir or base.workdir,
+            init=self.init or base.init,
             entrypoint=self.entrypoint or base.entrypoint,
             command=command,
             labels={**base.labels, **self.labels},

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from sandwright.errors import BuildError, IntegrityError
 from sandwright.host import HostFacts
 from sandwright.image.definition import ImageDefinition
+from sandwright.image.documents import split_entrypoint
 from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.baseline import load_baseline
 from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
@@ -63,7 +64,7 @@ def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) ->
         raise IntegrityError(f"{target.layout}: {target.platform} is {image.digest}, not {target.digest}")
     rootfs = bundle.unpacked(image, store, rootless=not host.is_root)
     config = convert.image_section(image.config)
-    programs = _programs(target.definition, tuple(config.get("Entrypoint") or ()))
+    programs = _programs(target.definition, _entrypoint(config))
     python = _python(rootfs.path, image)
     if python is None and not programs:
         raise BuildError(
@@ -98,6 +99,16 @@ def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) ->
     subject = contract.Subject(target.name, target.platform, directory, write_archive)
     size = sum(layer.size for layer in image.layers)
     return Prepared(target, subject, expected, python, size, len(image.layers))
+
+
+def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The image's entrypoint; without our first process where that would be root.
+
+    It needs rights that nothing has that is smoke-run; `prove-mapping` starts it with them.
+    """
+    entrypoint = tuple(config.get("Entrypoint") or ())
+    account, rest = split_entrypoint(entrypoint)
+    return rest if account and convert.user(config).partition(":")[0] in ("", "0", "root") else entrypoint
 
 
 def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[Program, ...]:
