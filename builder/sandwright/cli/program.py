@@ -17,6 +17,7 @@ POSITIONS: Mapping[str, Sequence[str]] = {
     "sbpl-eval": ("--profile", "--operation"),
     "explain": ("--question", "--subject", "--argument"),
     "seccomp-eval": ("--profile", "--syscall", "--argument"),
+    "publish": ("--image",),
 }
 """Tasks whose words are values of options, by place; those beyond the last are more values of the last."""
 

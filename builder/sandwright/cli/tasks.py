@@ -14,6 +14,7 @@ from sandwright.cli import (
     locks,
     policies,
     registries,
+    release,
     sessions,
     verify,
 )
@@ -26,6 +27,10 @@ namespace = Collection(
     images.export_image,
     registries.push_image,
     registries.pull_image,
+    release.sbom,
+    release.prove_image,
+    release.publish,
+    release.verify_image,
     bundles.bundle,
     init.init,
     policies.render,

@@ -1,0 +1,379 @@
+"""Tasks of a release: SBOMs, proofs of images, publishing with evidence, checking what was published."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from sandwright.cli import console, registries
+from sandwright.cli import images as building
+from sandwright.cli.command import command
+from sandwright.errors import HostError, UsageError, VerdictError
+
+if TYPE_CHECKING:
+    from sandwright.image.build import Supply
+    from sandwright.image.definition import ImageDefinition
+    from sandwright.progress import Progress
+    from sandwright.registry.settings import Settings
+    from sandwright.release.sbom import Format
+    from sandwright.release.signing import Key
+    from sandwright.release.subject import Release
+
+KEY_HELP = "private key: a PEM file (its password in SANDWRIGHT_KEY_PASSWORD), or a key service's URI"
+BUILT = {
+    "images": building.IMAGES_HELP,
+    "output": building.OUTPUT_HELP,
+    "mirror": building.MIRROR_HELP,
+}
+TAG = "latest"
+
+
+@command(
+    positional=["name"],
+    help={
+        "name": "a built image",
+        "format": "cyclonedx or spdx (absent: cyclonedx)",
+        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
+        "to": "file to write, or to check; '-' for standard output (absent: in OUTPUT/release/NAME)",
+        "check": "change nothing; compare the SBOM that is there with the built image, file for file",
+        **BUILT,
+    },
+)
+def sbom(
+    c: Context,  # noqa: ARG001
+    *,
+    name: str,
+    format: str = "cyclonedx",  # noqa: A002 - the option's name
+    platform: str = "",
+    to: str = "",
+    check: bool = False,
+    images: str = "",
+    output: str = "build",
+    mirror: str = "",
+) -> None:
+    """Write the SBOM of a built image: every package, and every file, those that no package owns too."""
+    from sandwright.image.existing import read_layout  # noqa: PLC0415
+    from sandwright.image.lock import Lock  # noqa: PLC0415
+    from sandwright.release import sources  # noqa: PLC0415
+    from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
+
+    kind = _format(format)
+    catalogue = _catalogue(images, [name])
+    existing = read_layout(Path(output) / "images" / name)
+    chosen = _platform(platform, list(existing.images), name)
+    found = sources.locked(catalogue, name)
+    lock = found if isinstance(found, Lock) else None
+    directory = Path(output) / "release" / name
+    path = Path(to) if to else path_of(directory, chosen, kind)
+    if check:
+        raw = _read(path, f"write it with 'sandwright sbom {name}'")
+        count = check_sbom(existing, chosen, kind=kind, raw=raw, lock=lock, where=str(path))
+        console.line(f"{path}: fits {name} {chosen}: {count} files")
+        return
+    with console.watching() as progress:
+        sboms = make_sboms(existing, lock, directory, _supply(mirror), progress=progress)
+    document = sboms.documents[chosen][kind]
+    if to == "-":
+        console.write(document.decode() + "\n")
+        return
+    if to:
+        _write(path, document)
+    console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
+
+
+@command(
+    name="prove-image",
+    positional=["name"],
+    help={
+        "name": "a built image",
+        "method": "methods that run on the image's own root: oci, gvisor, or both (absent: oci)",
+        "policy": "a policy to prove on it (absent: one that lets the project be written, and no network)",
+        "output": building.OUTPUT_HELP,
+    },
+)
+def prove_image(
+    c: Context,  # noqa: ARG001
+    *,
+    name: str,
+    method: str = "oci",
+    policy: str = "",
+    output: str = "build",
+) -> None:
+    """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
+    from sandwright.release.evidence import write_matrix  # noqa: PLC0415
+    from sandwright.release.prove import prove_image as prove  # noqa: PLC0415
+    from sandwright.verify import command as proving  # noqa: PLC0415
+
+    methods = [each.strip() for each in method.split(",") if each.strip()]
+    text = _read(Path(policy), "").decode() if policy else ""
+    with console.watching() as progress:
+        matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
+    write_matrix(matrix, Path(output) / "release" / name)
+    console.table(*proving.table(report))
+    faults = report.faults(named=methods, required=())
+    for line in (*report.skips(), *report.notes, *faults):
+        console.line(line)
+    if faults:
+        raise VerdictError(f"{name} is not proved: {len(faults)} of {len(report.outcomes)} probes")
+    console.line(f"{name} {matrix.platform} is proved for {', '.join(methods)}: {matrix.digest}")
+
+
+@command(
+    iterable=["image", "tag", "require", "matrix", "insecure"],
+    help={
+        "image": "a built image; may be given several times, or as plain words before the last",
+        "to": "HOST/PREFIX, below which each image gets its name (or: the last plain word)",
+        "key": KEY_HELP,
+        "public_key": "the key's public half or certificate; a key service needs it",
+        "tag": "a tag; may be given several times (absent: latest)",
+        "require": "a runtime under which it must have passed; may be given several times",
+        "matrix": "a method by which prove-image must have proved it; may be given several times",
+        "builder": "URI that says in the provenance who builds (absent: urn:sandwright:builder)",
+        "dry_run": "only say what would be done",
+        **BUILT,
+        **registries.HELP,
+    },
+)
+def publish(
+    c: Context,  # noqa: ARG001
+    *,
+    image: Sequence[str] | None = None,
+    to: str = "",
+    key: str = "",
+    public_key: str = "",
+    tag: Sequence[str] | None = None,
+    require: Sequence[str] | None = None,
+    matrix: Sequence[str] | None = None,
+    builder: str = "",
+    dry_run: bool = False,
+    images: str = "",
+    output: str = "build",
+    mirror: str = "",
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
+) -> None:
+    """Publish built images with SBOM, provenance, evidence and signature; tags move when all is read back.
+
+    Refuses an image whose smoke run was not green for its very digest, before anything is sent.
+    """
+    from sandwright.release.signing import load_key  # noqa: PLC0415
+
+    started = time.monotonic()
+    names, prefix = _names(list(image or ()), to)
+    if not key:
+        raise UsageError("publish: --key is needed: nothing is published without a signature")
+    signer = load_key(key, public=public_key, environ=os.environ)
+    settings = registries.settings(insecure or (), authorities, logins)
+    catalogue = _catalogue(images, names)
+    with console.watching() as progress:
+        releases = [
+            _prepared(
+                catalogue,
+                name,
+                Path(output),
+                require=require or (),
+                methods=matrix or (),
+                builder=builder,
+                mirror=mirror,
+                progress=progress,
+            )
+            for name in names
+        ]
+        for release in releases:
+            where = f"{prefix}/{release.name}"
+            _publish(
+                release,
+                where,
+                signer,
+                tags=list(tag or [TAG]),
+                settings=settings,
+                dry_run=dry_run,
+                progress=progress,
+            )
+    console.line(f"{time.monotonic() - started:.1f} s")
+
+
+@command(
+    name="verify-image",
+    positional=["reference"],
+    iterable=["platform", "insecure"],
+    help={
+        "reference": "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST",
+        "key": "public key, or certificate, in PEM",
+        "rebuild": "make it again from its published sources, and compare",
+        "platform": "a platform to make again; may be given several times (absent: all)",
+        "mirror": building.MIRROR_HELP,
+        **registries.HELP,
+    },
+)
+def verify_image(
+    c: Context,  # noqa: ARG001
+    *,
+    reference: str,
+    key: str = "",
+    rebuild: bool = False,
+    platform: Sequence[str] | None = None,
+    mirror: str = "",
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
+) -> None:
+    """Check a published image with a public key: signature, provenance, SBOM, evidence, every byte."""
+    from sandwright.registry.client import open_repository  # noqa: PLC0415
+    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+    from sandwright.release.check import Again, check_image  # noqa: PLC0415
+    from sandwright.release.signing import load_verifier  # noqa: PLC0415
+    from sandwright.smoke.verdict import Verdict  # noqa: PLC0415
+
+    if not key:
+        raise UsageError("verify-image: --key is needed: the public key that it must be signed with")
+    verifier = load_verifier(key)
+    source = parse_reference(reference)
+    settings = registries.settings(insecure or (), authorities, logins)
+    failed = False
+    with (
+        console.watching() as progress,
+        tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
+        open_repository(source, settings) as repository,
+    ):
+        again = Again(_supply(mirror, settings), list(platform or ())) if rebuild else None
+        for finding in check_image(
+            repository, source.what, verifier, Path(scratch), again=again, progress=progress
+        ):
+            failed = failed or finding.verdict is not Verdict.PASS
+            console.line(f"{finding.verdict}: {finding.check}: {finding.detail}")
+    if failed:
+        raise VerdictError(f"{reference} is not what {key} vouches for; see the lines above")
+
+
+def _prepared(
+    catalogue: dict[str, ImageDefinition],
+    name: str,
+    output: Path,
+    *,
+    require: Sequence[str],
+    methods: Sequence[str],
+    builder: str,
+    mirror: str,
+    progress: Progress,
+) -> Release:
+    from sandwright.release.evidence import read_matrix  # noqa: PLC0415
+    from sandwright.release.provenance import BUILDER  # noqa: PLC0415
+    from sandwright.release.subject import Proof, prepare  # noqa: PLC0415
+    from sandwright.smoke.report import read_report  # noqa: PLC0415
+
+    proof = Proof(read_report(output), read_matrix(output / "release" / name), require, methods)
+    return prepare(
+        catalogue,
+        name,
+        proof,
+        output=output,
+        supply=_supply(mirror),
+        builder=builder or BUILDER,
+        progress=progress,
+    )
+
+
+def _publish(
+    release: Release,
+    where: str,
+    key: Key,
+    *,
+    tags: Sequence[str],
+    settings: Settings,
+    dry_run: bool,
+    progress: Progress,
+) -> None:
+    """Publish one image, and say what was done; or what would be."""
+    from sandwright.registry.client import open_repository  # noqa: PLC0415
+    from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+    from sandwright.release.publish import make_plan  # noqa: PLC0415
+    from sandwright.release.publish import publish as carry_out  # noqa: PLC0415
+
+    target = parse_reference(where)
+    with open_repository(target, settings, push=True) as repository:
+        plan = make_plan(repository, release, key.verifier, tags)
+        if dry_run:
+            for line in plan.describe():
+                console.line(line)
+            return
+        done = carry_out(repository, plan, key, progress=progress)
+    name = f"{target.name}@{done.digest}"
+    if not done.changed:
+        console.line(f"{name}: nothing has changed; it was read back")
+        return
+    tagged = f", tagged {', '.join(done.tagged)}" if done.tagged else ""
+    console.line(f"{name}: sent {len(done.sent)} parts and documents, read back{tagged}")
+
+
+def _names(words: list[str], to: str) -> tuple[list[str], str]:
+    """The images, and where to: that is the last word, unless it was said."""
+    names, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
+    prefix = prefix.rstrip("/")
+    if not names or not prefix:
+        raise UsageError("publish: say which images, and where to: publish NAME… HOST/PREFIX --key FILE")
+    if "/" not in prefix and not set(prefix) & set(".:"):
+        raise UsageError(f"publish: {prefix!r} does not name a registry: HOST[:PORT] or HOST[:PORT]/PREFIX")
+    return list(dict.fromkeys(names)), prefix
+
+
+def _catalogue(images: str, names: Sequence[str]) -> dict[str, ImageDefinition]:
+    from sandwright.image.definition import load_catalogue  # noqa: PLC0415
+    from sandwright.resources import data_path  # noqa: PLC0415
+
+    catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    for name in names:
+        if name not in catalogue:
+            raise UsageError(f"there is no image '{name}'; there is {', '.join(catalogue)}")
+    return catalogue
+
+
+def _supply(mirror: str, settings: Settings | None = None) -> Supply:
+    from sandwright.image.build import Supply  # noqa: PLC0415
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
+
+    mirrors = functools.partial(find_mirrors, mirror or None, os.environ)
+    registry = None if settings is None else lambda: settings
+    return Supply(Cache(default_cache(os.environ)), mirrors, None, registry)
+
+
+def _format(text: str) -> Format:
+    from sandwright.release.sbom import FORMATS  # noqa: PLC0415
+
+    for each in FORMATS:
+        if text == each:
+            return each
+    raise UsageError(f"no format {text!r}; there is {', '.join(FORMATS)}")
+
+
+def _platform(asked: str, offered: Sequence[str], name: str) -> str:
+    from sandwright.host import collect_host  # noqa: PLC0415
+
+    own = collect_host().platform
+    chosen = asked or (own if own in offered else offered[0])
+    if chosen not in offered:
+        raise UsageError(f"image '{name}' is not built for {chosen}, only for {', '.join(offered)}")
+    return chosen
+
+
+def _read(path: Path, hint: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise HostError(f"{path}: can't be written: {error.strerror}") from None

@@ -1,0 +1,80 @@
+"""Documents attached to manifests of a registry: what is there, and its content, proved by digests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+
+from sandwright.errors import ArchiveRefused
+from sandwright.registry.client import Repository
+from sandwright.registry.failure import NotThere, WrongContent
+from sandwright.registry.graph import read_node
+from sandwright.registry.referrer import Referrer, referrers
+from sandwright.registry.transport import together
+from sandwright.rootfs.descriptor import Descriptor
+
+LARGEST = 256 << 20
+"""Bytes of a document that is attached."""
+
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A document of one layer that is attached to `subject`. `manifest` is the digest of what attaches it."""
+
+    artifact_type: str
+    subject: str
+    manifest: str
+    content: Descriptor
+
+    def __str__(self) -> str:
+        return f"{self.artifact_type} {self.manifest}"
+
+
+def attached(repository: Repository, subject: str, types: Collection[str]) -> tuple[list[Attached], int]:
+    """The documents of these types that are attached to a manifest, and how many others are.
+
+    Those that are listed and gone, or not what the list says, count as others. Raise RegistryError, and
+    WrongContent for manifests with other bytes.
+    """
+    listed = referrers(repository, subject)
+    if len(listed) > MOST:
+        raise ArchiveRefused(f"{repository}: more than {MOST} documents are attached to {subject}")
+    tasks = [partial(_found, repository, each, subject) for each in listed if each.artifact_type in types]
+    found = [each for each in together(repository.exchange.wire, tasks) if each is not None]
+    return found, len(listed) - len(found)
+
+
+def _found(repository: Repository, listed: Referrer, subject: str) -> Attached | None:
+    try:
+        return _document(repository, listed, subject)
+    except (ArchiveRefused, NotThere):
+        return None
+
+
+def _document(repository: Repository, listed: Referrer, subject: str) -> Attached | None:
+    """What is listed, if it is what the list says, and of one layer. Who may push can attach anything."""
+    manifest = repository.manifest(listed.descriptor.digest)
+    where = f"{repository}: {listed.artifact_type} {manifest.digest}"
+    node = read_node(listed.descriptor, manifest.content, where)
+    refers = node.subject.digest if node.subject is not None else ""
+    if refers != subject or node.document.get("artifactType") != listed.artifact_type or len(node.blobs) != 2:
+        return None
+    config, content = node.blobs
+    fetch(repository, config, where)
+    return Attached(listed.artifact_type, subject, manifest.digest, content)
+
+
+def fetch(repository: Repository, content: Descriptor, where: str) -> bytes:
+    """The content of a blob, compared with its digest. Raise WrongContent, RegistryError, ArchiveRefused."""
+    if content.size > LARGEST:
+        raise ArchiveRefused(f"{where}: has {content.size} bytes; at most {LARGEST} are read")
+    sink = io.BytesIO()
+    try:
+        repository.fetch_blob(content, sink)
+    except WrongContent as error:
+        raise WrongContent(f"{where}: {error}") from error
+    return sink.getvalue()

@@ -1,0 +1,306 @@
+"""Checks a published image with nothing but a public key: `verify-image`.
+
+Nothing is believed for being in the registry. The signature names the image and its platforms; the signed
+provenance names by digest all that it was made of and all documents beside it; those must be there, be what
+their digests say, and fit what is in the image. Nothing is taken from a cache, so that a byte that was
+changed in the registry is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
+from sandwright.image.baselock import BaseLock
+from sandwright.image.build import Supply
+from sandwright.image.definition import load_catalogue
+from sandwright.image.lock import Lock
+from sandwright.progress import SILENT, Progress
+from sandwright.registry.client import Repository
+from sandwright.registry.failure import NotThere, RegistryError
+from sandwright.registry.pull import pull_pinned
+from sandwright.release import evidence, provenance, sources, statement
+from sandwright.release.attach import attached, fetch
+from sandwright.release.contents import read_contents
+from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
+from sandwright.release.provenance import Byproduct, Made
+from sandwright.release.pulled import Place
+from sandwright.release.rebuild import rebuild
+from sandwright.release.sbom import FORMATS
+from sandwright.release.signing import BUNDLE, NotSigned, Verifier, opened
+from sandwright.release.sources import Sources
+from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
+from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
+from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor
+from sandwright.rootfs.images.source import open_image
+from sandwright.smoke.verdict import Finding, Verdict
+
+
+@dataclass(frozen=True)
+class Again:
+    """How an image is made again. Without `platforms`, for all that it was published for."""
+
+    supply: Supply
+    platforms: Sequence[str] = ()
+
+
+def check_image(
+    repository: Repository,
+    what: str,
+    verifier: Verifier,
+    scratch: Path,
+    *,
+    again: Again | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[Finding]:
+    """Check the image that a tag or digest names, a finding at a time; `scratch` is an empty directory.
+
+    A check that fails says in its finding what is wrong and where, and those that hang on it are skipped.
+    Raise RegistryError when the registry doesn't answer or refuses, or has no such image.
+    """
+    asked = repository.manifest(what).descriptor
+    work = _Check(repository, verifier, scratch, progress)
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("signature", lambda: work.signature(asked)),
+        ("image", work.image),
+        ("provenance", work.provenance),
+        ("documents", work.documents),
+        ("sources", work.sources),
+        ("SBOM", work.sboms),
+        ("evidence", work.evidence),
+    ]
+    if again is not None:
+        steps.append(("rebuild", lambda: work.rebuild(again)))
+    failed = ""
+    for name, step in steps:
+        if failed:
+            yield Finding(name, Verdict.SKIPPED, f"{failed} failed")
+            continue
+        finding = _tried(name, step)
+        failed = name if finding.verdict is not Verdict.PASS else ""
+        yield finding
+
+
+def _tried(name: str, step: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, Verdict.PASS, step())
+    except SandwrightError as error:
+        if isinstance(error, RegistryError) and not isinstance(error, NotThere):
+            raise
+        return Finding(name, Verdict.FAIL, str(error))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A provenance with the documents that it names, and the sources among them."""
+
+    made: Made
+    contents: Mapping[Byproduct, bytes]
+
+    def one(self, artifact_type: str, attached_to: str, where: str) -> tuple[bytes, str]:
+        """The one document of a type that is attached to a manifest, and what messages call it."""
+        fitting = [
+            each
+            for each in self.contents
+            if (each.artifact_type, each.attached_to) == (artifact_type, attached_to)
+        ]
+        if len(fitting) != 1:
+            raise IntegrityError(
+                f"{where}: its provenance names {len(fitting)} of {artifact_type} for {attached_to}"
+            )
+        return self.contents[fitting[0]], f"{where}: {fitting[0].name} {fitting[0].digest}"
+
+
+class _Check:
+    """One image under examination. Each step goes by what those before it have proved."""
+
+    _root: Descriptor
+    _signatures: Sequence[Statement]
+    _platforms: Mapping[str, str]
+    _found: Sequence[_Found]
+    _written: Sequence[tuple[Sources, Lock | BaseLock]]
+
+    def __init__(self, repository: Repository, verifier: Verifier, scratch: Path, progress: Progress) -> None:
+        self._repository = repository
+        self._verifier = verifier
+        self._scratch = scratch
+        self._progress = progress
+        self._place = Place(scratch / "layout")
+        self._name = str(repository)
+
+    def signature(self, asked: Descriptor) -> str:
+        """The key has signed what was asked for, and the index that it is or belongs to."""
+        self._signatures = self._signed(asked.digest, SIGNATURE)
+        self._root = asked if asked.media_type in INDEX_TYPES else self._index(asked)
+        if self._root.digest != asked.digest:
+            self._signatures = self._signed(self._root.digest, SIGNATURE)
+        return f"{self._root.digest} is signed by {self._verifier}"
+
+    def image(self) -> str:
+        """All of the image is there, byte for byte, and what was signed is this index and its manifests."""
+        graph = pull_pinned(self._repository, self._root, self._place, progress=self._progress)
+        self._place.finish(self._root)
+        children = [each for each in graph.root.children if each.media_type in MANIFEST_TYPES]
+        self._platforms = {str(each.platform): each.digest for each in children if each.platform is not None}
+        if len(self._platforms) != len(graph.nodes) - 1:
+            raise ArchiveRefused(f"{self._name}: {self._root.digest}: it is not an index of platforms alone")
+        if not any(set(each.subjects) == self._digests for each in self._signatures):
+            raise IntegrityError(
+                f"{self._name}: what is signed is not {self._root.digest} with its platforms"
+            )
+        for digest in self._platforms.values():
+            self._signed(digest, SIGNATURE)
+        size = sum(blob.size for blob in graph.blobs)
+        return f"{len(graph.nodes) + len(graph.blobs)} parts for {', '.join(self._platforms)}, {size} bytes"
+
+    def provenance(self) -> str:
+        """How it came about is signed, and is about this image."""
+        made = []
+        for each in self._signed(self._root.digest, PROVENANCE):
+            where = f"{self._name}: provenance of {self._root.digest}"
+            if set(each.subjects) != self._digests:
+                raise IntegrityError(f"{where}: it is about other manifests too, or not about all")
+            made.append(provenance.read(each, self._root.digest, where))
+        self._found = [_Found(each, self._fetched(each)) for each in made]
+        last = made[-1].parameters
+        return f"image {last.image}, of {len(made[-1].dependencies)} things that are named by digest"
+
+    def documents(self) -> str:
+        """Everything that the provenance names as published with the image is there, byte for byte."""
+        for found in self._found:
+            for kind in MEDIA_TYPES.values():
+                for digest in self._platforms.values():
+                    found.one(kind, digest, self._name)
+            for kind in (LOCK_TYPE, SOURCES_TYPE, evidence.SMOKE_TYPE):
+                found.one(kind, self._root.digest, self._name)
+        return ", ".join(dict.fromkeys(each.name for found in self._found for each in found.contents))
+
+    def sources(self) -> str:
+        """Definitions and lock are those that the provenance names, with all that the lock names."""
+        written = []
+        for number, found in enumerate(self._found):
+            raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)
+            lock, _ = found.one(LOCK_TYPE, self._root.digest, self._name)
+            own = sources.decode(raw, lock, where)
+            place = self._scratch / f"sources-{number}"
+            sources.write(own, place)
+            parameters = found.made.parameters
+            catalogue = load_catalogue(place)
+            if parameters.image not in catalogue:
+                raise ArchiveRefused(f"{where}: no definition of {parameters.image} is in them")
+            locked = sources.locked(catalogue, parameters.image)
+            _same(provenance.materials(own, locked, parameters.platforms), found.made.dependencies, where)
+            written.append((own, locked))
+        self._written = written
+        return f"{', '.join(written[-1][0].files)}"
+
+    def sboms(self) -> str:
+        """The SBOMs list what is in the image, file for file, and the packages of its lock."""
+        counts = []
+        for platform, digest in self._platforms.items():
+            image = open_image(self._place.path, platform=platform)
+            contents = read_contents(image)
+            for found, (_, lock) in zip(self._found, self._written, strict=True):
+                locked = lock.packages(platform) if isinstance(lock, Lock) else None
+                for kind in FORMATS:
+                    raw, where = found.one(MEDIA_TYPES[kind], digest, self._name)
+                    check(read_sbom(raw, kind, where), contents.files, digest, locked, where)
+            counts.append(f"{len(contents.files)} files of {platform}")
+        return f"{', '.join(counts)}, as {' and '.join(FORMATS)} list them"
+
+    def evidence(self) -> str:
+        """What was seen of it is about these manifests, and green."""
+        subjects = {digest: platform for platform, digest in self._platforms.items()}
+        told = []
+        for found in self._found:
+            for each, raw in found.contents.items():
+                if each.artifact_type in (evidence.SMOKE_TYPE, evidence.MATRIX_TYPE):
+                    where = f"{self._name}: {each.name} {each.digest}"
+                    told.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
+        return "; ".join(dict.fromkeys(told))
+
+    def rebuild(self, again: Again) -> str:
+        """Made again from the published sources, it is the same."""
+        digests = {
+            rebuild(
+                found.made,
+                written,
+                self._place.path,
+                self._scratch,
+                again.supply,
+                platforms=again.platforms,
+                progress=self._progress,
+            )
+            for found, (written, _) in zip(self._found, self._written, strict=True)
+        }
+        return f"made again, it is {', '.join(sorted(digests))}"
+
+    @property
+    def _digests(self) -> set[str]:
+        """The index and its manifests."""
+        return {self._root.digest, *self._platforms.values()}
+
+    def _signed(self, digest: str, kind: str) -> list[Statement]:
+        """The statements of a kind about a manifest that the key has signed. Raise NotSigned for none."""
+        there, others = attached(self._repository, digest, {BUNDLE})
+        found, reasons = [], []
+        for each in there:
+            where = f"{self._name}: {each}"
+            try:
+                payload = opened(fetch(self._repository, each.content, where), self._verifier, where)
+                said = statement.decode(payload, where)
+            except (NotSigned, ArchiveRefused) as error:
+                reasons.append(str(error))
+                continue
+            if said.predicate_type == kind and digest in said.subjects:
+                found.append(said)
+        if not found:
+            what = "signature" if kind == SIGNATURE else "signed provenance"
+            why = f": {'; '.join(reasons[:3])}" if reasons else f" among {len(there) + others} attached to it"
+            raise NotSigned(f"{self._name}: {digest}: there is no {what} by {self._verifier}{why}")
+        return found
+
+    def _index(self, asked: Descriptor) -> Descriptor:
+        """The index that a signature names beside a platform's manifest."""
+        for digest in dict.fromkeys(digest for each in self._signatures for digest in each.subjects):
+            if digest != asked.digest:
+                found = self._repository.manifest(digest).descriptor
+                if found.media_type in INDEX_TYPES:
+                    return found
+        raise ArchiveRefused(f"{self._name}: the signature of {asked.digest} names no index")
+
+    def _fetched(self, made: Made) -> dict[Byproduct, bytes]:
+        """The documents that a provenance names."""
+        there = [
+            each
+            for subject in dict.fromkeys(each.attached_to for each in made.documents)
+            for each in attached(self._repository, self._within(subject), DOCUMENT_TYPES)[0]
+        ]
+        contents = {}
+        for named in made.documents:
+            wanted = (named.artifact_type, named.attached_to, named.digest)
+            found = [
+                each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted
+            ]
+            if not found:
+                what = f"{named.name} {named.digest} is in the provenance"
+                raise IntegrityError(f"{self._name}: {what}, and not attached to {named.attached_to}")
+            contents[named] = fetch(self._repository, found[0].content, f"{self._name}: {named.name}")
+        return contents
+
+    def _within(self, digest: str) -> str:
+        if digest not in self._digests:
+            raise IntegrityError(
+                f"{self._name}: the provenance names documents of {digest}, which is no part"
+            )
+        return digest
+
+
+def _same(wanted: Mapping[str, str], said: Mapping[str, str], where: str) -> None:
+    """Raise IntegrityError unless sources and provenance name the same, with the first that they don't."""
+    for name in sorted(wanted.keys() | said.keys()):
+        if wanted.get(name) != said.get(name):
+            what = f"{wanted.get(name, 'missing')}, and the provenance says {said.get(name, 'nothing')}"
+            raise IntegrityError(f"{where}: {name}: it is {what}")

@@ -1,0 +1,210 @@
+"""What files an image consists of in the end, each with its digests: read from its layers, never unpacked.
+
+What layers make of each other: image-spec 1.1, layer.md. What a layer takes away it takes from those below,
+whatever the order of its members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from sandwright.errors import ArchiveRefused
+from sandwright.image.tree import Node, Tree
+from sandwright.rootfs.digest import Verified
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
+from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.unpacking.layers import Layer
+from sandwright.rootfs.unpacking.merge import whiteout
+
+LARGEST_KEPT = 16 << 20
+_OWNER = "the image"
+_JOBS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Anything but a directory. `kind` is never a hard link: each of its names is the file that it names.
+
+    `digests` are by algorithm, in hex; of a symbolic link they are those of its target as written, of a
+    device or fifo those of nothing. `layer` counts from 1.
+    """
+
+    kind: Kind
+    size: int
+    digests: Mapping[str, str]
+    link: bytes
+    layer: int
+
+
+@dataclass
+class Contents:
+    """The files of an image by path (relative, normalised), and the shape of its tree.
+
+    `tree.kept` has the content of the files that were asked for.
+    """
+
+    files: dict[bytes, File]
+    tree: Tree
+
+
+def nothing(_path: bytes) -> bool:
+    """Keep no file's content."""
+    return False
+
+
+def read_contents(
+    image: Image,
+    *,
+    algorithms: Sequence[str] = ("sha256",),
+    keep: Callable[[bytes], bool] = nothing,
+) -> Contents:
+    """Read all layers of an image, two at a time, each compared with its digest and diff_id.
+
+    `keep` picks files whose content is wanted, by the path that a layer gives them. Raise IntegrityError for
+    a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
+    """
+
+    def read(numbered: tuple[int, Layer]) -> _Read:
+        return _read_layer(*numbered, algorithms, keep)
+
+    tree = _Layered(algorithms)
+    with ThreadPoolExecutor(_JOBS, "sandwright-contents") as pool:
+        for layer in pool.map(read, enumerate(image.layers, 1)):
+            tree.apply(layer)
+    return Contents(tree.files(), tree.tree)
+
+
+@dataclass
+class _Read:
+    """One layer: what it takes away and what it brings, in its order."""
+
+    number: int
+    gone: list[bytes] = field(default_factory=list)
+    emptied: list[bytes] = field(default_factory=list)
+    members: list[tuple[Entry, Mapping[str, str]]] = field(default_factory=list)
+    kept: dict[bytes, bytes] = field(default_factory=dict)
+
+
+def _read_layer(number: int, layer: Layer, algorithms: Sequence[str], keep: Callable[[bytes], bool]) -> _Read:
+    found = _Read(number)
+    layer.check()
+    for entry, reader in _members(layer):
+        try:
+            hidden = whiteout(entry.path)
+        except Refusal as refusal:
+            reader.refuse(entry.path, str(refusal))
+        if hidden == entry.path:
+            found.emptied.append(hidden.rpartition(b"/")[0])
+        elif hidden is not None:
+            found.gone.append(hidden)
+        elif entry.kind is Kind.FILE:
+            pieces: list[bytes] | None = [] if keep(entry.path) else None
+            if pieces is not None and entry.size > LARGEST_KEPT:
+                reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
+            found.members.append((entry, hashed(reader.chunks(), algorithms, pieces)))
+            if pieces is not None:
+                found.kept[entry.path] = b"".join(pieces)
+        else:
+            found.members.append((entry, {}))
+    return found
+
+
+def _members(layer: Layer) -> Iterator[tuple[Entry, Reader]]:
+    """The members of a layer. When this ends without an error, blob and archive had their digests."""
+    with layer.archive(DEFAULT, lambda _: None) as archive:
+        reader = Reader(Verified(archive, layer.diff_id, name=layer.name), name=layer.name)
+        for entry in reader:
+            yield entry, reader
+
+
+def hashed(
+    chunks: Iterator[bytes], algorithms: Sequence[str], copy: list[bytes] | None = None
+) -> dict[str, str]:
+    """The digests of what passes, by algorithm; `copy` gets it."""
+    made = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
+    for chunk in chunks:
+        for each in made:
+            each.update(chunk)
+        if copy is not None:
+            copy.append(chunk)
+    return {name: each.hexdigest() for name, each in zip(algorithms, made, strict=True)}
+
+
+class _Layered:
+    """The tree that layers make, put one on the other."""
+
+    def __init__(self, algorithms: Sequence[str]) -> None:
+        self.tree = Tree()
+        self._algorithms = algorithms
+        self._files: dict[bytes, File] = {}
+        self._parents: dict[bytes, bytes | None] = {}
+
+    def files(self) -> dict[bytes, File]:
+        """What is there in the end, by path, sorted."""
+        return {
+            path: self._files[path]
+            for path, node in sorted(self.tree.nodes.items())
+            if node.kind is not Kind.DIRECTORY
+        }
+
+    def apply(self, layer: _Read) -> None:
+        for path in sorted(layer.gone):
+            self._discard(self._place(path))
+        for path in sorted(layer.emptied):
+            real = self.tree.resolve(path)
+            for name in list(self.tree.names(path)) if real is not None else ():
+                self._discard(real + b"/" + name if real else name)
+        for entry, digests in layer.members:
+            place = self._place(entry.path)
+            file = self._file(entry, digests, layer.number)
+            self._put(place, Node.of(entry, _OWNER))
+            if file is not None:
+                self._files[place] = file
+            same = self._place(entry.link) if entry.kind is Kind.HARDLINK else place
+            if entry.path in layer.kept:
+                self.tree.kept[place] = layer.kept[entry.path]
+            elif same in self.tree.kept and same != place:
+                self.tree.kept[place] = self.tree.kept[same]
+
+    def _file(self, entry: Entry, digests: Mapping[str, str], number: int) -> File | None:
+        if entry.kind is Kind.DIRECTORY:
+            return None
+        if entry.kind is Kind.HARDLINK:
+            before = self._files.get(self._place(entry.link))
+            if before is None:
+                what = f"{show(entry.path)} is a hard link to {show(entry.link)}, which is no file before it"
+                raise ArchiveRefused(f"layer {number}: {what}")
+            return File(before.kind, before.size, before.digests, before.link, number)
+        if entry.kind is not Kind.FILE:
+            digests = hashed(iter((entry.link,)), self._algorithms)
+        return File(entry.kind, entry.size, digests, entry.link, number)
+
+    def _place(self, path: bytes) -> bytes:
+        """Where a member goes: links of what is below are followed in all of its path but the last name."""
+        parent, _, name = path.rpartition(b"/")
+        if parent not in self._parents:
+            self._parents[parent] = self.tree.resolve(parent)
+        real = self._parents[parent]
+        if real is None or not path:
+            return path
+        return real + b"/" + name if real else name
+
+    def _put(self, path: bytes, node: Node) -> None:
+        parent = path.rpartition(b"/")[0]
+        if parent and self.tree.get(parent) is None:
+            self._put(parent, Node(Kind.DIRECTORY, _OWNER, 0o755, 0, 0, node.mtime_ns, implied=True))
+        before = self.tree.get(path)
+        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
+            self._discard(path)
+        if node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
+            self._parents.clear()
+        self.tree.add(path, node)
+
+    def _discard(self, path: bytes) -> None:
+        self._parents.clear()
+        self.tree.discard(path)

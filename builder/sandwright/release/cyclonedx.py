@@ -1,0 +1,89 @@
+"""An inventory as CycloneDX 1.6, JSON: https://cyclonedx.org/docs/1.6/json/."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sandwright
+from sandwright.image.layout import canonical
+from sandwright.release.licences import Licence
+from sandwright.release.packages import Package
+from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+
+MEDIA_TYPE = "application/vnd.cyclonedx+json"
+_OURS = "dev.sandwright:"
+
+
+def write(inventory: Inventory) -> bytes:
+    """The document. The same inventory gives the same bytes."""
+    packages = [_package(inventory, each) for each in inventory.packages]
+    loose = [_file(inventory, path) for path in inventory.unowned]
+    root = inventory.purl
+    return canonical(
+        {
+            "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.6",
+            "serialNumber": inventory.serial.urn,
+            "version": 1,
+            "metadata": {
+                "timestamp": inventory.created,
+                "tools": {"components": [_tool()]},
+                "component": {
+                    "type": "container",
+                    "bom-ref": root,
+                    "name": inventory.name,
+                    "version": inventory.digest,
+                    "purl": root,
+                    "hashes": [{"alg": "SHA-256", "content": inventory.digest.partition(":")[2]}],
+                    "properties": [_property("platform", inventory.platform)],
+                },
+            },
+            "components": [*packages, *loose],
+            "dependencies": [{"ref": root, "dependsOn": sorted(each["bom-ref"] for each in packages)}],
+            "compositions": [{"aggregate": "complete", "assemblies": [root]}],
+        }
+    )
+
+
+def _tool() -> dict[str, str]:
+    return {"type": "application", "name": "sandwright", "version": sandwright.__version__}
+
+
+def _package(inventory: Inventory, package: Package) -> dict[str, Any]:
+    url = package_url(package, inventory.system)
+    files = [_file(inventory, path) for path in package.files]
+    return {
+        "type": "library",
+        "bom-ref": url,
+        "name": package.name,
+        "version": package.version,
+        "purl": url,
+        **({"hashes": [{"alg": "SHA-256", "content": package.sha256}]} if package.sha256 else {}),
+        **_licences(package.licence),
+        "properties": [_property("source", source_of(package))],
+        **({"components": files} if files else {}),
+    }
+
+
+def _licences(licence: Licence) -> dict[str, Any]:
+    return {"licenses": [{"expression": licence.expression}]} if licence.expression else {}
+
+
+def _file(inventory: Inventory, path: bytes) -> dict[str, Any]:
+    file, name = inventory.files[path], text(path)
+    properties = [_property("layer", str(file.layer))]
+    if kind := kind_of(file):
+        properties.append(_property("kind", kind))
+    return {
+        "type": "file",
+        "bom-ref": f"file:{name}",
+        "name": name,
+        "hashes": [{"alg": "SHA-256", "content": file.digests["sha256"]}],
+        "properties": properties,
+    }
+
+
+def _property(name: str, value: str) -> Mapping[str, str]:
+    return {"name": _OURS + name, "value": value}

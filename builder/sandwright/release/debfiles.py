@@ -1,0 +1,106 @@
+"""What a Debian package brings, file by file: read from the package once, then kept beside the downloads.
+
+A package never changes under its SHA-256, so what it holds is kept under that name: taking the compression
+off a package costs more than anything else that an SBOM needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.image.cache import Cache
+from sandwright.image.deb import Promise, open_package
+from sandwright.image.layout import on_disk
+from sandwright.image.lock import Package
+from sandwright.release.contents import hashed
+from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.unpacking.store import write_atomically
+
+SCHEMA = 1
+_JOBS = 2
+
+
+@dataclass(frozen=True)
+class DebFiles:
+    """The files of a package: path (as in the package, relative) → SHA-256 in hex.
+
+    Of a symbolic link it is the SHA-256 of its target as written. `copyright` is the package's own file.
+    """
+
+    files: Mapping[bytes, str]
+    copyright: str
+
+
+def deb_files(packages: Sequence[Package], paths: Mapping[str, Path], cache: Cache) -> dict[str, DebFiles]:
+    """What each package brings, by the SHA-256 of the package. `paths` says where they lie.
+
+    Raise IntegrityError for a package that is not what the lock says.
+    """
+
+    def files(package: Package) -> DebFiles:
+        kept = _kept(cache, package.sha256)
+        found = _read(kept)
+        if found is None:
+            found = _from_package(package, paths[package.sha256])
+            with on_disk(kept):
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(kept, _encode(found))
+        return found
+
+    wanted = {each.sha256: each for each in packages}
+    with ThreadPoolExecutor(_JOBS, "sandwright-packages") as pool:
+        return dict(zip(wanted, pool.map(files, wanted.values()), strict=True))
+
+
+def is_kept(package: Package, cache: Cache) -> bool:
+    """Whether it is known what a package brings, so that the package itself is not needed."""
+    return _read(_kept(cache, package.sha256)) is not None
+
+
+def _from_package(package: Package, path: Path) -> DebFiles:
+    files: dict[bytes, str] = {}
+    text = b""
+    own = f"usr/share/doc/{package.name}/copyright".encode()
+    with open_package(path, Promise(str(package), package.size, package.sha256)) as opened:
+        for entry in opened.data:
+            if entry.kind is Kind.FILE:
+                pieces: list[bytes] | None = [] if entry.path == own else None
+                files[entry.path] = hashed(opened.data.chunks(), ("sha256",), pieces)["sha256"]
+                text = b"".join(pieces) if pieces is not None else text
+            elif entry.kind is Kind.SYMLINK:
+                files[entry.path] = hashlib.sha256(entry.link).hexdigest()
+            elif entry.kind is Kind.HARDLINK and entry.link in files:
+                files[entry.path] = files[entry.link]
+    return DebFiles(files, text.decode("utf-8", "replace"))
+
+
+def _kept(cache: Cache, sha256: str) -> Path:
+    return cache.root / "contents" / f"v{SCHEMA}" / sha256[:2] / f"{sha256}.json"
+
+
+def _encode(found: DebFiles) -> bytes:
+    files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
+    body = json.dumps({"files": files, "copyright": found.copyright}, sort_keys=True)
+    return f"{_sum(body.encode())}\n{body}\n".encode()
+
+
+def _read(path: Path) -> DebFiles | None:
+    """What was kept; None where nothing was, or not whole."""
+    try:
+        total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
+        if total.decode() != _sum(body):
+            return None
+        data = json.loads(body)
+    except (OSError, ValueError):
+        return None
+    files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
+    return DebFiles(files, data["copyright"])
+
+
+def _sum(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

@@ -1,0 +1,197 @@
+"""What was seen of an image before it is published: its smoke run, and the matrix where it was proved.
+
+Evidence counts for the very digest that it is about, and only when it is green. What is published of it has
+no times, so that the same evidence is the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import HostError, VerdictError
+from sandwright.image.layout import canonical
+from sandwright.rootfs.descriptor import mapping, parse_json, sequence
+from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
+from sandwright.smoke.report import Report, Row
+from sandwright.smoke.verdict import Verdict
+
+SCHEMA = 1
+MATRIX = "matrix.json"
+SMOKE_TYPE = "application/vnd.sandwright.smoke.v1+json"
+MATRIX_TYPE = "application/vnd.sandwright.matrix.v1+json"
+_GOOD = (Verdict.PASS, Verdict.SKIPPED)
+
+
+class NotProved(VerdictError):
+    """An image may not be published: what is missing, a line for each thing."""
+
+    def __init__(self, image: str, lines: Sequence[str]) -> None:
+        """`lines` says for each platform and runtime what is not green."""
+        self.lines = tuple(lines)
+        super().__init__(f"{image} is not published:\n  " + "\n  ".join(lines))
+
+
+def smoke_evidence(
+    image: str, manifests: Mapping[str, str], report: Report | None, *, require: Sequence[str] = ()
+) -> bytes:
+    """The smoke run's rows about an image, `manifests` being platform → digest; of `require`d runtimes too.
+
+    Raise NotProved unless each platform passed under a runtime, under each in `require`, and nothing about
+    these digests failed or is undecided.
+    """
+    rows = [] if report is None else [row for row in report.rows if row.image == image]
+    missing = [
+        line for platform in manifests for line in _missing(rows, platform, manifests[platform], require)
+    ]
+    if missing:
+        raise NotProved(image, missing)
+    return canonical(
+        {
+            "schema": SCHEMA,
+            "image": image,
+            "manifests": dict(manifests),
+            "rows": [_row(row) for row in rows if manifests.get(row.platform) == row.digest],
+            "host": {} if report is None else dict(report.host),
+        }
+    )
+
+
+def _missing(rows: Sequence[Row], platform: str, digest: str, require: Sequence[str]) -> Iterator[str]:
+    """What the smoke run doesn't say of one platform's image."""
+    own = [row for row in rows if row.platform == platform]
+    about = [row for row in own if row.digest == digest]
+    if not about:
+        of = sorted({row.digest for row in own})
+        other = f"; it was of {', '.join(of)}" if of else ""
+        yield f"{platform}: there is no smoke run of {digest}{other}: sandwright build-images"
+        return
+    for row in about:
+        if row.verdict not in _GOOD:
+            yield f"{platform}: smoke run under {row.runtime}: {row.verdict}: {row.reason()}"
+    passed = {row.runtime for row in about if row.verdict is Verdict.PASS}
+    if not passed:
+        skipped = "; ".join(f"{row.runtime}: {row.reason()}" for row in about)
+        yield f"{platform}: it passed under no runtime: {skipped}"
+    for runtime in require:
+        if runtime not in passed:
+            tried = [f"{row.verdict}: {row.reason()}" for row in about if row.runtime == runtime]
+            how = tried[0] if tried else "was not tried"
+            yield f"{platform}: smoke run under {runtime}, which is required: {how}"
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "platform": row.platform,
+        "digest": row.digest,
+        "runtime": row.runtime,
+        "verdict": str(row.verdict),
+        "note": row.note,
+        "findings": [asdict(finding) for finding in row.findings],
+    }
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A proof of methods on an image, for one platform. `outcomes` are as `verify.json` has them.
+
+    `policy` is the text of the policy that was proved.
+    """
+
+    image: str
+    platform: str
+    digest: str
+    policy: str
+    outcomes: tuple[Mapping[str, Any], ...]
+
+    def verdicts(self, method: str) -> list[str]:
+        """The verdicts on one method."""
+        return [str(each["verdict"]) for each in self.outcomes if each["method"] == method]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that were tried."""
+        return tuple(dict.fromkeys(str(each["method"]) for each in self.outcomes))
+
+
+def write_matrix(matrix: Matrix, directory: Path) -> None:
+    """Keep a matrix. Raise HostError when that fails."""
+    document = {"schema": SCHEMA, **asdict(matrix), "outcomes": list(matrix.outcomes)}
+    with explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(directory / MATRIX, encode(document))
+
+
+def read_matrix(directory: Path) -> Matrix | None:
+    """The matrix that was kept; None where there is none. Raise HostError for a file that is none."""
+    path = directory / MATRIX
+    try:
+        data = json.loads(path.read_bytes())
+        outcomes = tuple(data["outcomes"])
+        words = [data[name] for name in ("image", "platform", "digest", "policy")]
+        if data["schema"] != SCHEMA or not all(isinstance(each, str) for each in words):
+            raise ValueError("another version")
+        if not all(isinstance(each["method"], str) and each["verdict"] for each in outcomes):
+            raise ValueError("outcomes without method and verdict")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HostError(f"{path}: not a matrix: {error}") from error
+    return Matrix(words[0], words[1], words[2], words[3], outcomes)
+
+
+def matrix_evidence(
+    image: str, manifests: Mapping[str, str], matrix: Matrix | None, *, require: Sequence[str] = ()
+) -> bytes | None:
+    """The matrix about an image; None where there is none for it and no method is required.
+
+    One of another digest counts as none. Raise NotProved when it is not green, or a method in `require` is
+    not in it or passed nothing.
+    """
+    about = matrix if matrix is not None and matrix.digest in manifests.values() else None
+    lines = []
+    if about is None:
+        how = "there is none" if matrix is None else f"there is only one of {matrix.digest}"
+        lines = [
+            f"matrix of {method}, which is required: {how}: sandwright prove-image" for method in require
+        ]
+    else:
+        lines = list(_matrix_faults(about, require))
+    if lines:
+        raise NotProved(image, lines)
+    if about is None:
+        return None
+    outcomes = [{key: each[key] for key in sorted(each)} for each in about.outcomes]
+    return canonical({"schema": SCHEMA, **asdict(about), "outcomes": outcomes})
+
+
+def _matrix_faults(matrix: Matrix, require: Sequence[str]) -> Iterator[str]:
+    for each in matrix.outcomes:
+        if each["verdict"] not in _GOOD:
+            what = f"{each['method']}: {each.get('probe')}"
+            yield f"matrix, {matrix.platform}: {what}: {each['verdict']}: {each.get('evidence', '')}"[:300]
+    for method in require:
+        if Verdict.PASS not in matrix.verdicts(method):
+            yield f"matrix of {method}, which is required: nothing was proved"
+
+
+def check_published(raw: bytes, subjects: Mapping[str, str], where: str) -> str:
+    """See that published evidence is green and about the image; a word on how much there is.
+
+    `subjects` are the digests that it may be about. Raise VerdictError for evidence that is not.
+    """
+    document = parse_json(raw, where)
+    rows = [
+        mapping(each, where) for each in sequence(document.get("rows") or document.get("outcomes"), where)
+    ]
+    bad = [each for each in rows if each.get("verdict") not in _GOOD]
+    passed = sum(each.get("verdict") == Verdict.PASS for each in rows)
+    named = {str(each.get("digest", document.get("digest"))) for each in rows}
+    if bad or not passed:
+        raise VerdictError(f"{where}: not green: {len(bad)} of {len(rows)} rows, {passed} passed")
+    if foreign := sorted(named - subjects.keys()):
+        raise VerdictError(f"{where}: it is about {foreign[0]}, which is no part of the image")
+    return f"{passed} of {len(rows)} passed"

@@ -1,0 +1,132 @@
+"""SBOMs of built images, kept beside them: those of the same image by the same code are taken again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.image.build import Supply
+from sandwright.image.existing import Existing
+from sandwright.image.layout import canonical, on_disk
+from sandwright.image.lock import Lock, Package
+from sandwright.progress import SILENT, Progress
+from sandwright.release.contents import read_contents
+from sandwright.release.debfiles import DebFiles, deb_files, is_kept
+from sandwright.release.listed import SUFFIXES, WRITERS, check, read_sbom
+from sandwright.release.sbom import FORMATS, Format, take_inventory
+from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.unpacking.store import write_atomically
+
+MADE = "made.json"
+
+
+@dataclass(frozen=True)
+class Sboms:
+    """The SBOMs of an image: platform → format → document. `fresh`: they were made now."""
+
+    documents: Mapping[str, Mapping[Format, bytes]]
+    fresh: bool
+
+
+def make_sboms(
+    existing: Existing,
+    lock: Lock | None,
+    directory: Path,
+    supply: Supply,
+    *,
+    progress: Progress = SILENT,
+) -> Sboms:
+    """The SBOMs of a built image for all its platforms, kept in `directory`.
+
+    `lock` is that of its packages, None on a registry's base. Raise what reading the image and having its
+    packages raises, HostError when they can't be written.
+    """
+    made = _made_from(existing, lock)
+    kept = _kept(directory, made, existing)
+    if kept is not None:
+        return Sboms(kept, fresh=False)
+    documents: dict[str, dict[Format, bytes]] = {}
+    for platform in existing.images:
+        with progress.step(f"SBOM of {existing.name} {platform}", existing.images[platform].size):
+            locked = lock.packages(platform) if lock is not None else ()
+            debs = _debs(locked, supply, progress)
+            inventory = take_inventory(
+                existing.name, open_image(existing.path, platform=platform), locked, debs
+            )
+            documents[platform] = {each: WRITERS[each](inventory) for each in FORMATS}
+    _keep(directory, made, documents)
+    return Sboms(documents, fresh=True)
+
+
+def check_sbom(
+    existing: Existing, platform: str, *, kind: Format, raw: bytes, lock: Lock | None, where: str
+) -> int:
+    """Compare an SBOM with a built image, file for file; how many there are. Raise IntegrityError."""
+    image = open_image(existing.path, platform=platform)
+    contents = read_contents(image)
+    locked = None if lock is None else lock.packages(platform)
+    check(read_sbom(raw, kind, where), contents.files, image.digest, locked, where)
+    return len(contents.files)
+
+
+def path_of(directory: Path, platform: str, kind: Format) -> Path:
+    """Where an SBOM is kept."""
+    return directory / f"{platform.partition('/')[2]}.{SUFFIXES[kind]}"
+
+
+def _debs(locked: Sequence[Package], supply: Supply, progress: Progress) -> dict[str, DebFiles]:
+    """What packages bring; those of which that isn't known yet are fetched, where the cache lacks them."""
+    unknown = [each for each in locked if not is_kept(each, supply.cache)]
+    paths = supply.fetch(unknown, progress) if unknown else {}
+    return deb_files(locked, paths, supply.cache)
+
+
+def _made_from(existing: Existing, lock: Lock | None) -> str:
+    """A checksum of all that decides on the SBOMs."""
+    packages = {
+        platform: [each.sha256 for each in lock.packages(platform)] if lock else []
+        for platform in existing.images
+    }
+    parts = {"image": existing.whole.digest, "name": existing.name, "packages": packages, "code": _code()}
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files)).hexdigest()
+
+
+def _kept(directory: Path, made: str, existing: Existing) -> dict[str, dict[Format, bytes]] | None:
+    """What was kept, where it was made from the same and is whole."""
+    try:
+        record = json.loads((directory / MADE).read_bytes())
+        if record["made"] != made:
+            return None
+        found: dict[str, dict[Format, bytes]] = {}
+        for platform in existing.images:
+            for kind in FORMATS:
+                path = path_of(directory, platform, kind)
+                raw = path.read_bytes()
+                if record["files"][path.name] != hashlib.sha256(raw).hexdigest():
+                    return None
+                found.setdefault(platform, {})[kind] = raw
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found
+
+
+def _keep(directory: Path, made: str, documents: Mapping[str, Mapping[Format, bytes]]) -> None:
+    with on_disk(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        sums = {}
+        for platform, written in documents.items():
+            for kind, raw in written.items():
+                path = path_of(directory, platform, kind)
+                write_atomically(path, raw)
+                sums[path.name] = hashlib.sha256(raw).hexdigest()
+        write_atomically(directory / MADE, canonical({"made": made, "files": sums}))

@@ -1,0 +1,249 @@
+"""Which packages are in an image, and which of its files are theirs, unaltered.
+
+What an image says of itself is read from dpkg's database, from `status.d` as distroless images have it, or
+from apk's. Where there is a lock, the packages themselves go before that: their SHA-256 and every file's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sandwright.errors import BuildError
+from sandwright.image import lock
+from sandwright.image.deb import parse_control
+from sandwright.image.tree import Tree
+from sandwright.release.contents import Contents
+from sandwright.release.debfiles import DebFiles
+from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
+
+STATUS = b"var/lib/dpkg/status"
+STATUS_D = b"var/lib/dpkg/status.d/"
+INFO = b"var/lib/dpkg/info/"
+APK = (b"lib/apk/db/installed", b"usr/lib/apk/db/installed")
+_DOC = b"usr/share/doc/"
+_RELEASES = (b"etc/os-release", b"usr/lib/os-release")
+_SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
+
+
+@dataclass(frozen=True, order=True)
+class Package:
+    """A package of an image. `files` are those of its files that are in the image as it brought them.
+
+    `sha256` is that of the package itself, empty where nobody knows it.
+    """
+
+    kind: Literal["deb", "apk"]
+    name: str
+    version: str
+    architecture: str
+    sha256: str = ""
+    source: str = ""
+    source_version: str = ""
+    licence: Licence = field(default=UNKNOWN, compare=False)
+    files: tuple[bytes, ...] = field(default=(), compare=False)
+
+
+@dataclass
+class _Claim:
+    """What is said of a package: `files` maps each path, as claimed, to (algorithm, digest) or None."""
+
+    kind: Literal["deb", "apk"]
+    name: str
+    version: str
+    architecture: str
+    source: str = ""
+    source_version: str = ""
+    licence: str = ""
+    files: dict[bytes, tuple[str, str] | None] = field(default_factory=dict)
+
+
+def keeps(path: bytes) -> bool:
+    """Whether the content of a file is needed to tell what packages an image has."""
+    if path in (STATUS, *APK, *_RELEASES):
+        return True
+    if path.startswith(_DOC):
+        return path.endswith(b"/copyright") and path.count(b"/") == _DOC.count(b"/") + 1
+    return path.startswith(STATUS_D) or (path.startswith(INFO) and path.endswith((b".list", b".md5sums")))
+
+
+def algorithms(locked: Sequence[lock.Package]) -> tuple[str, ...]:
+    """The digests that telling a package's files takes; SPDX wants SHA-1 of every file."""
+    return ("sha256", "sha1") if locked else ("sha256", "sha1", "md5")
+
+
+def system(tree: Tree) -> tuple[str, str]:
+    """The distribution and its version, as os-release(5) says it; empty where it doesn't."""
+    raw = next((each for path in _RELEASES if (each := tree.content(path)) is not None), b"")
+    fields = dict(line.partition("=")[::2] for line in raw.decode("utf-8", "replace").splitlines())
+    return fields.get("ID", "").strip("\"'"), fields.get("VERSION_ID", "").strip("\"'")
+
+
+def find_packages(
+    contents: Contents, locked: Sequence[lock.Package], debs: Mapping[str, DebFiles]
+) -> list[Package]:
+    """The packages of an image, sorted. `locked` are those of its lock, `debs` what each of them brings.
+
+    Raise BuildError when the image's own database has another version than the lock, or lacks a package.
+    """
+    claims = {claim.name: claim for claim in _claims(contents.tree)}
+    _check(claims, locked)
+    for package in locked:
+        brought = {path: ("sha256", digest) for path, digest in debs[package.sha256].files.items()}
+        claims[package.name] = _Claim(
+            "deb",
+            package.name,
+            package.version,
+            package.architecture,
+            package.source,
+            package.source_version,
+            files=dict(brought),
+        )
+    sums = {package.name: package.sha256 for package in locked}
+    texts = {package.name: debs[package.sha256].copyright for package in locked}
+    place = _placing(contents.tree)
+    return sorted(
+        Package(
+            claim.kind,
+            claim.name,
+            claim.version,
+            claim.architecture,
+            sums.get(claim.name, ""),
+            claim.source,
+            claim.source_version,
+            _licence(claim, contents.tree, texts.get(claim.name, "")),
+            tuple(_unaltered(claim, contents, place)),
+        )
+        for claim in claims.values()
+    )
+
+
+def _check(claims: Mapping[str, _Claim], locked: Sequence[lock.Package]) -> None:
+    for package in locked if claims else ():
+        claim = claims.get(package.name)
+        if claim is None or claim.version != package.version:
+            has = "lacks it" if claim is None else f"has {claim.version}"
+            raise BuildError(f"package {package}: it is in the lock, and the image's own database {has}")
+
+
+def _unaltered(claim: _Claim, contents: Contents, place: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """The files of a package that the image has with its content; where nobody knows that, that it has."""
+    for path, promise in sorted(claim.files.items()):
+        where = place(path)
+        file = contents.files.get(where)
+        if file is None:
+            continue
+        if promise is None or file.digests.get(promise[0]) == promise[1]:
+            yield where
+
+
+def _placing(tree: Tree) -> Callable[[bytes], bytes]:
+    """Where in the image a package's path is: `bin/sh` is `usr/bin/sh` where `bin` is a link."""
+    parents: dict[bytes, bytes] = {}
+
+    def place(path: bytes) -> bytes:
+        parent, _, name = path.rpartition(b"/")
+        if parent not in parents:
+            real = tree.resolve(parent)
+            parents[parent] = parent if real is None else real
+        real = parents[parent]
+        return real + b"/" + name if real else name
+
+    return place
+
+
+def _licence(claim: _Claim, tree: Tree, own: str) -> Licence:
+    if claim.kind == "apk":
+        return spdx_licence(claim.licence)
+    raw = tree.content(_DOC + claim.name.encode() + b"/copyright")
+    return debian_licence(own if raw is None else raw.decode("utf-8", "replace"))
+
+
+def _claims(tree: Tree) -> Iterator[_Claim]:
+    """What the databases in an image say, whichever it has."""
+    for path in sorted(tree.kept):
+        if path.startswith(STATUS_D) and not path.endswith(b".md5sums"):
+            sums = tree.kept.get(path + b".md5sums", b"")
+            yield from _dpkg(tree.kept[path], lambda _name, _arch, sums=sums: _md5sums(sums))  # type: ignore[misc]
+    if STATUS in tree.kept:
+        yield from _dpkg(tree.kept[STATUS], lambda name, arch: _info(tree, name, arch))
+    for path in APK:
+        if path in tree.kept:
+            yield from _apk(tree.kept[path].decode("utf-8", "replace"))
+
+
+_Files = Mapping[bytes, tuple[str, str] | None]
+
+
+def _dpkg(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_Claim]:
+    for paragraph in raw.decode("utf-8", "replace").split("\n\n"):
+        fields = parse_control(paragraph)
+        state = fields.get("Status", "install ok installed")
+        if "Package" not in fields or not state.endswith(" installed"):
+            continue
+        name, architecture = fields["Package"], fields.get("Architecture", "")
+        source = _SOURCE.match(fields.get("Source", "")) or _SOURCE.match(name)
+        assert source is not None
+        claim = _Claim("deb", name, fields.get("Version", ""), architecture)
+        claim.source, claim.source_version = source[1], source[2] or claim.version
+        claim.files.update(files(name, architecture))
+        claim.files.update(_conffiles(fields.get("Conffiles", "")))
+        yield claim
+
+
+def _info(tree: Tree, name: str, architecture: str) -> dict[bytes, tuple[str, str] | None]:
+    """What dpkg's own files about a package say; those of one for several architectures have its name too."""
+    stems = [INFO + each.encode() for each in (name, f"{name}:{architecture}")]
+    found: dict[bytes, tuple[str, str] | None] = {}
+    for stem in stems:
+        listed = tree.kept.get(stem + b".list", b"").splitlines()
+        found |= dict.fromkeys(line.strip(b"/") for line in listed)
+        found |= _md5sums(tree.kept.get(stem + b".md5sums", b""))
+    return found
+
+
+def _md5sums(raw: bytes) -> dict[bytes, tuple[str, str] | None]:
+    pairs = (line.partition(b"  ")[::2] for line in raw.splitlines())
+    return {path.strip(b"/"): ("md5", total.decode("ascii", "replace")) for total, path in pairs if path}
+
+
+def _conffiles(text: str) -> Iterator[tuple[bytes, tuple[str, str]]]:
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 2:
+            yield words[0].strip("/").encode(), ("md5", words[1])
+
+
+def _apk(text: str) -> Iterator[_Claim]:
+    """Paragraphs of lines `X:value` (apk's database, version 2): F a folder, R a file in it, Z its sum."""
+    for paragraph in text.split("\n\n"):
+        lines = [(line[0], line[2:]) for line in paragraph.splitlines() if line[1:2] == ":"]
+        fields = {key: value for key, value in reversed(lines) if key not in "FRZaM"}
+        if "P" not in fields:
+            continue
+        claim = _Claim("apk", fields["P"], fields.get("V", ""), fields.get("A", ""))
+        claim.source, claim.source_version = fields.get("o", claim.name), claim.version
+        claim.licence = fields.get("L", "")
+        claim.files.update(_apk_files(lines))
+        yield claim
+
+
+def _apk_files(lines: Sequence[tuple[str, str]]) -> dict[bytes, tuple[str, str] | None]:
+    found: dict[bytes, tuple[str, str] | None] = {}
+    folder, path = "", b""
+    for key, value in lines:
+        if key == "F":
+            folder = value
+        elif key == "R":
+            path = f"{folder}/{value}".strip("/").encode()
+            found[path] = None
+        elif key == "Z" and value.startswith("Q1"):
+            try:
+                found[path] = ("sha1", base64.b64decode(value[2:], validate=True).hex())
+            except binascii.Error:
+                continue
+    return found

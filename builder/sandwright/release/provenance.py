@@ -1,0 +1,171 @@
+"""How an image came about, as SLSA's provenance, version 1: https://slsa.dev/spec/v1.0/provenance.
+
+It names by digest all that the image was made of (definitions, lock, packages, base), and all that is
+published with it (SBOMs, lock, evidence): who has the signed provenance has the whole of it. It holds no
+times: the same image, made of the same and seen the same, has the same provenance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sandwright
+from sandwright.errors import ArchiveRefused
+from sandwright.image.baselock import BaseLock
+from sandwright.image.lock import Lock, Package
+from sandwright.image.plan import builder_checksum
+from sandwright.release import packages
+from sandwright.release.sbom import package_url
+from sandwright.release.sources import Sources
+from sandwright.release.statement import Statement, digest_of, resource, resources
+from sandwright.rootfs.descriptor import mapping, sequence, strings
+
+BUILD_TYPE = "urn:sandwright:build:v1"
+BUILDER = "urn:sandwright:builder"
+"""The builder's name where nobody gives another: a build on somebody's machine."""
+
+ATTACHED_TO = "dev.sandwright.attached-to"
+ARTIFACT_TYPE = "dev.sandwright.artifact-type"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a build was asked for. `epoch` is the time that the image's files have, in seconds."""
+
+    image: str
+    platforms: tuple[str, ...]
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a provenance says. `digest` is that of the image's index; `dependencies` and `documents` by name.
+
+    `code` and `codec` are checksum and compressor of the builder.
+    """
+
+    digest: str
+    parameters: Parameters
+    dependencies: Mapping[str, str]
+    documents: tuple[Byproduct, ...]
+    code: str
+    codec: str
+
+
+@dataclass(frozen=True)
+class Byproduct:
+    """A document that is published with an image: its digest, and the digest of what it is attached to."""
+
+    name: str
+    digest: str
+    artifact_type: str
+    attached_to: str
+
+
+def read(found: Statement, digest: str, where: str) -> Made:
+    """What a provenance says of the image with that digest. Raise ArchiveRefused for one that is not ours."""
+    definition = mapping(found.predicate.get("buildDefinition"), f"{where}: buildDefinition")
+    details = mapping(found.predicate.get("runDetails"), f"{where}: runDetails")
+    if definition.get("buildType") != BUILD_TYPE:
+        raise ArchiveRefused(f"{where}: its buildType is not {BUILD_TYPE}")
+    given = mapping(definition.get("externalParameters"), f"{where}: externalParameters")
+    inner = mapping(definition.get("internalParameters"), f"{where}: internalParameters")
+    platforms = tuple(sequence(given.get("platforms"), f"{where}: platforms"))
+    image, epoch = given.get("image"), given.get("epoch")
+    if (
+        not isinstance(image, str)
+        or not isinstance(epoch, int)
+        or not all(isinstance(each, str) for each in platforms)
+    ):
+        raise ArchiveRefused(f"{where}: its externalParameters are not image, platforms and epoch")
+    version = mapping(mapping(details.get("builder"), where).get("version"), f"{where}: version")
+    dependencies = resources(definition.get("resolvedDependencies"), f"{where}: resolvedDependencies")
+    listed = resources(details.get("byproducts"), f"{where}: byproducts")
+    return Made(
+        digest,
+        Parameters(image, platforms, epoch),
+        {str(each.get("name")): digest_of(each, where) for each in dependencies},
+        tuple(_read_byproduct(each, f"{where}: byproducts[{n}]") for n, each in enumerate(listed)),
+        str(version.get("code")),
+        str(inner.get("codec")),
+    )
+
+
+def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
+    said = strings(value.get("annotations"), f"{where}.annotations")
+    if not {ATTACHED_TO, ARTIFACT_TYPE} <= said.keys():
+        raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, and as what")
+    name = str(value.get("name"))
+    return Byproduct(name, digest_of(value, where), said[ARTIFACT_TYPE], said[ATTACHED_TO])
+
+
+def predicate(
+    parameters: Parameters,
+    sources: Sources,
+    lock: Lock | BaseLock,
+    byproducts: Iterable[Mapping[str, Any]],
+    *,
+    inputs: str,
+    codec: str,
+    builder: str = BUILDER,
+) -> dict[str, Any]:
+    """The predicate. `inputs` is the build's own checksum of what it was made from."""
+    return {
+        "buildDefinition": {
+            "buildType": BUILD_TYPE,
+            "externalParameters": {
+                "image": parameters.image,
+                "platforms": list(parameters.platforms),
+                "epoch": parameters.epoch,
+            },
+            "internalParameters": {"inputs": inputs, "codec": codec},
+            "resolvedDependencies": [
+                *(resource(path, sha256(content)) for path, content in sorted(sources.files.items())),
+                *_materials(lock, parameters.platforms),
+            ],
+        },
+        "runDetails": {
+            "builder": {
+                "id": builder,
+                "version": {"sandwright": sandwright.__version__, "code": builder_checksum()},
+            },
+            "byproducts": list(byproducts),
+        },
+    }
+
+
+def materials(sources: Sources, lock: Lock | BaseLock, platforms: Sequence[str]) -> dict[str, str]:
+    """All that an image is made of, name → digest, as `read` gives `dependencies`."""
+    named = {path: sha256(content) for path, content in sources.files.items()}
+    listed = {str(each["name"]): digest_of(each, "lock") for each in _materials(lock, platforms)}
+    return {**named, **listed}
+
+
+def byproduct(
+    name: str, content: bytes, *, artifact_type: str, media_type: str, attached_to: str
+) -> dict[str, Any]:
+    """A document that is published with the image, attached to the manifest with that digest."""
+    annotations = {ATTACHED_TO: attached_to, ARTIFACT_TYPE: artifact_type}
+    return resource(name, sha256(content), mediaType=media_type, annotations=annotations)
+
+
+def sha256(content: bytes) -> str:
+    """The digest of bytes that are at hand."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str, Any]]:
+    if isinstance(lock, BaseLock):
+        pins = [(lock.reference, lock.base.digest)]
+        pins += [(f"{lock.reference} {platform}", lock.platforms[platform].digest) for platform in platforms]
+        return [resource(name, digest) for name, digest in pins]
+    found = dict.fromkeys(package for platform in platforms for package in lock.packages(platform))
+    return [resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found]
+
+
+def _uri(package: Package, lock: Lock) -> str:
+    named = packages.Package("deb", package.name, package.version, package.architecture)
+    return package_url(named, ("debian", lock.suite))

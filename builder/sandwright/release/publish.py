@@ -1,0 +1,220 @@
+"""Brings images to a registry with their evidence: nothing is tagged that isn't whole, signed and read back.
+
+The order is the promise: parts by digest, documents, statements, a look at all of it as it lies there, and
+then the tags. Ended at any moment, a publication leaves tags as they were; the next one finds what is there
+and does the rest. What is there already is not sent and not signed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.progress import SILENT, Progress
+from sandwright.registry.client import Document as Stored
+from sandwright.registry.client import Repository
+from sandwright.registry.failure import NotThere, WrongContent
+from sandwright.registry.push import move_tag, push_by_digest, verify
+from sandwright.registry.reference import check_tag
+from sandwright.registry.referrer import push_referrer
+from sandwright.registry.transport import together
+from sandwright.release.attach import Attached, attached, fetch
+from sandwright.release.provenance import sha256
+from sandwright.release.signing import BUNDLE, Key, NotSigned, Verifier, opened, sign
+from sandwright.release.subject import DOCUMENT_TYPES, Claim, Document, Release
+from sandwright.rootfs.descriptor import Descriptor
+
+TITLE = "org.opencontainers.image.title"
+PREDICATE = "dev.sigstore.bundle.predicateType"
+CONTENT = "dev.sigstore.bundle.content"
+"""Annotations by which cosign finds what it looks for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a publication has to do. `parts` are those of the image that the registry lacks.
+
+    `tags` maps those that have to be moved to what they name now.
+    """
+
+    release: Release
+    where: str
+    parts: tuple[Descriptor, ...]
+    documents: tuple[Document, ...]
+    claims: tuple[tuple[Claim, Descriptor], ...]
+    tags: tuple[tuple[str, str | None], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.parts or self.documents or self.claims or self.tags)
+
+    def describe(self) -> Iterator[str]:
+        """The plan, a line for each step."""
+        name = f"{self.where}@{self.release.root.digest}"
+        if self.is_empty:
+            yield f"{name}: nothing to do"
+            return
+        total = len(self.release.image.graph.nodes) + len(self.release.image.graph.blobs)
+        if self.parts:
+            size = sum(each.size for each in self.parts)
+            yield f"{name}: push {len(self.parts)} of {total} parts, {size} bytes"
+        for document in self.documents:
+            yield f"{name}: attach {document.name}, {len(document.content)} bytes"
+        for claim, subject in self.claims:
+            yield f"{name}: sign {claim.name}, attach it to {subject.digest}"
+        yield f"{name}: read back and verify"
+        for tag, before in self.tags:
+            yield f"{name}: tag {tag}, " + ("which is new" if before is None else f"which names {before}")
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publication came to. `sent` are digests and names of what was sent, `tagged` the tags moved."""
+
+    digest: str
+    sent: tuple[str, ...]
+    tagged: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was."""
+        return bool(self.sent or self.tagged)
+
+
+def make_plan(repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]) -> Plan:
+    """Ask the registry what it has, and say what is to be done. Raise UsageError for what can't be a tag."""
+    for tag in tags:
+        check_tag(tag)
+    there = _attached(repository, release)
+    return Plan(
+        release,
+        str(repository),
+        tuple(_missing(repository, release)),
+        tuple(each for each in release.documents if not _has_whole(repository, there, each)),
+        tuple(_unsigned(repository, release, there, verifier)),
+        tuple(
+            (tag, now) for tag in dict.fromkeys(tags) if (now := repository.head(tag)) != release.root.digest
+        ),
+    )
+
+
+def publish(repository: Repository, plan: Plan, key: Key, *, progress: Progress = SILENT) -> Published:
+    """Do what a plan says. For a plan without anything to do, the image's documents are read once more.
+
+    Raise RegistryError, WrongContent, IntegrityError, HostError when the key does not sign.
+    """
+    release = plan.release
+    if plan.is_empty:  # making the plan has read all the rest
+        verify(repository, release.image.graph)
+        return Published(release.root.digest, (), ())
+    sent: list[str] = []
+    if plan.parts:
+        sent += push_by_digest(repository, release.image.graph, release.image.open_blob, progress=progress)
+    for document in plan.documents:
+        _attach(
+            repository, document.subject, document.artifact_type, document.content, {TITLE: document.name}
+        )
+        sent.append(document.name)
+    bundles: dict[str, bytes] = {}
+    for claim, subject in plan.claims:
+        if claim.name not in bundles:
+            bundles[claim.name] = sign(claim.payload, key)
+        annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
+        _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
+        sent.append(f"{claim.name} of {subject.digest}")
+    read_back(repository, release, key.verifier, sent=plan.documents)
+    root = release.image.graph.root
+    stored = Stored(root.descriptor.media_type, root.descriptor.digest, root.content)
+    moved = tuple(tag for tag, _ in plan.tags if move_tag(repository, stored, tag))
+    return Published(release.root.digest, tuple(sent), moved)
+
+
+def read_back(
+    repository: Repository, release: Release, verifier: Verifier, *, sent: Sequence[Document] = ()
+) -> None:
+    """See that the registry has all of a release: the image, each document, each statement and signature.
+
+    The image's blobs are compared by size, like documents that were there before; those in `sent` and all
+    statements are read. Raise WrongContent, IntegrityError or RegistryError, which say what is not there.
+    """
+    verify(repository, release.image.graph)
+    there = _attached(repository, release)
+    for document in release.documents:
+        found = _has_document(there, document)
+        if found is None:
+            raise IntegrityError(f"{repository}: {document.name} was attached, and is not there")
+        if document in sent:
+            fetch(repository, found.content, f"{repository}: {document.name}")
+        elif not repository.has_blob(found.content):
+            raise WrongContent(f"{repository}: {document.name}: its content {found.content.digest} is gone")
+    for claim, subject in _unsigned(repository, release, there, verifier):
+        raise IntegrityError(f"{repository}: {claim.name} of {subject.digest} was attached, and is not there")
+
+
+def _attach(
+    repository: Repository,
+    subject: Descriptor,
+    artifact_type: str,
+    content: bytes,
+    annotations: dict[str, str],
+) -> None:
+    push_referrer(
+        repository, subject, artifact_type, content, media_type=artifact_type, annotations=annotations
+    )
+
+
+def _attached(repository: Repository, release: Release) -> list[Attached]:
+    """What is attached to the image and each of its platforms."""
+    found = []
+    for subject in (release.root, *release.manifests.values()):
+        found += attached(repository, subject.digest, {BUNDLE, *DOCUMENT_TYPES})[0]
+    return found
+
+
+def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
+    graph = release.image.graph
+    tasks = [partial(repository.has_blob, blob) for blob in graph.blobs]
+    has = together(repository.exchange.wire, tasks)
+    yield from (blob for blob, there in zip(graph.blobs, has, strict=True) if not there)
+    for node in graph.nodes:
+        if repository.head(node.descriptor.digest) != node.descriptor.digest:
+            yield node.descriptor
+
+
+def _has_document(there: Sequence[Attached], document: Document) -> Attached | None:
+    wanted = (document.artifact_type, document.subject.digest, sha256(document.content))
+    return next(
+        (each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted), None
+    )
+
+
+def _has_whole(repository: Repository, there: Sequence[Attached], document: Document) -> bool:
+    found = _has_document(there, document)
+    return found is not None and repository.has_blob(found.content)
+
+
+def _unsigned(
+    repository: Repository, release: Release, there: Sequence[Attached], verifier: Verifier
+) -> Iterator[tuple[Claim, Descriptor]]:
+    """The claims that no bundle there has the key's signature for, each with the manifest that lacks it."""
+    signed = set()
+    for each in there:
+        if each.artifact_type == BUNDLE:
+            payload = _signed(repository, each, verifier)
+            signed.add((each.subject, payload))
+    for claim in release.claims:
+        for subject in claim.subjects:
+            if (subject.digest, claim.payload) not in signed:
+                yield claim, subject
+
+
+def _signed(repository: Repository, bundle: Attached, verifier: Verifier) -> bytes | None:
+    """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none."""
+    where = f"{repository}: {bundle}"
+    try:
+        return opened(fetch(repository, bundle.content, where), verifier, where)
+    except (NotSigned, ArchiveRefused, NotThere):
+        return None

@@ -1,0 +1,95 @@
+"""Makes a published image again, from its published sources alone, and compares it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandwright.errors import IntegrityError, SandwrightError
+from sandwright.image.build import Supply, build_images
+from sandwright.image.compress import IDENTITY
+from sandwright.image.definition import load_catalogue
+from sandwright.image.plan import builder_checksum
+from sandwright.progress import SILENT, Progress
+from sandwright.release import sources
+from sandwright.release.difference import first_difference, of_values
+from sandwright.release.provenance import Made
+from sandwright.release.sources import Sources
+from sandwright.rootfs.descriptor import parse_json
+
+
+def rebuild(
+    made: Made,
+    written: Sources,
+    published: Path,
+    scratch: Path,
+    supply: Supply,
+    *,
+    platforms: Sequence[str] = (),
+    progress: Progress = SILENT,
+) -> str:
+    """Build an image in a directory below `scratch`; its digest, which is the published one's.
+
+    `published` is a layout with what was published. With `platforms`, only those are made and compared. Raise
+    IntegrityError with the first difference, and what building raises.
+    """
+    chosen = [each for each in made.parameters.platforms if not platforms or each in platforms]
+    with tempfile.TemporaryDirectory(prefix="sandwright-rebuild-", dir=scratch) as place:
+        images, output = Path(place, "images"), Path(place, "build")
+        sources.write(written, images)
+        (built,) = (
+            each
+            for each in build_images(
+                load_catalogue(images),
+                [made.parameters.image],
+                output=output,
+                supply=supply,
+                platforms=chosen,
+                frozen=True,
+                epoch=made.parameters.epoch,
+                progress=progress,
+            )
+            if each.name == made.parameters.image
+        )
+        for platform in chosen:
+            found = first_difference(published, built.layout, platform)
+            if found:
+                raise IntegrityError(f"made again, it is another image: {found}{_builder(made)}")
+        if len(chosen) < len(made.parameters.platforms):
+            return ", ".join(built.images[platform].manifest.digest for platform in chosen)
+        if built.digest != made.digest:
+            raise IntegrityError(
+                f"made again, it is another image: {_indexes(made, published, built.layout)}"
+            )
+    return built.digest
+
+
+def _builder(made: Made) -> str:
+    """What of the builder is another one's, where something is."""
+    found = [
+        f"{what} {theirs}, here {ours}"
+        for what, theirs, ours in (
+            ("code", made.code, builder_checksum()),
+            ("compressor", made.codec, IDENTITY),
+        )
+        if theirs != ours
+    ]
+    return f" (it was built by another sandwright: {'; '.join(found)})" if found else ""
+
+
+def _indexes(made: Made, published: Path, built: Path) -> str:
+    """Where the indexes differ, when the manifests don't."""
+    try:
+        one, other = (
+            parse_json((layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes(), str(layout))
+            for layout, digest in ((published, made.digest), (built, _root(built)))
+        )
+    except (OSError, SandwrightError):
+        return f"{made.digest} published, {_root(built)} made"
+    return of_values(one, other, "index") or f"{made.digest} published, {_root(built)} made"
+
+
+def _root(layout: Path) -> str:
+    listed = parse_json((layout / "index.json").read_bytes(), str(layout))["manifests"]
+    return str(listed[0]["digest"])

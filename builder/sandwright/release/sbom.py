@@ -1,0 +1,129 @@
+"""What is in an image, as a value: every package, and every file that belongs to none.
+
+`cyclonedx` and `spdx` write it down, each with all files, so that an SBOM can be compared with an image file
+by file by somebody who has nothing but the two.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sandwright.image import lock
+from sandwright.release.contents import Contents, File, read_contents
+from sandwright.release.debfiles import DebFiles
+from sandwright.release.packages import Package, algorithms, find_packages, keeps, system
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.tar.entry import Kind
+
+Format = Literal["cyclonedx", "spdx"]
+FORMATS: tuple[Format, ...] = ("cyclonedx", "spdx")
+_SPACE = uuid.UUID("5f4a3c0e-6a0d-5c6b-9d59-3b0f7e9a2b11")
+"""The name space of serial numbers, which are made of digests (RFC 9562, version 5)."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What an image for one platform holds.
+
+    `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
+    `unowned` those that no package brought as they are. `system` is the distribution and its version.
+    """
+
+    name: str
+    platform: str
+    digest: str
+    created: str
+    system: tuple[str, str]
+    packages: tuple[Package, ...]
+    files: Mapping[bytes, File]
+    unowned: tuple[bytes, ...]
+
+    @property
+    def serial(self) -> uuid.UUID:
+        """The same for the same image."""
+        return uuid.uuid5(_SPACE, self.digest)
+
+    @property
+    def purl(self) -> str:
+        """The package URL of the image (the type `oci` of the purl specification)."""
+        architecture = self.platform.partition("/")[2]
+        return f"pkg:oci/{self.name}@{urllib.parse.quote(self.digest, safe='')}?arch={architecture}"
+
+
+def take_inventory(
+    name: str,
+    image: Image,
+    locked: Sequence[lock.Package] = (),
+    debs: Mapping[str, DebFiles] | None = None,
+) -> Inventory:
+    """Read an image and tell what is in it. `locked` are the packages of its lock, `debs` what they bring.
+
+    Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
+    and lock disagree.
+    """
+    contents = read_contents(image, algorithms=algorithms(locked), keep=keeps)
+    return inventory_of(name, image, contents, locked, debs or {})
+
+
+def inventory_of(
+    name: str,
+    image: Image,
+    contents: Contents,
+    locked: Sequence[lock.Package],
+    debs: Mapping[str, DebFiles],
+) -> Inventory:
+    """The same of an image whose contents were read."""
+    packages = _once(find_packages(contents, locked, debs))
+    owned = {path for package in packages for path in package.files}
+    return Inventory(
+        name,
+        f"{image.platform.os}/{image.platform.architecture}",
+        image.digest,
+        str(image.config.get("created") or "1970-01-01T00:00:00Z"),
+        system(contents.tree),
+        tuple(packages),
+        contents.files,
+        tuple(path for path in contents.files if path not in owned),
+    )
+
+
+def _once(packages: Sequence[Package]) -> list[Package]:
+    """The packages, no file of which belongs to two: where several bring the same, it is the first's."""
+    seen: set[bytes] = set()
+    found = []
+    for package in packages:
+        own = tuple(path for path in package.files if path not in seen)
+        seen.update(own)
+        found.append(replace(package, files=own))
+    return found
+
+
+def package_url(package: Package, system: tuple[str, str]) -> str:
+    """The package URL of a package of a distribution (types `deb` and `apk` of the purl specification)."""
+    name, version = (urllib.parse.quote(each, safe=":") for each in (package.name, package.version))
+    vendor, release = system
+    distribution = f"&distro={urllib.parse.quote(f'{vendor}-{release}', safe='')}" if release else ""
+    space = f"{urllib.parse.quote(vendor, safe='')}/" if vendor else ""
+    architecture = urllib.parse.quote(package.architecture, safe="")
+    return f"pkg:{package.kind}/{space}{name}@{version}?arch={architecture}{distribution}"
+
+
+def source_of(package: Package) -> str:
+    """The source package with its version, as people write it."""
+    return f"{package.source} {package.source_version}".strip()
+
+
+def text(path: bytes) -> str:
+    """A path as documents have it: absolute, and printable where it is no UTF-8."""
+    return "/" + path.decode("utf-8", "backslashreplace")
+
+
+def kind_of(file: File) -> str:
+    """What a file is, where it is no regular one; empty for one that is."""
+    if file.kind is Kind.SYMLINK:
+        return f"symbolic link to {file.link.decode('utf-8', 'backslashreplace')}"
+    return "" if file.kind is Kind.FILE else file.kind.value

@@ -1,0 +1,139 @@
+"""An inventory as SPDX 2.3, JSON: https://spdx.github.io/spdx-spec/v2.3/."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sandwright
+from sandwright.image.layout import canonical
+from sandwright.release.contents import File
+from sandwright.release.packages import Package
+from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+
+MEDIA_TYPE = "application/spdx+json"
+NOTHING = "NOASSERTION"
+_DOCUMENT, _IMAGE = "SPDXRef-DOCUMENT", "SPDXRef-Image"
+
+
+def write(inventory: Inventory) -> bytes:
+    """The document. The same inventory gives the same bytes."""
+    ids = {path: f"SPDXRef-File-{number}" for number, path in enumerate(inventory.files, 1)}
+    own = [f"SPDXRef-Package-{number}" for number, _ in enumerate(inventory.packages, 1)]
+    packages = [_package(inventory, each, ref) for each, ref in zip(inventory.packages, own, strict=True)]
+    contains = [(_IMAGE, ref) for ref in own]
+    contains += [(_IMAGE, ids[path]) for path in inventory.unowned]
+    for package, ref in zip(inventory.packages, own, strict=True):
+        contains += [(ref, ids[path]) for path in package.files]
+    names = {ref: name for each in inventory.packages for ref, name in each.licence.names.items()}
+    return canonical(
+        {
+            "spdxVersion": "SPDX-2.3",
+            "dataLicense": "CC0-1.0",
+            "SPDXID": _DOCUMENT,
+            "name": f"{inventory.name} {inventory.platform}",
+            "documentNamespace": inventory.serial.urn,
+            "creationInfo": {
+                "created": inventory.created,
+                "creators": [f"Tool: sandwright-{sandwright.__version__}"],
+            },
+            "packages": [_image(inventory), *packages],
+            "files": [_file(file, path, ids[path]) for path, file in inventory.files.items()],
+            "relationships": [
+                _relation(_DOCUMENT, "DESCRIBES", _IMAGE),
+                *(_relation(one, "CONTAINS", other) for one, other in contains),
+            ],
+            **(
+                {"hasExtractedLicensingInfos": [_named(*each) for each in sorted(names.items())]}
+                if names
+                else {}
+            ),
+        }
+    )
+
+
+def _image(inventory: Inventory) -> dict[str, Any]:
+    return {
+        "SPDXID": _IMAGE,
+        "name": inventory.name,
+        "versionInfo": inventory.digest,
+        "primaryPackagePurpose": "CONTAINER",
+        "downloadLocation": NOTHING,
+        "checksums": [{"algorithm": "SHA256", "checksumValue": inventory.digest.partition(":")[2]}],
+        "externalRefs": [_purl(inventory.purl)],
+        "comment": f"platform {inventory.platform}",
+        "licenseConcluded": NOTHING,
+        "licenseDeclared": NOTHING,
+        "copyrightText": NOTHING,
+        **_analysed(inventory, inventory.unowned),
+    }
+
+
+def _package(inventory: Inventory, package: Package, ref: str) -> dict[str, Any]:
+    checksums = {"checksums": [{"algorithm": "SHA256", "checksumValue": package.sha256}]}
+    return {
+        "SPDXID": ref,
+        "name": package.name,
+        "versionInfo": package.version,
+        "supplier": NOTHING,
+        "downloadLocation": NOTHING,
+        **(checksums if package.sha256 else {}),
+        "sourceInfo": f"built from {source_of(package)}",
+        "externalRefs": [_purl(package_url(package, inventory.system))],
+        "licenseConcluded": NOTHING,
+        "licenseDeclared": package.licence.expression or NOTHING,
+        "copyrightText": NOTHING,
+        **_analysed(inventory, package.files),
+    }
+
+
+def _analysed(inventory: Inventory, paths: Iterable[bytes]) -> dict[str, Any]:
+    """Whether files are listed; if so, the checksum over theirs (specification, 7.9)."""
+    sums = sorted(inventory.files[path].digests["sha1"] for path in paths)
+    if not sums:
+        return {"filesAnalyzed": False}
+    code = hashlib.sha1("".join(sums).encode(), usedforsecurity=False).hexdigest()
+    return {
+        "filesAnalyzed": True,
+        "packageVerificationCode": {"packageVerificationCodeValue": code},
+    }
+
+
+def _file(file: File, path: bytes, ref: str) -> dict[str, Any]:
+    kind = kind_of(file)
+    return {
+        "SPDXID": ref,
+        "fileName": f".{text(path)}",
+        "checksums": [
+            {"algorithm": "SHA1", "checksumValue": file.digests["sha1"]},
+            {"algorithm": "SHA256", "checksumValue": file.digests["sha256"]},
+        ],
+        **({"fileTypes": ["OTHER"], "comment": kind} if kind else {}),
+        "licenseConcluded": NOTHING,
+        "copyrightText": NOTHING,
+    }
+
+
+def _relation(one: str, kind: str, other: str) -> Mapping[str, str]:
+    return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
+
+
+def _purl(url: str) -> Mapping[str, str]:
+    return {
+        "referenceCategory": "PACKAGE-MANAGER",
+        "referenceType": "purl",
+        "referenceLocator": url,
+    }
+
+
+def _extracted(names: Mapping[str, str]) -> dict[str, Any]:
+    return {"hasExtractedLicensingInfos": [_named(*each) for each in sorted(names.items())]} if names else {}
+
+
+def _named(reference: str, name: str) -> Mapping[str, str]:
+    return {
+        "licenseId": reference,
+        "name": name,
+        "extractedText": f"The text that the package's copyright file has for {name!r}.",
+    }

@@ -1,0 +1,85 @@
+"""in-toto statements, version 1: a predicate about things named by their digests. Pure.
+
+Format: in-toto attestation framework, spec/v1/statement.md. Ours are canonical JSON, so that the same claim
+is the same bytes, and a second publication can tell that nothing is to be said anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.errors import ArchiveRefused
+from sandwright.image.layout import canonical
+from sandwright.rootfs.descriptor import mapping, parse_json, sequence, strings
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+SIGNATURE = "https://sigstore.dev/cosign/sign/v1"
+"""The predicate type by which cosign (since 3) says that an image is signed; the predicate is empty."""
+
+PROVENANCE = "https://slsa.dev/provenance/v1"
+_STATEMENT = "https://in-toto.io/Statement/v1"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement. `subjects` maps digests (`sha256:…`) to names."""
+
+    predicate_type: str
+    subjects: Mapping[str, str]
+    predicate: Mapping[str, Any]
+
+
+def encode(statement: Statement) -> bytes:
+    """The statement's bytes."""
+    return canonical(
+        {
+            "_type": _STATEMENT,
+            "subject": [
+                {"name": name, "digest": _digests(digest)} for digest, name in statement.subjects.items()
+            ],
+            "predicateType": statement.predicate_type,
+            "predicate": statement.predicate,
+        }
+    )
+
+
+def decode(raw: bytes, where: str) -> Statement:
+    """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
+    document = parse_json(raw, where)
+    if document.get("_type") != _STATEMENT:
+        raise ArchiveRefused(f"{where}: not an in-toto statement of version 1")
+    kind = document.get("predicateType")
+    if not isinstance(kind, str):
+        raise ArchiveRefused(f"{where}: predicateType is required")
+    subjects = {}
+    for number, each in enumerate(sequence(document.get("subject"), f"{where}: subject")):
+        at = f"{where}: subject[{number}]"
+        digests = strings(mapping(each, at).get("digest"), f"{at}.digest")
+        subjects.update({f"{name}:{value}": str(each.get("name", "")) for name, value in digests.items()})
+    return Statement(kind, subjects, mapping(document.get("predicate"), f"{where}: predicate"))
+
+
+def resource(name: str, digest: str, **more: object) -> dict[str, Any]:
+    """A resource descriptor of in-toto's: spec/v1/resource_descriptor.md."""
+    return {"name": name, "digest": _digests(digest), **more}
+
+
+def digest_of(value: object, where: str) -> str:
+    """The SHA-256 of a resource descriptor, as `sha256:…`. Raise ArchiveRefused where it has none."""
+    found = strings(mapping(value, where).get("digest"), f"{where}.digest").get("sha256")
+    if found is None:
+        raise ArchiveRefused(f"{where}: it has no sha256")
+    return f"sha256:{found}"
+
+
+def resources(value: object, where: str) -> Sequence[Mapping[str, Any]]:
+    """A list of resource descriptors."""
+    listed = enumerate(sequence(value, where))
+    return [mapping(each, f"{where}[{number}]") for number, each in listed]
+
+
+def _digests(digest: str) -> dict[str, str]:
+    algorithm, _, encoded = digest.partition(":")
+    return {algorithm: encoded}

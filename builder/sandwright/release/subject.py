@@ -1,0 +1,210 @@
+"""An image as it is published: its parts, the documents that belong to it, and what is claimed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import BuildError, IntegrityError
+from sandwright.image.build import Supply
+from sandwright.image.compress import IDENTITY
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.existing import Existing, read_layout
+from sandwright.image.layout import INDEX_TYPE, MANIFEST_TYPE
+from sandwright.image.lock import Lock
+from sandwright.image.plan import plan_build
+from sandwright.image.remote import LayoutImage, open_layout
+from sandwright.progress import SILENT, Progress
+from sandwright.release import evidence, provenance, sources, statement
+from sandwright.release.evidence import Matrix
+from sandwright.release.inventories import Sboms, make_sboms
+from sandwright.release.listed import MEDIA_TYPES
+from sandwright.release.provenance import BUILDER, Parameters
+from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
+from sandwright.rootfs.descriptor import Descriptor, parse_json
+from sandwright.smoke.report import Report
+
+LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
+SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"
+DOCUMENT_TYPES = frozenset(
+    {*MEDIA_TYPES.values(), LOCK_TYPE, SOURCES_TYPE, evidence.SMOKE_TYPE, evidence.MATRIX_TYPE}
+)
+"""Artifact types of what is attached besides signed statements. Their content has the same media type."""
+
+KEPT = "release"
+"""The directory beside `images` with what is made for publishing."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document to attach to `subject`. `name` is what people call it."""
+
+    name: str
+    artifact_type: str
+    content: bytes
+    subject: Descriptor
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement to sign, and the manifests that it is attached to."""
+
+    name: str
+    predicate_type: str
+    payload: bytes
+    subjects: tuple[Descriptor, ...]
+
+
+@dataclass(frozen=True)
+class Release:
+    """An image with all that is published of it. `root` is its index, `manifests` those of its platforms."""
+
+    name: str
+    image: LayoutImage
+    root: Descriptor
+    manifests: Mapping[str, Descriptor]
+    documents: tuple[Document, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A built image. `epoch` is the time that its files have."""
+
+    existing: Existing
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        return self.existing.name
+
+    @property
+    def root(self) -> Descriptor:
+        return Descriptor(INDEX_TYPE, self.existing.whole.digest, self.existing.whole.size)
+
+    @property
+    def manifests(self) -> dict[str, Descriptor]:
+        held = {platform: each.manifest for platform, each in self.existing.images.items()}
+        return {key: Descriptor(MANIFEST_TYPE, each.digest, each.size) for key, each in held.items()}
+
+    @property
+    def digests(self) -> dict[str, str]:
+        return {platform: each.digest for platform, each in self.manifests.items()}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was seen of images: the smoke run's report, the matrix of an image; what of it is required.
+
+    `require` are runtimes, `methods` those of the matrix.
+    """
+
+    report: Report | None
+    matrix: Matrix | None = None
+    require: Sequence[str] = ()
+    methods: Sequence[str] = ()
+
+
+def prepare(
+    catalogue: Mapping[str, ImageDefinition],
+    name: str,
+    proof: Proof,
+    *,
+    output: Path,
+    supply: Supply,
+    builder: str = BUILDER,
+    progress: Progress = SILENT,
+) -> Release:
+    """Get a built image ready. Nothing is sent anywhere.
+
+    Raise NotProved where evidence is missing, BuildError when the image is not what its definition and lock
+    make, IntegrityError when it isn't whole, and what making its SBOMs raises.
+    """
+    existing = read_layout(output / "images" / name)
+    subject = _Subject(existing, _epoch(existing))
+    _check_current(catalogue, subject, output)
+    seen = list(_evidence(subject, proof))
+    lock = sources.locked(catalogue, name)
+    packages = lock if isinstance(lock, Lock) else None
+    sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
+    written = sources.collect(catalogue, name)
+    documents = [
+        *_sboms(sboms, subject.manifests),
+        Document("lock", LOCK_TYPE, written.lock, subject.root),
+        Document("sources", SOURCES_TYPE, sources.encode(written), subject.root),
+        *seen,
+    ]
+    predicate = provenance.predicate(
+        Parameters(name, tuple(subject.manifests), subject.epoch),
+        written,
+        lock,
+        [_byproduct(each) for each in documents],
+        inputs=existing.inputs,
+        codec=IDENTITY,
+        builder=builder,
+    )
+    claims = tuple(_claims(subject, predicate))
+    image = open_layout(existing.path)
+    return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
+
+
+def _evidence(subject: _Subject, proof: Proof) -> Iterator[Document]:
+    smoke = evidence.smoke_evidence(subject.name, subject.digests, proof.report, require=proof.require)
+    yield Document("smoke run", evidence.SMOKE_TYPE, smoke, subject.root)
+    matrix = evidence.matrix_evidence(subject.name, subject.digests, proof.matrix, require=proof.methods)
+    if matrix is not None:
+        yield Document("matrix", evidence.MATRIX_TYPE, matrix, subject.root)
+
+
+def _sboms(sboms: Sboms, manifests: Mapping[str, Descriptor]) -> Iterator[Document]:
+    for platform, written in sboms.documents.items():
+        for kind, raw in written.items():
+            yield Document(f"SBOM {kind} {platform}", MEDIA_TYPES[kind], raw, manifests[platform])
+
+
+def _byproduct(document: Document) -> dict[str, Any]:
+    return provenance.byproduct(
+        document.name,
+        document.content,
+        artifact_type=document.artifact_type,
+        media_type=document.artifact_type,
+        attached_to=document.subject.digest,
+    )
+
+
+def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[Claim]:
+    """What is signed: how it came about with all that belongs to it, and last that it is ours."""
+    name, manifests = subject.name, subject.manifests
+    subjects = {
+        subject.root.digest: name,
+        **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
+    }
+    made = statement.encode(Statement(PROVENANCE, subjects, predicate))
+    yield Claim("provenance", PROVENANCE, made, (subject.root,))
+    signed = statement.encode(Statement(SIGNATURE, subjects, {}))
+    yield Claim("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
+
+
+def _epoch(existing: Existing) -> int:
+    """The time that the image's files have: what was asked for, or that of its lock."""
+    whole = parse_json(existing.file(existing.whole).read_bytes(), str(existing.path))
+    created = whole.get("annotations", {}).get("org.opencontainers.image.created", "")
+    try:
+        return int(datetime.fromisoformat(created).timestamp())
+    except ValueError:
+        raise IntegrityError(f"{existing.path}: its index has no time of creation") from None
+
+
+def _check_current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> None:
+    """See that the image is what its definition and lock, as they are now, are made into."""
+    platforms = list(subject.existing.images)
+    plan = plan_build(
+        catalogue, [subject.name], output=output, platforms=platforms, frozen=True, epoch=subject.epoch
+    )
+    (step,) = (each for each in plan.steps if each.name == subject.name)
+    if step.reason:
+        what = f"{subject.existing.path}: not what {step.definition.folder} makes now: {step.reason}"
+        raise BuildError(f"{what}; build it again with 'sandwright build-images --name {subject.name}'")
