@@ -75,7 +75,7 @@ class World:
 
     def audit(self, event: str, count: int = 1) -> list[dict[str, Any]]:
         """The lines of an event, at least so many: a line is written after the shim was answered."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + 40
         while True:
             lines = [json.loads(line) for line in self.log.read_text().splitlines()]
             found = [line for line in lines if line["event"] == event]

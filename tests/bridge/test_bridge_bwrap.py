@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 
-TOKEN = "sandbox-token-B-03b1d7"
-HOST_TOKEN = "host-token-A-6ea0f2"
+TOKEN = f"sandbox-token-B-{uuid.uuid4().hex}"
+HOST_TOKEN = f"host-token-A-{uuid.uuid4().hex}"
 POLICY = """
 environment: {pass: [PATH, HOME, "SANDBOX_*"]}
 credentials:
@@ -137,7 +138,7 @@ degrade: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
     )
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
         result = _inside(place, bridge, "show </dev/null; ls /tmp/.sandwright", policy=policy)
-    assert result.stdout == b"B\nbin\nsandwright-enter\nshim\nsocket\n", result.stderr
+    assert result.stdout == b"B\nbin\nlisten\nsandwright-enter\nshim\nsocket\n", result.stderr
 
 
 def test_a_shared_temporary_directory() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from sandwright.bridge.start import Bridge
 
 pytestmark = pytest.mark.needs("git")
 
-TOKEN = "sandbox-token-B-5cc1e0"
-HOST_TOKEN = "host-token-A-77ab21"
+TOKEN = f"sandbox-token-B-{uuid.uuid4().hex}"
+HOST_TOKEN = f"host-token-A-{uuid.uuid4().hex}"
 POLICY = """
 credentials:
   shims:
@@ -338,21 +340,30 @@ def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitSer
 
 
 def test_the_secret_is_nowhere_but_there(place: World, bridge: Bridge, server: GitServer) -> None:
-    """Not in the log, in files of bridge or project, in arguments of processes, in what comes back."""
+    """Not in the log, in files of bridge or project, in arguments of processes, in what comes back.
+
+    The tokens are this run's own, so nobody else's processes can have them.
+    """
     result = place.call(bridge, "git", "push", "-v", "origin", "main")
     assert TOKEN in server.seen
     told = result.stdout + result.stderr.encode() + place.log.read_bytes()
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with contextlib.suppress(OSError):
             told += entry.read_bytes()
-        except OSError:
-            continue
     environ = Path(f"/proc/{bridge.pid}/environ").read_bytes()
-    files = b""
-    for path in place.root.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # what was made for the call is about to go
-            files += path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    files = _contents(place.root)
+    assert (place.project / "file").read_bytes() in files, "the control: files were read"
     for token in (TOKEN, HOST_TOKEN):
         assert token.encode() not in told
         assert token.encode() not in environ
         assert token.encode() not in files
+
+
+def _contents(root: Path) -> bytes:
+    """What all files below a directory hold, whichever of them go meanwhile."""
+    found = b""
+    for folder, _, names in os.walk(root):
+        for path in (Path(folder) / name for name in names):
+            with contextlib.suppress(OSError):
+                found += path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    return found

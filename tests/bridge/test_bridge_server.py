@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,7 @@ def _shim(bridge: Bridge, cwd: Path, *argv: str) -> Iterator[subprocess.Popen[by
 def _connected(bridge: Bridge) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(bridge.socket))
-        connection.settimeout(10)
+        connection.settimeout(60)
         yield connection
 
 
@@ -104,11 +104,16 @@ def _rest(connection: socket.socket) -> bytes:
     return data
 
 
-def _gone(name: str, *, within: float = 5.0) -> bool:
+def _gone(name: str, *, within: float = 40.0) -> bool:
     """Whether no process has a word in its arguments, soon."""
+    return _soon(lambda: not any(name.encode() in line for line in _command_lines()), within=within)
+
+
+def _soon(true: Callable[[], bool], *, within: float = 40.0) -> bool:
+    """Whether something is so, within some time."""
     until = time.monotonic() + within
     while time.monotonic() < until:
-        if not any(name.encode() in line for line in _command_lines()):
+        if true():
             return True
         time.sleep(0.05)
     return False
@@ -151,7 +156,7 @@ def test_signals_pass(place: World, bridge: Bridge, number: int, said: bytes, st
         assert shim.stdout.readline() == b"ready\n"
         os.kill(shim.pid, number)
         assert shim.stdout.readline() == said
-        assert shim.wait(10) == status
+        assert shim.wait(60) == status
 
 
 def test_a_signal_passes_though_input_waits(place: World, bridge: Bridge) -> None:
@@ -168,7 +173,7 @@ def test_a_signal_passes_though_input_waits(place: World, bridge: Bridge) -> Non
             time.sleep(0.01)
         os.kill(shim.pid, signal.SIGTERM)
         assert shim.stdout.readline() == b"got TERM\n"
-        assert shim.wait(10) == 9
+        assert shim.wait(60) == 9
 
 
 def test_the_environment_is_made_from_nothing(place: World, bridge: Bridge) -> None:
@@ -367,7 +372,7 @@ def test_a_slow_client(place: World, bridge: Bridge, sent: bytes) -> None:
     with _connected(bridge) as connection:
         connection.sendall(sent)
         assert b"no call came in time" in _rest(connection)
-    assert 0.5 < time.monotonic() - started < 5
+    assert 0.5 < time.monotonic() - started < 40
 
 
 def test_a_client_that_trickles(place: World, bridge: Bridge) -> None:
@@ -380,7 +385,7 @@ def test_a_client_that_trickles(place: World, bridge: Bridge) -> None:
             if select.select([connection], [], [], 0.02)[0]:
                 break
         assert b"no call came in time" in _rest(connection)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 40
 
 
 def test_a_half_closed_client(place: World, bridge: Bridge) -> None:
@@ -450,13 +455,11 @@ def test_limits(place: World, limits: Limits, word: str, status: int, end: str) 
 def test_too_many_connections(place: World) -> None:
     with place.bridge(POLICY, environment=ENVIRONMENT, limits=Limits(connections=3)) as running:
         with contextlib.ExitStack() as stack:
-            for _ in range(3):
+            for _ in range(3):  # who connects later is taken later
                 stack.enter_context(_connected(running))
-            time.sleep(0.2)
             result = place.call(running, "tool", "status", "0")
             assert (result.status, "too many calls at once" in result.stderr) == (125, True)
-        time.sleep(0.2)
-        assert place.call(running, "tool", "status", "4").status == 4
+        assert _soon(lambda: place.call(running, "tool", "status", "4").status == 4)
 
 
 # The bridge's own end.
@@ -470,7 +473,7 @@ def test_it_is_gone_with_its_session(place: World) -> None:
             assert shim.stdout.readline() == b"ready\n"
             running_pid = running.pid
             os.kill(running_pid, signal.SIGTERM)
-            assert shim.wait(15) == 125
+            assert shim.wait(60) == 125
     assert not stay.exists()
     assert _gone("canary-session")
     assert place.audit("stop")
@@ -503,13 +506,13 @@ def test_killed(place: World, killed: str) -> None:
                 os.kill(session.pid, signal.SIGKILL)
             if killed != "session":
                 os.kill(int(pid), signal.SIGKILL)
-            assert shim.wait(15) == 125
+            assert shim.wait(60) == 125
             said = shim.stderr.read() if shim.stderr else b""
             assert b"the bridge has ended" in said
         if killed == "bridge":
             session.send_signal(signal.SIGINT)
-            session.wait(20)
-        until = time.monotonic() + 10
+            session.wait(60)
+        until = time.monotonic() + 40
         while Path(public).parent.exists() and time.monotonic() < until:
             time.sleep(0.05)
             if killed == "both":

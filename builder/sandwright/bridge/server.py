@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import secrets
 import selectors
 import signal
 import socket
@@ -17,6 +18,7 @@ import stat
 import struct
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge import frames
@@ -30,9 +32,14 @@ from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.remotes import addresses, read_remotes
 from sandwright.bridge.workspace import Workspace, remove
 
-SOCKET = "socket"
 PORT = "port"
-"""Files in the public directory: where a shim finds the bridge."""
+LISTEN = "listen"
+"""Files in the public directory: the port at which a shim finds the bridge on its own loopback, there once
+somebody has brought a listener; and which one that has to be, as one number serves all of a bridge's
+sandboxes."""
+
+PORTS = range(49152, 65536)
+"""Ports that nobody has to keep (RFC 6335, section 6)."""
 
 _STOP_SECONDS = 10.0
 _NETNS_COOKIE = 71
@@ -45,7 +52,7 @@ class Server:
     def __init__(
         self, configuration: Configuration, listener: socket.socket, channel: socket.socket | None
     ) -> None:
-        """`listener` is bound and listens. Over `channel` may come one listener of the sandbox's own."""
+        """`listener` is bound and listens. Over `channel` may come listeners of sandboxes' own."""
         self._configuration = configuration
         self._selector = selectors.DefaultSelector()
         self._listeners = [listener]
@@ -60,6 +67,7 @@ class Server:
     def _made(self) -> Context:
         configuration = self._configuration
         workspace = Workspace(configuration.workspace)
+        _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
         scratch = configuration.private / "scratch"
         scratch.mkdir()
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
@@ -68,10 +76,12 @@ class Server:
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )
         git = Git(workspace, known, addresses(words), configuration.private)
-        secrets = [secret for each in configuration.programs.values() for secret in each.secrets.values()]
+        known_secrets = [
+            secret for each in configuration.programs.values() for secret in each.secrets.values()
+        ]
         return Context(
             configuration, workspace, _grammars(configuration), git, Children(),
-            Audit(configuration.audit, configuration.session, secrets), self._stop_reader,
+            Audit(configuration.audit, configuration.session, known_secrets), self._stop_reader,
             threading.BoundedSemaphore(configuration.limits.calls),
         )  # fmt: skip
 
@@ -134,19 +144,23 @@ class Server:
             self._threads.discard(threading.current_thread())
 
     def _take_listener(self) -> None:
-        """Take the listener that `sandwright-enter` has made on the sandbox's loopback; tell its port."""
+        """Take a listener that `sandwright-enter` has made on its sandbox's loopback; tell the port."""
         channel = self._channel
         assert channel is not None
-        self._selector.unregister(channel)
-        self._channel = None
-        with channel:
-            try:
-                _, fds, _, _ = socket.recv_fds(channel, 1, 4)
-                fault = _listener_fault(fds)
-            except OSError as error:
-                fds, fault = [], str(error)
-            if fault:
-                for fd in fds:
+        try:
+            said, fds, _, _ = socket.recv_fds(channel, 1, 4)
+        except OSError:
+            said, fds = b"", []
+        if not said:  # nobody has the other end any more
+            self._selector.unregister(channel)
+            channel.close()
+            self._channel = None
+            return
+        with contextlib.ExitStack() as stack:
+            for fd in fds[1:]:
+                stack.callback(os.close, fd)
+            if fault := _listener_fault(fds[:1]):
+                for fd in fds[:1]:
                     os.close(fd)
                 self._context.audit.write("peer", why=f"a listener that is none: {fault}")
                 return
@@ -154,9 +168,10 @@ class Server:
             listener.setblocking(False)
             self._listeners.append(listener)
             self._selector.register(listener, selectors.EVENT_READ)
-            port = self._configuration.public / PORT
-            port.write_text(f"{listener.getsockname()[1]}\n", encoding="ascii")
-            channel.send(bytes([frames.VERSION]))
+            _write_number(self._configuration.public / PORT, listener.getsockname()[1])
+            for answer in fds[1:2]:
+                with contextlib.suppress(OSError):  # whoever asked has gone
+                    os.write(answer, bytes([frames.VERSION]))
 
     def _end(self) -> None:
         """End all calls and leave nothing behind."""
@@ -175,6 +190,13 @@ def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:
         name: compile_grammar(name, program.allow, profile_of(name))
         for name, program in configuration.programs.items()
     }
+
+
+def _write_number(path: Path, number: int) -> None:
+    """Write a file whole: a shim may be reading it."""
+    part = path.with_name(f".{path.name}")
+    part.write_text(f"{number}\n", encoding="ascii")
+    part.replace(path)
 
 
 def _listener_fault(fds: list[int]) -> str:

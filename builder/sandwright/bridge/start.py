@@ -225,6 +225,7 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
                 env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": configuration.environment["PATH"]},
             )
         )  # fmt: skip
+        listener.close()  # or its queue would take calls that nobody answers, once the bridge has died
         theirs.close()
         _close(source)
         try:

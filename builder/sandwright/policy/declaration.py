@@ -40,6 +40,7 @@ _ON_VOLUME = "by mounts over the volume, which is taken to hold what the host ha
 _NOTHING = "noop enforces nothing"
 _NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 _OWN_LOOPBACK = "the sandbox has a localhost of its own"
+_OWN_PROGRAM = "a program of that name in the image would be called in a shim's place"
 _PROTECTED = "one that doesn't exist yet can be made; then no further run starts until it is rendered again"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
@@ -182,17 +183,13 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     "environment.set": (_Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless noop"),),
     "credentials.cloud": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
-        _Row("stricter", "kubernetes", _NO_HOST),
+        _Row("cannot", "kubernetes", _NO_HOST),
         _Row("stricter", "user alcless", "they stay in their owner's home"),
     ),
     "credentials.shims": (
-        _Row("exact", "bwrap"),
-        _Row(
-            "stricter",
-            f"seatbelt {_CONTAINERS} user alcless",
-            "there are none inside: no launcher brings them",
-        ),
-        _Row("stricter", "kubernetes", "there is no host to run them on"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("stricter", "user alcless", "there are none inside: no launcher brings them"),
+        _Row("cannot", "kubernetes", f"there is no host to run them on; {_OWN_PROGRAM}"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "user.mapping": (

@@ -43,7 +43,11 @@ DECLARATION: Mapping[str, Support] = {
         "stricter", "a development container has no network: nobody brings the proxy in"
     ),
     "environment.pass": Support("stricter", "no variable of the host is passed to a development container"),
-    "credentials.shims": Support("stricter", "a development container has nobody to run them"),
+    "credentials.shims": Support(
+        "cannot",
+        "a development container has no session with a bridge; "
+        "a program of that name in the image would be called in a shim's place",
+    ),
     "resources.time": Support("cannot", "a development container runs for as long as it is open"),
 }
 """What it makes of each feature: docker's, but for what the launcher would do."""

@@ -68,7 +68,7 @@ def bwrap_launcher(
         "too_many": count if count > MAX_ARGUMENTS else 0,
         "limit": MAX_ARGUMENTS,
         "bpf": BPF,
-        "shims": shim_values(policy) if policy.credentials.shims else None,
+        "shims": shim_values(policy, "bwrap"),
     }
     return _launchers("bwrap", values, (args, bpf), "runs a command in the sandbox")
 
@@ -88,12 +88,15 @@ def runtime_launcher(
     the image's.
     """
     limits = policy.resources
+    shims = shim_values(policy, "gvisor" if gvisor else "oci")
     values = {
         **_common(policy, plan),
         "runtime": True,
+        "shims": shims,
+        "own_network": policy.network.mode == "proxy" or bool(shims and shims["loopback"]),
         "watched": True,
         "gvisor": gvisor,
-        "flags": Quoted(" ".join(_runsc_flags(policy)) if gvisor else ""),
+        "flags": Quoted(" ".join(_runsc_flags(policy, shims)) if gvisor else ""),
         "limited": any(each is not None for each in (limits.memory, limits.cpus, limits.pids)),
         "rootless": policy.facts.uid != 0,
         "points": points,
@@ -118,9 +121,11 @@ def engine_launcher(
     return launch, watch
 
 
-def _runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
+def _runsc_flags(policy: ResolvedPolicy, shims: Mapping[str, object] | None) -> Iterator[str]:
+    """Where a bridge is reached by the loopback, that of the network namespace which `launch` makes."""
+    looped = bool(shims and shims["loopback"])
     yield "--oci-seccomp"
-    yield f"--network={'none' if policy.network.mode == 'none' else 'host'}"
+    yield f"--network={'none' if policy.network.mode == 'none' and not looped else 'host'}"
     if policy.facts.uid != 0:
         yield "--rootless"
     if policy.network.unix_sockets:

@@ -19,6 +19,7 @@ from sandwright.render.filters import gvisor_filter, oci_filter
 from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
+from sandwright.render.shims import ShimPlace, shim_place
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -57,7 +58,8 @@ def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     plan = mount_plan(policy, root="image")
     document = runtime_config(policy, plan, gvisor=gvisor)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
-    points, private = list(_points(plan)), _private(plan, load_baseline())
+    shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
+    points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
     return config, *runtime_launcher(policy, plan, config, gvisor=gvisor, points=points, private=private)
 
 
@@ -176,9 +178,10 @@ def _points(plan: MountPlan) -> Iterator[str]:
             yield path
 
 
-def _private(plan: MountPlan, baseline: Baseline) -> list[str]:
+def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> list[str]:
     """The directories at the root in which mount points are made: never the image's, which is shared."""
     firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
+    firsts |= {shims.directory.split("/")[1]} if shims else set()
     firsts |= {mount.target.split("/")[1] for mount in plan.mounts}
     return sorted(firsts - (_SYSTEM - _OWN))
 

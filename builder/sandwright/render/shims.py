@@ -1,28 +1,30 @@
 """Where the shims of `credentials.shims` appear in a sandbox, method by method.
 
-Brought in so far: by bwrap's launcher and session. For the other methods this is where they are to appear; until
-then a policy's shims are not there at all (`stricter` in the declaration), and nothing stands in their place.
-
 Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for each
 program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the directory may
 be seen at any path. It is always read-only inside; a read-only mount doesn't hinder a connection.
 
 | method | seen at | by | reached through |
 |---|---|---|---|
-| bwrap | `.sandwright` in its private temporary directory, or where that is shared its own path on the host | `--ro-bind` behind the plan's mounts, by the launcher | the socket, or without Unix sockets the sandbox's loopback |
-| docker, podman, compose, devcontainer | PLACE | a read-only bind mount | the socket |
-| oci | PLACE | a read-only bind mount in `mounts` | the socket |
-| gvisor | PLACE | a read-only bind mount, with `--host-uds=open` | the socket |
-| seatbelt | its own path on the host | `file-read*` of the directory, `network-outbound` of the socket | the socket |
+| bwrap | `.sandwright` in its private temporary directory, or where that is shared its own path on the host | `--ro-bind` behind the plan's mounts | the sandbox's loopback; the socket where the policy lists sockets |
+| docker, podman, oci | PLACE | a read-only bind mount | the socket |
+| gvisor | PLACE | a read-only bind mount | as with bwrap |
+| seatbelt | its own path on the host | rules for the directory and the socket, by the parameter SHIMS | the socket |
 | user, alcless | its own path on the host | an access control entry for the account, and its uid for `serve` | the socket |
-| kubernetes | nowhere | there is no host to run programs on | – |
-| noop | its own path on the host | – | the socket |
+| kubernetes, compose, devcontainer | nowhere | nobody runs a session there, and no bridge | – |
+| noop | nowhere | it keeps nobody from the program itself | – |
 
-bwrap's filter refuses to make Unix sockets when the policy lists none, since with the host's files in sight any of
-their sockets could be connected to. It still holds with shims: the command is started by `sandwright-enter`, which
-makes a TCP listener on the sandbox's own loopback and hands it to the bridge through a socket that it inherited,
-and closes that. The bridge takes connections there, from inside this one network namespace and nowhere else. With
-`network.mode: host` there is no such loopback; then the bridge refuses the listener, and the command is not run.
+Every row is brought in by the method's launcher, when a session says where the directory is (SANDWRIGHT_SHIMS);
+without that it starts nothing. The program inside that is called `gh` is the shim or none at all.
+
+Two methods go through the loopback. bwrap's filter refuses to make Unix sockets when the policy lists none, since
+with the host's files in sight any of their sockets could be connected to; runsc connects to none of the host's
+without `--host-uds=open`, which would open them all. With shims both stay as they are. `sandwright-enter` makes a TCP
+listener in the sandbox's network namespace, before anything of the sandbox runs there, and hands it to the bridge
+through a socket that it inherited, and closes that. The bridge takes connections there, from inside this one
+namespace and nowhere else. For runsc the namespace is one that the launcher makes and `--network=host` then means,
+as with a proxy. With `network.mode: host` there is no such loopback, and no filter that lets containers make Unix
+sockets either: then `shim_values` refuses the policy, unless it lists sockets itself.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -35,15 +37,17 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 SHIM = "shim"
 ENTER = "sandwright-enter"
-PLACE = "/run/sandwright"
-"""Where containers see the directory: their /run is their own."""
+PLACE = "/.sandwright"
+"""Where containers see the directory: at the root, as nothing of the host's may be mounted above it. The
+runtime makes the mount point."""
 
-BROUGHT_IN = frozenset({"bwrap"})
+BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"})
 """The methods whose launchers bring the shims in, and whose sessions have a bridge."""
 
 Reach = Literal["socket", "loopback", "none"]
 
-_CONTAINERS = frozenset({"docker", "podman", "compose", "devcontainer", "oci", "gvisor"})
+_CONTAINERS = frozenset({"docker", "podman", "oci", "gvisor"})
+_ENGINES = frozenset({"docker", "podman"})
 
 _INTERPRETERS = (
     "ansible", "awk", "bash", "bundle", "busybox", "cargo", "chroot", "cmake", "csh", "dash", "docker",
@@ -73,39 +77,55 @@ class ShimPlace:
 
 
 def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace | None:
-    """Where a method shows a bridge's `directory` of the host. None without shims, or where there is none."""
-    if not policy.credentials.shims or method == "kubernetes":
+    """Where a method shows a bridge's `directory` of the host. None without shims, or where there is none.
+
+    `reach` is `none` for a policy that keeps the sandbox from its bridge.
+    """
+    if not policy.credentials.shims or method not in BROUGHT_IN:
         return None
     if method in _CONTAINERS:
-        return ShimPlace(PLACE, "socket")
-    if method == "bwrap":
-        return ShimPlace(_own_place(policy) or directory, _reach(policy))
-    return ShimPlace(directory, "socket")
+        return ShimPlace(PLACE, _reach(policy, method))
+    own = _own_place(policy) if method == "bwrap" else ""
+    return ShimPlace(own or directory, _reach(policy, method))
 
 
-def shim_values(policy: ResolvedPolicy) -> dict[str, object]:
-    """What bwrap's launcher has to know: `place`, empty for the directory's own path; `loopback`; `search`.
+def shim_values(policy: ResolvedPolicy, method: str) -> dict[str, object] | None:
+    """What a launcher has to know, None without shims.
 
-    `search` is the PATH behind the shims, None for that of the host. Raise RenderError for a policy whose
-    sandbox could not reach a bridge.
+    `place` is where the directory is seen, empty for its own path; `loopback` how it is reached. `search` is
+    the PATH behind the shims, None for that of the host; containers put them in front of whatever PATH they
+    have. Raise RenderError for a policy whose sandbox could not reach a bridge.
     """
-    reach = _reach(policy)
-    if reach == "none":
-        raise RenderError(
-            f"{policy.source('credentials.shims')}: credentials.shims: with network.mode host and without "
-            "network.unix_sockets, bwrap's sandbox has neither Unix sockets nor a loopback of its own"
-        )
+    place = shim_place(policy, method, "")
+    if place is None:
+        return None
+    if fault := _fault(policy, method, place):
+        raise RenderError(f"{policy.source('credentials.shims')}: credentials.shims: {fault}")
     passed = policy.environment.passes("PATH")
     search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return {"place": _own_place(policy), "loopback": reach == "loopback", "search": search}
+    return {"place": place.directory, "loopback": place.reach == "loopback", "search": search}
 
 
-def shim_mounts(policy: ResolvedPolicy, method: str, directory: str) -> tuple[str, ...]:
-    """The arguments for docker or podman that show a bridge's directory; none for other methods."""
-    place = shim_place(policy, method, directory)
-    if place is None or method not in ("docker", "podman"):
-        return ()
-    return ("--mount", f"type=bind,source={_field(directory)},target={place.directory},readonly")
+def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:
+    """Why the bridge could not be reached; empty when it can be."""
+    if place.reach == "none" and method in ("bwrap", "gvisor"):
+        return (
+            f"with network.mode host and without network.unix_sockets, {method}'s sandbox has neither Unix "
+            "sockets nor a loopback of its own"
+        )
+    if place.reach == "none":
+        return (
+            f"with network.mode host and without network.unix_sockets, {method}'s filter refuses Unix "
+            "sockets, by which the bridge is reached"
+        )
+    if method in _CONTAINERS and policy.facts.os == "darwin":
+        return f"{method} runs in a virtual machine on macOS, which has no way to a Unix socket of the host"
+    if method in _ENGINES and policy.mapping == "off":
+        return (
+            f"with user.mapping off, {method} runs as the image's own user, whom the bridge turns away: it "
+            "serves its owner only"
+        )
+    return ""
 
 
 def _own_place(policy: ResolvedPolicy) -> str:
@@ -114,10 +134,12 @@ def _own_place(policy: ResolvedPolicy) -> str:
     return f"{files.tmp_path}/.sandwright" if files.tmp == "private" else ""
 
 
-def _reach(policy: ResolvedPolicy) -> Reach:
-    if policy.network.unix_sockets:
+def _reach(policy: ResolvedPolicy, method: str) -> Reach:
+    if policy.network.unix_sockets or method == "seatbelt":
         return "socket"
-    return "none" if policy.network.mode == "host" else "loopback"
+    if policy.network.mode == "host":
+        return "none"
+    return "loopback" if method in ("bwrap", "gvisor") else "socket"
 
 
 def interpreter_fault(program: str) -> str:
@@ -126,8 +148,3 @@ def interpreter_fault(program: str) -> str:
     if program in _INTERPRETERS or base in _INTERPRETERS:
         return f"{program} runs what its arguments or its directory tell it; plain words don't make that safe"
     return ""
-
-
-def _field(value: str) -> str:
-    """A value in the comma-separated list of --mount, which is read as CSV (RFC 4180)."""
-    return '"' + value.replace('"', '""') + '"' if "," in value or '"' in value else value

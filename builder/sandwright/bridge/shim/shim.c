@@ -5,9 +5,10 @@
  * signals to the bridge, writes what comes back, and ends as the program ended. The protocol is told in
  * bridge/frames.py. It never runs the program itself: without a bridge it exits with 125 and says so.
  *
- * The bridge's socket lies beside the shim's own file. Where the filter of system calls refuses Unix sockets, the
- * file `port` there says where the bridge listens on this sandbox's own loopback; `sandwright-enter FD COMMAND...`
- * has made that listener before COMMAND started: it sends it through the Unix socket FD, which it inherited.
+ * The bridge's socket lies beside the shim's own file. Where no Unix socket of the host can be reached, the file
+ * `port` there says where the bridge listens on this sandbox's own loopback; `sandwright-enter FD COMMAND...` has made
+ * that listener before COMMAND started: it sends it through the Unix socket FD, which it inherited.
+ * `sandwright-enter - COMMAND...` only puts the shims first on PATH, of which an image has its own.
  */
 
 #define _GNU_SOURCE
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -321,24 +324,37 @@ static void own_directory(char *path, size_t size)
     *strrchr(path, '/') = '\0';
 }
 
-static int connect_loopback(const char *directory)
+/* The number in a file beside the shims; 0 when there is none. */
+static int port_in(const char *directory, const char *name)
 {
     char path[PATH_MAX + 16];
     int port = 0;
-    snprintf(path, sizeof path, "%s/port", directory);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "re");
-    if (!file || fscanf(file, "%d", &port) != 1 || port <= 0 || port > 65535)
-        fail("there is no bridge to the host: Unix sockets are refused here, and %s names no port", path);
+    if (!file)
+        return 0;
+    if (fscanf(file, "%d", &port) != 1 || port < 0 || port > 65535)
+        port = 0;
     fclose(file);
-    int bridge = socket(AF_INET, SOCK_STREAM, 0);
+    return port;
+}
+
+static struct sockaddr_in loopback(int port)
+{
     struct sockaddr_in address;
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_port = htons((uint16_t)port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static int connect_loopback(int port)
+{
+    int bridge = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    struct sockaddr_in address = loopback(port);
     if (bridge < 0 || connect(bridge, (struct sockaddr *)&address, sizeof address) < 0)
         fail("there is no bridge to the host: 127.0.0.1:%d: %s", port, strerror(errno));
-    int yes = 1;
     setsockopt(bridge, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     return bridge;
 }
@@ -348,23 +364,47 @@ static int connect_bridge(const char *directory)
     struct sockaddr_un address;
     memset(&address, 0, sizeof address);
     address.sun_family = AF_UNIX;
-    int bridge = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (bridge < 0)
-        return connect_loopback(directory);
     int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", directory);
     if (length < 0 || (size_t)length >= sizeof address.sun_path)
         fail("the path of the bridge's socket is too long: %s/socket", directory);
-    if (connect(bridge, (struct sockaddr *)&address, sizeof address) < 0)
-        fail("there is no bridge to the host: %s: %s", address.sun_path, strerror(errno));
-    return bridge;
+    int bridge = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bridge >= 0 && connect(bridge, (struct sockaddr *)&address, sizeof address) == 0)
+        return bridge;
+    int why = errno, port = port_in(directory, "port");
+    if (bridge >= 0)
+        close(bridge);
+    if (port == 0)
+        fail("there is no bridge to the host: %s: %s", address.sun_path, strerror(why));
+    return connect_loopback(port);
 }
 
-/* sandwright-enter FD COMMAND [ARGUMENT...] */
+/* sandwright-enter FD|- COMMAND [ARGUMENT...] */
 
+/* A new network has its loopback switched off; whoever may not switch it on finds it as somebody left it. */
+static void switch_on_loopback(int any)
+{
+#ifdef __linux__
+    struct ifreq request;
+    memset(&request, 0, sizeof request);
+    strcpy(request.ifr_name, "lo");
+    if (ioctl(any, SIOCGIFFLAGS, &request) == 0 && !(request.ifr_flags & IFF_UP)) {
+        request.ifr_flags |= IFF_UP;
+        ioctl(any, SIOCSIFFLAGS, &request);
+    }
+#else
+    (void)any;
+#endif
+}
+
+/* Send the listener, and a pipe for the answer. */
 static void hand_over(int channel, int listener)
 {
     char byte = VERSION;
-    union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control;
+    int answer[2];
+    if (pipe(answer) < 0)
+        fail("no pipe: %s", strerror(errno));
+    int given[2] = {listener, answer[1]};
+    union { struct cmsghdr head; char room[CMSG_SPACE(sizeof given)]; } control;
     struct iovec data = {.iov_base = &byte, .iov_len = 1};
     struct msghdr message;
     memset(&control, 0, sizeof control);
@@ -376,49 +416,71 @@ static void hand_over(int channel, int listener)
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(head), &listener, sizeof listener);
+    head->cmsg_len = CMSG_LEN(sizeof given);
+    memcpy(CMSG_DATA(head), given, sizeof given);
     if (sendmsg(channel, &message, MSG_NOSIGNAL) != 1)
         fail("the bridge takes no listener: %s", strerror(errno));
+    close(answer[1]);
     ssize_t got;
     do
-        got = recv(channel, &byte, 1, 0);
+        got = read(answer[0], &byte, 1);
     while (got < 0 && errno == EINTR);
-    if (got != 1)
+    close(answer[0]);
+    if (got != 1 || byte != VERSION)
         fail("the bridge has refused this sandbox's listener");
 }
 
-static int enter(int count, char **arguments)
+static void bring_listener(const char *directory, int channel)
 {
-    if (count < 3)
-        fail("usage: sandwright-enter FD COMMAND [ARGUMENT...]");
-    int channel = atoi(arguments[1]);
     int listener = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address;
-    memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) < 0 ||
-        listen(listener, 128) < 0)
+    struct sockaddr_in address = loopback(port_in(directory, "listen"));
+    if (listener < 0)
+        fail("no socket on this sandbox's loopback: %s", strerror(errno));
+    switch_on_loopback(listener);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 128) < 0)
         fail("no listener on this sandbox's loopback: %s", strerror(errno));
     hand_over(channel, listener);
     close(listener);
     close(channel);
+}
+
+static void put_first_on_path(const char *directory)
+{
+    const char *path = getenv("PATH");
+    if (!path || !*path)
+        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    size_t size = strlen(directory) + strlen("/bin:") + strlen(path) + 1;
+    char *both = malloc(size);
+    if (!both)
+        fail("no memory");
+    snprintf(both, size, "%s/bin:%s", directory, path);
+    setenv("PATH", both, 1);
+}
+
+static int enter(const char *directory, int count, char **arguments)
+{
+    if (count < 3)
+        fail("usage: sandwright-enter FD|- COMMAND [ARGUMENT...]");
+    if (strcmp(arguments[1], "-") == 0)
+        put_first_on_path(directory);
+    else
+        bring_listener(directory, atoi(arguments[1]));
     execvp(arguments[2], arguments + 2);
-    fprintf(stderr, "%s: %s\n", arguments[2], strerror(errno));
-    return errno == ENOENT ? 127 : 126;
+    int why = errno;
+    fprintf(stderr, "%s: %s\n", arguments[2], strerror(why));
+    return why == ENOENT ? 127 : 126;
 }
 
 int main(int count, char **arguments)
 {
+    static char directory[PATH_MAX];
     if (count < 1)
         return NOTHING_RUN;
     char *slash = strrchr(arguments[0], '/');
     self = slash ? slash + 1 : arguments[0];
-    if (strcmp(self, "sandwright-enter") == 0)
-        return enter(count, arguments);
-    static char directory[PATH_MAX];
     own_directory(directory, sizeof directory);
+    if (strcmp(self, "sandwright-enter") == 0)
+        return enter(directory, count, arguments);
     int bridge = connect_bridge(directory);
     fcntl(bridge, F_SETFD, FD_CLOEXEC);
     catch_signals();

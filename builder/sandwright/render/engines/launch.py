@@ -7,6 +7,7 @@ from typing import Any
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.engines.container import Container, network_files
+from sandwright.render.shims import shim_values
 from sandwright.render.templates import Quoted
 
 OUTSIDE = {"docker": "bridge", "podman": "podman"}
@@ -36,6 +37,7 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "files_unlimited": container.limits.files is None,
         "unset": list(container.unset) if container.engine == "docker" else [],
         "nested": list(_places(container)),
+        "shims": shim_values(policy, container.engine),
     }
 
 

@@ -11,6 +11,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import quote_patterns
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.seatbelt.profile import temporary
+from sandwright.render.shims import shim_values
 from sandwright.render.templates import add_filter, render_template
 
 _PORT = "\0"
@@ -40,6 +41,7 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> Artifact:
         files=policy.resources.files,
         time=policy.resources.time,
         uid=policy.facts.uid if policy.mapping == "required" else None,
+        shims=shim_values(policy, "seatbelt"),
     )
     content = text.encode("utf-8", "surrogateescape")
     return Artifact("launch", content, "runs a command in the sandbox", executable=True)

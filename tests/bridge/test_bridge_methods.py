@@ -1,0 +1,229 @@
+"""Shims in every kind of container: who is seen to have called, what is the same, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from bridges import World, world
+from enginehosts import EngineHost, engine_host
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.bridge.start import Bridge
+from sandwright.errors import RenderError
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.render.methods import render
+from session.test_run_containers import busybox_root
+
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
+]
+SHIMS = """\
+credentials:
+  shims:
+    show: {secrets: {SHOWN: "${SANDBOX_SHOWN}"}, allow: ["*"]}
+    cat: {allow: ["*"]}
+"""
+SHOW = r"""
+case $SHOWN in sandbox-B-*) echo B ;; host-A-*) echo A ;; *) echo none ;; esac
+case $1 in
+    status) exit "$2" ;;
+    kill) kill -s "$2" $$ ;;
+    err) echo said >&2 ;;
+    wait) trap 'echo got TERM; exit 9' TERM; echo ready; while :; do sleep 0.05; done ;;
+esac
+"""
+TOKENS = {"SANDBOX_SHOWN": f"sandbox-B-{uuid.uuid4().hex}", "SHOWN": f"host-A-{uuid.uuid4().hex}"}
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with an image that has busybox, and what it needs of the environment."""
+
+    name: str
+    image: str
+    environment: dict[str, str]
+    engine: EngineHost | None
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def method(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Method]:
+    name = request.param
+    with contextlib.ExitStack() as stack:
+        if name in ("docker", "podman"):
+            engine = stack.enter_context(engine_host(name))
+            yield Method(name, engine.image, dict(engine.environment), engine)
+        elif name == "bwrap":
+            yield Method(name, "debian", {"PATH": os.environ["PATH"]}, None)
+        else:
+            root = tmp_path_factory.mktemp("root")
+            busybox_root(root)
+            yield Method(name, "small", {"PATH": os.environ["PATH"], "SANDWRIGHT_ROOTFS": str(root)}, None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world with a method that runs sandboxes in its project."""
+
+    method: Method
+    world: World
+
+    def policy(self, more: str = "") -> str:
+        files = "filesystem: {read: [$PROJECT], write: [$PROJECT]}\n"
+        return f"image: '{self.method.image}'\n{files if self.method.name != 'bwrap' else ''}{SHIMS}{more}"
+
+    def command(self, *words: str, more: str = "") -> list[str]:
+        text = f"schema: 1\nmethod: {self.method.name}\n{self.policy(more)}"
+        loaded = Policy.from_text(text)
+        facts = collect(loaded, project=self.world.project, environ={"HOME": str(self.world.root / "home")})
+        folder = self.world.root / "out"
+        write_artifacts(folder, render(loaded.resolve(facts), self.method.name).artifacts, fresh=True)
+        return [f"{folder}/launch", *words]
+
+    def environment(self, bridge: Bridge | None) -> dict[str, str]:
+        own = {"HOME": str(self.world.root / "home"), "XDG_RUNTIME_DIR": str(self.world.root / "run")}
+        return {**self.method.environment, **own, **TOKENS, **(bridge.environment if bridge else {})}
+
+    def run(self, bridge: Bridge | None, *words: str, stdin: bytes = b"", more: str = "") -> process.Result:
+        return process.run(
+            *self.command(*words, more=more), cwd=self.world.project, stdin=stdin, check=False, timeout=120,
+            env=self.environment(bridge), pass_fds=(bridge.channel,) if bridge else (),
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def started(self, bridge: Bridge, script: str) -> Iterator[subprocess.Popen[bytes]]:
+        with process.start(
+            *self.command("sh", "-c", script), cwd=self.world.project, stdin=subprocess.DEVNULL,
+            env=self.environment(bridge), pass_fds=(bridge.channel,),
+        ) as started:  # fmt: skip
+            yield started
+
+    @contextlib.contextmanager
+    def bridge(self) -> Iterator[Bridge]:
+        with self.world.bridge(SHIMS, environment=TOKENS) as running:
+            yield running
+
+
+@pytest.fixture
+def place(method: Method) -> Iterator[Place]:
+    with world() as made:
+        (made.root / "run").mkdir(mode=0o700)
+        made.tool("show", SHOW)
+        yield Place(method, made)
+        assert list((made.root / "run").iterdir()) == []
+
+
+def test_what_passes(place: Place) -> None:
+    """Statuses, signals, both outputs, binary input; and a program that is there twice is the host's."""
+    data = bytes(range(256)) * 4000
+    script = """
+        cat >copied; show; show status 42; echo $?; show kill KILL; echo $?; show err 2>said; cat said
+        echo "$PATH"; command -v show; echo "${SHOWN-no variable}"
+    """
+    with place.bridge() as bridge:
+        result = place.run(bridge, "sh", "-c", script, stdin=data)
+    lines = result.text.splitlines()
+    shims = "/tmp/.sandwright/bin" if place.method.name == "bwrap" else "/.sandwright/bin"
+    assert lines[:6] == ["B", "B", "42", "B", "137", "B"], result.stderr
+    assert lines[6:7] + lines[8:] == ["said", f"{shims}/show", "no variable"]
+    assert lines[7].startswith(f"{shims}:/")
+    assert (place.world.project / "copied").read_bytes() == data
+
+
+def test_a_shim_as_the_command(place: Place) -> None:
+    with place.bridge() as bridge:
+        result = place.run(bridge, "show", "status", "7")
+    assert (result.status, result.stdout) == (7, b"B\n"), result.stderr
+
+
+def test_two_sandboxes_of_one_bridge(place: Place) -> None:
+    """One after the other, and both at once: each goes by its own network."""
+    with place.bridge() as bridge:
+        assert place.run(bridge, "show").stdout == b"B\n"
+        script = "show; until [ -e go ]; do sleep 0.05; done; show"
+        with place.started(bridge, script) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline() == b"B\n"
+            assert place.run(bridge, "show").stdout == b"B\n"
+            (place.world.project / "go").touch()
+            assert first.stdout.read() == b"B\n"
+            assert first.wait(60) == 0
+
+
+def test_signals_of_a_sandbox(place: Place) -> None:
+    script = """
+        show wait >said & until grep -q ready said; do sleep 0.05; done
+        kill $!; wait $!; echo $?; cat said
+    """
+    with place.bridge() as bridge:
+        result = place.run(bridge, "sh", "-c", script)
+    assert result.stdout == b"9\nB\nready\ngot TERM\n", result.stderr
+
+
+def test_nothing_of_the_bridge_can_be_changed(place: Place) -> None:
+    script = """
+        d=$(command -v show); d=${d%/bin/show}
+        touch "$d/x"; rm "$d/socket"; mv "$d/bin/show" "$d/bin/cat"; mv "$d" /tmp/y; chmod 777 "$d/socket"
+        ls "$d/../private" "$d/../../private"; show
+    """
+    with place.bridge() as bridge:
+        result = place.run(bridge, "sh", "-c", script)
+        assert (bridge.socket.stat().st_mode & 0o777, result.stdout) == (0o600, b"B\n"), result.stderr
+        assert {path.name for path in bridge.public.iterdir()} - {"port"} == {
+            *("bin", "listen", "sandwright-enter", "shim", "socket"),
+        }
+
+
+def test_without_a_bridge_nothing_starts(place: Place) -> None:
+    result = place.run(None, "touch", "started")
+    assert (result.status, (place.world.project / "started").exists()) == (125, False)
+    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+
+
+def test_a_bridge_that_dies(place: Place) -> None:
+    """An error with 125, and never the program of that name that the image or host has behind the shim."""
+    script = """
+        d=$(command -v show); d=${d%/bin/show}
+        echo ready; until [ -e dead ]; do sleep 0.05; done; "$d/sandwright-enter" - cat own; echo $?
+    """
+    (place.world.project / "own").write_text("read by the sandbox's own cat\n")
+    with place.bridge() as bridge, place.started(bridge, script) as sandbox:
+        assert sandbox.stdout is not None
+        assert sandbox.stderr is not None
+        assert sandbox.stdout.readline() == b"ready\n"
+        os.kill(bridge.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, bridge.pid, os.WEXITED | os.WNOWAIT)
+        (place.world.project / "dead").touch()
+        assert sandbox.stdout.read() == b"125\n"
+        assert b"cat: there is no bridge to the host" in sandbox.stderr.read()
+
+
+def test_the_host_network(place: Place) -> None:
+    with pytest.raises(RenderError, match=r"credentials\.shims: with network\.mode host"):
+        place.command("true", more="network: {mode: host}\n")
+
+
+@pytest.mark.parametrize("refused", ["docker", "podman"])
+def test_the_images_own_user(refused: str) -> None:
+    with world() as made, pytest.raises(RenderError, match="serves its owner only"):
+        render(made.policy(f"{SHIMS}user: {{mapping: 'off'}}\n"), refused)
+
+
+@pytest.mark.parametrize("refused", ["kubernetes", "devcontainer"])
+def test_where_there_is_no_session(refused: str) -> None:
+    with world() as made, pytest.raises(RenderError, match=r"can't enforce credentials\.shims .*in a shim"):
+        render(made.policy(f"{SHIMS}filesystem: {{write: [$PROJECT]}}\n"), refused)
