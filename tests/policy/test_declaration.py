@@ -94,6 +94,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("credentials: {shims: {gh: {allow: []}}}", {"credentials.shims"}),
         ("user: {mapping: required}", {"user.mapping"}),
         ("user: {mapping: off}", set()),
+        ("outer: podman", {"outer"}),
+        ("outer: none", set()),
         ("resources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}", {"resources.memory", "resources.cpus", "resources.pids", "resources.files", "resources.time"}),
         ("resources: {memory: unlimited}", set()),
     ],
@@ -113,7 +115,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
         "filesystem: {readonly: [/srv], deny: [$PROJECT/new], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
-        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}",
+        "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host}",
     ]  # fmt: skip
     assert {use.feature for text in texts for use in uses(_resolve(text))} == set(FEATURES)

@@ -102,6 +102,7 @@ REFUSED = [
     ("resources: {memory: 2GiB}", "resources: {memory: 2049MiB}", "project.yaml:1:21: resources.memory: 2049MiB is looser than the floor's 2GiB (floor floor.yaml:1:21)"),
     ("resources: {time: 1h}", "resources: {time: unlimited}", "project.yaml:1:19: resources.time: unlimited is looser than the floor's 1h (floor floor.yaml:1:19)"),
     ("resources: {cpus: 2}", "resources: {cpus: 2.5}", "project.yaml:1:19: resources.cpus: 2.5 is looser than the floor's 2.0 (floor floor.yaml:1:19)"),
+    ("outer: docker", "outer: none", "project.yaml:1:8: outer: none is looser than the floor's docker (floor floor.yaml:1:8)"),
     ("image: debian", "image: alpine", "project.yaml:1:8: image: alpine is looser than the floor's debian (floor floor.yaml:1:8)"),
     ("degrade: []", "degrade: [{feature: image, method: bwrap, reason: y}]", "project.yaml:1:11: degrade[0]: image for bwrap is not in the floor's degrade (floor floor.yaml:1:10)"),
     ("filesystem: {write: [$PROJECT]}", "filesystem: {write: [/srv]}", "project.yaml:1:22: filesystem.write[0]: /srv lets /srv be written, which the floor does not (floor floor.yaml:1:21 filesystem.write)"),

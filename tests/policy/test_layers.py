@@ -63,6 +63,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "resources.files": policy.resources.files,
         "resources.time": policy.resources.time,
         "image": policy.image,
+        "outer": policy.outer,
         "degrade": [each.feature for each in policy.degrade],
     }
 
@@ -83,6 +84,7 @@ VALUES = [
     ("resources.files", None, "resources: {files: 10}", 10, "resources: {files: 20}", 20),
     ("resources.time", None, "resources: {time: 1m}", 60, "resources: {time: 2m}", 120),
     ("image", "debian", "image: alpine", "alpine", "image: distroless", "distroless"),
+    ("outer", "none", "outer: docker", "docker", "outer: podman", "podman"),
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ LAYERS = [
     {"registry"},
     {"image"},
     {"smoke"},
-    {"methods", "bridge", "egress"},
+    {"methods", "bridge", "egress", "outer"},
     {"session"},
     {"verify"},
     {"release", "adopt", "reference"},

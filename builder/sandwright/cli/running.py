@@ -11,6 +11,7 @@ from sandwright.session.run import LAUNCHER_FAILED, run
 _VALUES = {
     "--policy": "policy", "-p": "policy", "--method": "method", "-m": "method", "--set": "settings",
     "-s": "settings", "--time": "time", "-t": "time", "--cidfile": "cidfile", "--telemetry": "telemetry",
+    "--outer": "outer",
 }  # fmt: skip
 """Options, each with a value, by the field of a request that they fill."""
 
@@ -44,6 +45,8 @@ def parsed(words: Sequence[str]) -> Request:
         name, value = _option(rest)
         if name == "settings":
             settings.append(value)
+        elif name == "outer":
+            settings.append(f"outer={value}")
         elif name in fields:
             raise _Usage(f"--{name} is given twice")
         else:

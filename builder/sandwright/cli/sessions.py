@@ -20,6 +20,7 @@ SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be
     help={
         "policy": "the project's policy (absent: sandbox.yaml)",
         "method": "the method of this run, in place of the policy's own",
+        "outer": "the engine whose container gVisor runs in: docker, podman (as --set outer=…)",
         "set": SET_HELP,
         "time": "end it after this time: 90, 30m (as --set resources.time=…)",
         "cidfile": "write the session's name to this file, which must not be there yet",
@@ -31,6 +32,7 @@ def run(
     *,
     policy: str = "sandbox.yaml",
     method: str = "",
+    outer: str = "",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     time: str = "",
     cidfile: str = "",
@@ -42,7 +44,8 @@ def run(
     """
     from sandwright.cli.running import main  # noqa: PLC0415
 
-    options = {"policy": policy, "method": method, "time": time, "cidfile": cidfile, "telemetry": telemetry}
+    options = {"policy": policy, "method": method, "outer": outer, "time": time, "cidfile": cidfile}
+    options["telemetry"] = telemetry
     words = [f"--{name}={value}" for name, value in options.items() if value]
     words += [f"--set={each}" for each in set or ()]
     raise Exit(code=main([*words, "--", *words_after_dashes()]))

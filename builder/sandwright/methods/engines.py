@@ -42,6 +42,12 @@ _CLIENT = (
 )
 """Variables by which a client finds its engine."""
 
+
+def client_environment() -> dict[str, str]:
+    """The variables of ours by which a client finds its engine."""
+    return {name: os.environ[name] for name in _CLIENT if name in os.environ}
+
+
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 _ASKING = 10.0
 _LOADING = 60.0
@@ -72,8 +78,7 @@ class Engine(Launched):
             return dead
         try:
             with _image(self.name, host.platform) as image:
-                client = {name: os.environ[name] for name in _CLIENT if name in os.environ}
-                own = {**client, **self.settings(host)}
+                own = {**client_environment(), **self.settings(host)}
                 failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
         except SandwrightError as error:
             failed = Failed("not-started", _telling(str(error)))

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from sandwright.errors import UsageError
 from sandwright.methods.contract import Backend
 from sandwright.policy.names import METHODS
+from sandwright.policy.resolved import ResolvedPolicy
 
 GROUP = "sandwright.methods"
 """The group of entry points."""
@@ -24,6 +25,8 @@ _OURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "docker": ("engines", "Docker"),
     "podman": ("engines", "Podman"),
     "gvisor": ("runtimes", "Gvisor"),
+    "gvisor-docker": ("outer", "DockerGvisor"),
+    "gvisor-podman": ("outer", "PodmanGvisor"),
     "oci": ("runtimes", "Oci"),
     "seatbelt": ("seatbelt", "Seatbelt"),
     "noop": ("noop", "Noop"),
@@ -55,6 +58,11 @@ def backend(name: str) -> Backend:
             f"{name} is rendered, and not run from here: see what `sandwright render` writes for it"
         )
     raise UsageError(f"there is no method {name!r}; there is {', '.join(names())}")
+
+
+def placed(name: str, policy: ResolvedPolicy) -> str:
+    """The row for a policy's method: gVisor in a container of its own has others than on the host."""
+    return f"{name}-{policy.outer}" if name == "gvisor" and policy.outer != "none" else name
 
 
 def _loaded(name: str, point: metadata.EntryPoint) -> Backend:

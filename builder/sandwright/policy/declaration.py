@@ -234,6 +234,10 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("exact", f"{_CONTAINERS} kubernetes"),
         _Row("unused", "bwrap seatbelt user alcless noop", "the root is the host's"),
     ),
+    "outer": (
+        _Row("exact", "gvisor"),
+        _Row("unused", "bwrap seatbelt docker podman oci kubernetes user alcless noop", "it is gVisor's"),
+    ),
 }
 
 

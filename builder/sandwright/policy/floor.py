@@ -20,7 +20,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | credentials.shims                  | no other programs; no other secrets; each command covered             |
 | user.mapping                       | required < auto < off                                                 |
 | resources                          | no greater limit                                                      |
-| image                              | the same                                                              |
+| image, outer                       | the same                                                              |
 | degrade                            | no other feature of a method                                          |
 
 A key that the floor doesn't have limits nothing.
@@ -125,6 +125,7 @@ _VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
     **dict.fromkeys((f"resources.{each}" for each in ("memory", "cpus", "pids", "files", "time")), _limit),
     "process.seccomp": _seccomp,
     "image": _same,
+    "outer": _same,
 }
 
 

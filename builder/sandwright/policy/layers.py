@@ -54,6 +54,7 @@ FIELDS: Mapping[str, Way] = {
     "resources.files": "value",
     "resources.time": "value",
     "image": "value",
+    "outer": "value",
     "degrade": "grants",
 }
 """Every field of a policy but `schema` and `extends`, and how layers come together in it."""

@@ -21,7 +21,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from sandwright.policy import leaves
-from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, TmpMode
+from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
 
 class _Section(BaseModel):
@@ -309,6 +309,14 @@ class PolicyFile(_Section):
     """The image that container methods run: one of ours, or a reference.
 
     Absent: as the layers below say; without any, `debian`. Methods without containers don't use it.
+    """
+
+    outer: Outer | None = None
+    """Where gVisor itself runs; for that method only.
+
+    `none`: on the host. `docker`, `podman`: in a hardened container of that engine, from the image `gvisor`,
+    so that the host needs no runsc, and limits hold without its root. Absent: as the layers below say;
+    without any, `none`.
     """
 
     degrade: tuple[Degrade, ...] | None = None

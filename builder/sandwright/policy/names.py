@@ -21,6 +21,7 @@ NetworkMode = Literal["none", "proxy", "host"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
 MappingMode = Literal["auto", "off", "required"]
+Outer = Literal["none", "docker", "podman"]
 
 SECCOMP_PROFILES = ("strict", "default", "build")
 """The syscall profiles with a name, each looser than the one before."""
@@ -86,5 +87,6 @@ FEATURES: Mapping[str, str] = {
     "resources.files": "open files of a process",
     "resources.time": "wall-clock time of a run",
     "image": "the image that is run",
+    "outer": "gVisor runs in a container of its own",
 }
 """What a policy can ask for and a method can lack, by the name that `degrade` and errors use."""

@@ -69,6 +69,7 @@ def resolve(
         mapping=settings.value("user.mapping") or "auto",
         resources=_resources(settings),
         image=settings.value("image") or "debian",
+        outer=settings.value("outer") or "none",
         degrade=tuple(_degrade(settings)),
         facts=facts,
         settings=settings,

@@ -10,7 +10,7 @@ from sandwright.policy import spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.layers import Settings
-from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, TmpMode
+from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.paths import canonical
 from sandwright.policy.placing import Unprotected
 from sandwright.policy.rules import PathRule, PathRules, Protection
@@ -139,6 +139,7 @@ class ResolvedPolicy:
     mapping: MappingMode
     resources: Resources
     image: str
+    outer: Outer
     degrade: tuple[Degrade, ...]
     facts: HostFacts
     settings: Settings = field(repr=False)

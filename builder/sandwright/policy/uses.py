@@ -164,3 +164,5 @@ def _others(policy: ResolvedPolicy) -> Iterator[Use]:
         if getattr(policy.resources, name) is not None:
             yield Use(f"resources.{name}", name, policy.source(f"resources.{name}"))
     yield Use("image", f"image: {policy.image}", policy.source("image"))
+    if policy.outer != "none":
+        yield Use("outer", f"outer: {policy.outer}", policy.source("outer"))

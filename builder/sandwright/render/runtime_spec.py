@@ -39,6 +39,9 @@ _SYSTEM = frozenset(
 _OWN = frozenset(("dev", "proc", "sys"))
 """Those of them that the runtime mounts anew."""
 
+IMAGE_DIRECTORIES = _SYSTEM - _OWN
+"""Those that stay the image's: no mount point is made in them."""
+
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`config.json` for runc and crun, `launch`, `watch`."""
@@ -50,7 +53,12 @@ def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
     has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
+    A policy with `outer` gets a container around it all: see `sandwright.render.outer`.
     """
+    if policy.outer != "none":
+        from sandwright.render.outer import render_outer  # noqa: PLC0415 - it needs this module
+
+        return render_outer(policy)
     return _render(policy, gvisor=True)
 
 

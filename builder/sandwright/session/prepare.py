@@ -40,6 +40,9 @@ RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
 
 _PLACE = "\0command"
+_WITH_PROXY = frozenset(("docker", "podman", "gvisor-docker", "gvisor-podman"))
+"""The methods whose launcher starts a proxy itself, in a container."""
+
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
@@ -55,7 +58,7 @@ def prepare(request: Request) -> Prepared:
     resolved = resolved_here(policy, request, looks)
     backend, notes = chosen(resolved, looks)
     rendered = backend.render(resolved)
-    _check_rendered(policy, backend, request, looks)
+    _check_rendered(policy, backend, rendered.method, request, looks)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
     prepared.notes = [*notes, *map(str, rendered.findings)]
@@ -96,7 +99,7 @@ def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
     host = collect_host()
     refused: list[str] = []
     for name in resolved.methods:
-        backend = registry.backend(name)
+        backend = registry.backend(registry.placed(name, resolved))
         found = preflights.known(backend, host)
         if found:
             looks.ask_all(backend.depends(host))
@@ -166,9 +169,9 @@ def _remove_after(path: Path, seconds: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def _check_rendered(policy: Policy, backend: Backend, request: Request, looks: Looks) -> None:
+def _check_rendered(policy: Policy, backend: Backend, method: str, request: Request, looks: Looks) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
-    folder = Path(request.policy).parent / RENDERED / backend.name
+    folder = Path(request.policy).parent / RENDERED / method
     looks.ask("type", str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
@@ -200,7 +203,7 @@ def _prepared(
     looks: Looks,
 ) -> Prepared:
     return Prepared(
-        covers=_covers(resolved, backend),
+        covers=_covers(resolved, rendered.method),
         method=backend.name,
         project=resolved.facts.project,
         directory=str(directory),
@@ -210,7 +213,7 @@ def _prepared(
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxied=resolved.network.mode == "proxy",
+        proxied=resolved.network.mode == "proxy" and backend.name not in _WITH_PROXY,
         shimmed=bool(resolved.credentials.shims) and backend.name in BROUGHT_IN,
         enforced=enforced(resolved, rendered),
         notes=[],
@@ -218,11 +221,11 @@ def _prepared(
     )
 
 
-def _covers(resolved: ResolvedPolicy, backend: Backend) -> list[str]:
+def _covers(resolved: ResolvedPolicy, method: str) -> list[str]:
     """The files that its launcher puts into the project for the time of a run."""
-    if backend.name not in DECLARATIONS or backend.name in ("noop", "seatbelt"):
+    if method not in DECLARATIONS or method in ("noop", "seatbelt"):
         return []
-    plan = mount_plan(resolved, root="host" if backend.name == "bwrap" else "image")
+    plan = mount_plan(resolved, root="host" if method == "bwrap" else "image")
     return [cover.path for cover in plan.covers]
 
 

@@ -6,7 +6,7 @@ and our own filter of system calls: their defaults differ from each other, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sandwright.policy.resolved import ResolvedPolicy
@@ -44,17 +44,22 @@ def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
     files = (
         _arguments(made),
         _seccomp(policy, made),
-        *_accounts(made),
-        *_network_files(made),
-        *_proxy(policy),
+        *account_files(made),
+        *host_files(made),
+        *proxy_files(policy),
     )
     launchers = engine_launcher(policy, plan, files, launch_values(policy, made))
     return (*files, _compose(policy, plan, made), *launchers)
 
 
 def _arguments(made: Container) -> Artifact:
+    return arguments_file(made, run_arguments(made))
+
+
+def arguments_file(made: Container, arguments: Iterable[str]) -> Artifact:
+    """The options of `run`, and what hides files, for `launch` to read."""
     hidden = [mount_fields(f"dst={path}") for path in made.files]
-    values = {"engine": Quoted(made.engine), "arguments": list(run_arguments(made)), "files": hidden}
+    values = {"engine": Quoted(made.engine), "arguments": list(arguments), "files": hidden}
     text = render_template("oci", "launchers/engine-arguments.sh.j2", **values)
     return Artifact("arguments", text.encode(), f"the options of `{made.engine} run`, for `launch`")
 
@@ -65,7 +70,7 @@ def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:
     return json_artifact("seccomp.json", filter_, "the filter of system calls")
 
 
-def _proxy(policy: ResolvedPolicy) -> Iterator[Artifact]:
+def proxy_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The directory that is put over the proxy's /etc/squid, whose image has its own program and pages."""
     if policy.network.mode == "proxy":
         place = ProxyPlace(
@@ -78,13 +83,15 @@ def _proxy(policy: ResolvedPolicy) -> Iterator[Artifact]:
         yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, place))
 
 
-def _accounts(made: Container) -> Iterator[Artifact]:
+def account_files(made: Container) -> Iterator[Artifact]:
+    """The caller as accounts of the container, unless `user.mapping` is off."""
     if made.account is not None:
         yield Artifact("passwd", passwd_file(made.account), "the accounts, over the image's /etc/passwd")
         yield Artifact("group", group_file(made.account), "their groups, over the image's /etc/group")
 
 
-def _network_files(made: Container) -> Iterator[Artifact]:
+def host_files(made: Container) -> Iterator[Artifact]:
+    """The names of hosts, but in the host's network."""
     for name, content in network_files(made).items():
         yield Artifact(name, content, f"over the image's and the engine's /etc/{name}")
 
