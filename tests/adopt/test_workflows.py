@@ -1,0 +1,146 @@
+"""Our workflows, the action and the templates: well-formed, pinned, and made of commands that people run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from sandwright import process
+from sandwright.cli.completion import offers
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
+GITLAB = ROOT / "docs" / "adopt" / "gitlab-ci.yml"
+BIN = Path(sys.executable).parent
+TASKS = {each.task: {option.name for option in each.options} for each in offers()}
+
+OTHERS = (
+    r"\.ci/run",
+    r"python -m pip install .+",
+    r'python -m build --outdir "\$RUNNER_TEMP/release"',
+    r"sudo sysctl --write kernel\.apparmor_restrict_unprivileged_userns=0",
+    r"tar --create .+",
+    r"cp .+",
+    r'cat "\$RUNNER_TEMP/changes\.md"',
+    r"git .+",
+    r"gh .+",
+)
+"""Commands in scripts that are no tasks of ours: whole lines."""
+
+
+def _documents() -> list[Path]:
+    return [*WORKFLOWS, ACTION]
+
+
+def _steps(path: Path) -> Iterator[dict[str, Any]]:
+    document = yaml.safe_load(path.read_text())
+    jobs = document["jobs"].values() if "jobs" in document else [document["runs"]]
+    for job in jobs:
+        yield from job["steps"]
+
+
+def _commands(path: Path) -> list[str]:
+    if path == GITLAB:
+        jobs = list(yaml.safe_load_all(path.read_text()))[1].values()
+        lines = [line for job in jobs for line in job.get("script", ())]
+        return [line.removeprefix('test -z "$SANDWRIGHT_FACTS" || ') for line in lines]
+    return [line for step in _steps(path) for line in step.get("run", "").splitlines() if line]
+
+
+def _id(value: object) -> str:
+    return value.name if isinstance(value, Path) else str(value)[:60]
+
+
+ALL = [(path, command) for path in [*_documents(), GITLAB] for command in _commands(path)]
+
+
+@pytest.mark.parametrize(("path", "line"), ALL, ids=_id)
+def test_each_line_is_a_command_that_people_run(path: Path, line: str) -> None:
+    words = shlex.split(line.split(" > ", maxsplit=1)[0])
+    if words[0] not in ("sandwright", "invoke"):
+        assert any(re.fullmatch(pattern, line) for pattern in OTHERS), line
+        return
+    task, rest = words[1], words[2:]
+    assert task in TASKS, line
+    options = {word.split("=")[0] for word in rest if word.startswith("-")}
+    assert options <= TASKS[task], line
+    assert "||" not in words, "a command that may fail shows nothing"
+
+
+@pytest.mark.parametrize("path", _documents(), ids=_id)
+def test_what_others_wrote_is_pinned(path: Path) -> None:
+    used = [step["uses"] for step in _steps(path) if "uses" in step]
+    assert used
+    for each in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each), each
+        assert re.search(rf"{re.escape(each)} # v\d+\.\d+\.\d+$", path.read_text(), re.MULTILINE), each
+
+
+@pytest.mark.parametrize("path", _documents(), ids=_id)
+def test_no_value_of_others_is_put_into_a_script(path: Path) -> None:
+    """What GitHub writes into a script is run as part of it; a variable is not."""
+    for step in _steps(path):
+        assert "${{" not in step.get("run", ""), step
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=_id)
+def test_rights_and_time_are_limited(path: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    assert document["permissions"] == {}
+    for job in document["jobs"].values():
+        assert 0 < job["timeout-minutes"] <= 120
+        assert set(job["permissions"]) <= {"contents", "pull-requests"}
+
+
+def test_zizmor_finds_nothing() -> None:
+    files = [str(each) for each in _documents()]
+    process.run(BIN / "zizmor", "--offline", "--no-progress", *files, timeout=120)
+
+
+def test_zizmor_finds_what_is_wrong(tmp_path: Path) -> None:
+    bad = tmp_path / ".github" / "workflows" / "bad.yml"
+    bad.parent.mkdir(parents=True)
+    step = "      - run: echo ${{ github.event.issue.title }}\n"
+    bad.write_text(f"on: issues\njobs:\n  a:\n    runs-on: ubuntu-22.04\n    steps:\n{step}")
+    found = process.run(BIN / "zizmor", "--offline", "--no-progress", bad, timeout=120, check=False)
+    assert "template-injection" in found.text
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [*((path, "github-workflows") for path in WORKFLOWS), (ACTION, "github-actions"), (GITLAB, "gitlab-ci")],
+    ids=_id,
+)
+def test_they_fit_their_schemas(path: Path, name: str) -> None:
+    vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / f"{name}.json"
+    document = list(yaml.load_all(path.read_text(), _NoTruth))[-1]  # GitLab's stands behind a header
+    faults = Draft7Validator(json.loads(vendored.read_text())).iter_errors(document)
+    assert [f"{fault.json_path}: {fault.message}" for fault in faults] == []
+
+
+class _NoTruth(yaml.SafeLoader):
+    """YAML as GitHub reads it, in which `on` is a word."""
+
+
+_NoTruth.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool" or first not in "oO"
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def test_every_file_of_ours_is_linted() -> None:
+    assert [path.name for path in WORKFLOWS] == ["linux.yml", "locks.yml", "macos.yml", "release.yml"]
