@@ -6,9 +6,10 @@ plain JSON data. Asking again needs nothing but the standard library, and starts
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 Answer = str | int | list[str] | list[int] | None
 Question = tuple[str, str]
@@ -75,20 +76,58 @@ def _type(path: str) -> Answer:
         return None
 
 
-def _sockets(_: str) -> list[str]:
-    """The paths of Unix sockets that take connections or datagrams here (proc(5), /proc/net/unix), sorted."""
+def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
+    """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
+    return "sockets", json.dumps([sorted(set(shown)), sorted(set(hidden))])
+
+
+def _sockets(subject: str) -> list[str]:
+    """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
+
+    The subject says where, as `sockets_of` does.
+    """
     try:
-        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
-            fields = [line.split(None, 7) for line in file.read().splitlines()[1:]]
-    except OSError:
+        shown, hidden = (frozenset(each) for each in json.loads(subject))
+    except (ValueError, TypeError):
         return []
+    return sorted(path for path in _listening() if _shown(path, shown, hidden)) if shown else []
+
+
+def _listening() -> set[str]:
+    """The canonical paths of all of them (proc(5), /proc/net/unix); those with links are bound by these."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            fields = [line.split(None, 7) for line in file.read().split("\n")[1:]]
+    except OSError:
+        return set()
     # Flags of a listening one hold __SO_ACCEPTCON (linux/net.h); type 2 is SOCK_DGRAM.
     named = (
-        each
+        each[7]
         for each in fields
-        if len(each) == 8 and each[7].startswith("/") and not each[7].startswith("/proc/")
+        if len(each) == 8
+        and each[7].startswith("/")
+        and not each[7].startswith("/proc/")
+        and (int(each[3], 16) & 0x10000 or each[4] == "0002")
     )
-    return sorted({each[7] for each in named if int(each[3], 16) & 0x10000 or each[4] == "0002"})
+    folders: dict[str, str] = {}
+    found = set()
+    for path in named:
+        folder, _, name = path.rpartition("/")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        found.add(f"{folders[folder]}/{name}")
+    return found
+
+
+def _shown(path: str, shown: Collection[str], hidden: Collection[str]) -> bool:
+    above = path
+    while above not in hidden:
+        if above in shown:
+            return True
+        if above == "/":
+            return False
+        above = above.rpartition("/")[0] or "/"
+    return False
 
 
 def _identity(path: str) -> Answer:

@@ -12,6 +12,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import UsageError
+from sandwright.looks import Looks, changed
 from sandwright.policy.collect import collect, observe, stored_name
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.paths import same_name
@@ -86,15 +87,55 @@ def test_a_name_that_is_no_utf_8_ends_the_way(tmp_path: Path) -> None:
     assert HostFacts.from_json(facts.to_json()) == facts
 
 
+def _listening_at(path: Path) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen()
+    return listening
+
+
 def test_sockets_that_somebody_listens_on(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
-        facts = _collect("", tmp_path)
-        assert str(path) in facts.sockets
+    path, text = tmp_path / "s", f"filesystem: {{read: [{tmp_path}]}}"
+    with _listening_at(path):
+        facts = _collect(text, tmp_path)
+        assert facts.sockets == (str(path),)
         assert facts.kind(str(path)) == "socket"
-    assert str(path) not in _collect("", tmp_path).sockets
+    assert _collect(text, tmp_path).sockets == ()
+
+
+def test_a_socket_that_was_bound_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with _listening_at(tmp_path / "link" / "s"):
+        found = _collect(f"filesystem: {{read: [{tmp_path}/real]}}", tmp_path).sockets
+    assert found == (f"{tmp_path}/real/s",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("", False),
+        ("filesystem: {read: [/]}", False),
+        ("network: {unix_sockets: [/run/x]}\nfilesystem: {read: [/], tmp: shared}", True),
+        ("network: {unix_sockets: [/run/x]}\nfilesystem: {read: [/]}", False),
+        ("filesystem: {tmp: shared}", True),
+        ("filesystem: {read: [HERE], deny: [HERE/d]}", False),
+        ("filesystem: {read: [HERE/d], deny: [HERE]}", True),
+    ],
+    ids=["nothing", "all", "all and shared", "all but /tmp", "shared", "denied below", "read below"],
+)
+def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, *, seen: bool) -> None:
+    """Others come and go, and what is rendered stays the same. Temporary directories of tests are in /tmp."""
+    (tmp_path / "d").mkdir()
+    project, looks = tmp_path / "home" / "p", Looks()
+    project.mkdir(parents=True)
+    policy = Policy.from_text(text.replace("HERE", str(tmp_path)))
+    collect(policy, project=project, environ={"HOME": str(tmp_path / "home")}, looks=looks)
+    with _listening_at(tmp_path / "d" / "s"):
+        found = collect(policy, project=project, environ={"HOME": str(tmp_path / "home")})
+        assert (f"{tmp_path}/d/s" in found.sockets) is seen
+        sockets = [asked for asked in looks.asked() if asked[0] == "sockets"]
+        assert changed(sockets) == (sockets[0][:2] if seen else None)
 
 
 def test_paths_of_a_question_can_be_added(tmp_path: Path) -> None:

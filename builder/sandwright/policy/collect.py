@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import HostError, UsageError
-from sandwright.looks import Looks
+from sandwright.looks import Looks, sockets_of
 from sandwright.policy import spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
@@ -64,6 +64,8 @@ def collect(
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], looks=looks)
     facts = observe(facts, _named(policy, facts), looks=looks)
+    facts = replace(facts, sockets=_sockets(policy, facts, looks))
+    facts = observe(facts, facts.sockets, looks=looks)
     directories, texts = _git_directories(policy, facts, looks), _texts(policy, facts, looks)
     facts = replace(facts, git_directories=directories, texts=texts)
     return observe(facts, _protected(policy, facts), looks=looks)
@@ -206,7 +208,6 @@ def _base(
         kernel=platform.release(),
         case_sensitive=system == "linux" or not _ignores_case(home),
         environment={name: environ[name] for name in sorted(names)},
-        sockets=_sockets(looks) if system == "linux" else (),
     )
 
 
@@ -233,9 +234,22 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _sockets(looks: Looks) -> tuple[str, ...]:
-    """The Unix sockets that somebody listens on, as far as a policy can name them."""
-    paths = looks.ask("sockets", "")
+def _sockets(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
+    """The Unix sockets that somebody listens on where a sandbox sees them, as far as a policy can name them.
+
+    A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
+    those at other places than the policy names come and go, and nothing depends on them.
+    """
+    if facts.os != "linux":
+        return ()
+    shown = [*_canonical(policy, facts, "read"), *_canonical(policy, facts, "write")]
+    shown += _canonical(policy, facts, "readonly")
+    hidden = _canonical(policy, facts, "deny")
+    shared = policy.settings.value("filesystem.tmp") == "shared"
+    (shown if shared else hidden).append(facts.tmp)
+    if not policy.settings.items("network.unix_sockets"):
+        shown = [path for path in shown if path != "/"]
+    paths = looks.ask(*sockets_of(shown, hidden))
     assert isinstance(paths, list)
     return tuple(path for path in map(str, paths) if path == spelling.plain(path))
 
@@ -247,7 +261,6 @@ def _named(policy: Policy, facts: HostFacts) -> list[str]:
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
     found += [layer.file for layer in policy.layers if layer.file is not None]
-    found += facts.sockets
     spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
     for text, _ in spelled:
         try:
@@ -270,13 +283,19 @@ def _texts(policy: Policy, facts: HostFacts, looks: Looks) -> dict[str, str]:
 
 def _writable(policy: Policy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
-    found = [facts.project, facts.home]
-    for item in policy.settings.items("filesystem.write"):
+    found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
+    return list(dict.fromkeys(follow(path, facts)[0] for path in found))
+
+
+def _canonical(policy: Policy, facts: HostFacts, kind: str) -> list[str]:
+    """The canonical paths that one of the policy's lists of paths names, as far as they can be told."""
+    found = []
+    for item in policy.settings.items(f"filesystem.{kind}"):
         try:
             found.append(follow(spelling.expanded(item.value, facts.variables), facts)[0])
         except ValueError:
-            continue
-    return list(dict.fromkeys(follow(path, facts)[0] for path in found))
+            continue  # resolving the policy says so, with its place
+    return found
 
 
 def _protected(policy: Policy, facts: HostFacts) -> list[str]:

@@ -58,7 +58,8 @@ class HostFacts:
     `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
     `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
-    trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on. `texts` holds the files
+    trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on where the policy shows the
+    host. `texts` holds the files
     that the policy takes over, by canonical path: the profile that `process.seccomp` names. `case_sensitive`
     is about the volume of the home directory.
     """
