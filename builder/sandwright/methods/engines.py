@@ -17,6 +17,7 @@ from sandwright.host import HostFacts, collect_host
 from sandwright.looks import Looks, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.launched import Launched, signalled
+from sandwright.methods.loading import load_built
 from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
@@ -88,13 +89,11 @@ class Engine(Launched):
         """Variables that the client needs on this machine."""
         return {}
 
-    def environment(
-        self,
-        policy: ResolvedPolicy,  # noqa: ARG002
-        looks: Looks | None = None,  # noqa: ARG002
-    ) -> Mapping[str, str]:
-        """What the client needs."""
-        return self.settings(collect_host())
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """What the client needs; the engine is given images that were built here, if it lacks them."""
+        settings = self.settings(collect_host())
+        load_built(self.name, policy, looks or Looks(), settings)
+        return settings
 
     def dead(self) -> Preflight | None:
         """What is wrong when no engine answers."""

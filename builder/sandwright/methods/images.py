@@ -47,6 +47,20 @@ def rootfs(policy: ResolvedPolicy, looks: Looks) -> Path:
     )
 
 
+def layouts(policy: ResolvedPolicy, name: str, looks: Looks) -> Iterator[Path]:
+    """The layouts of an image that were built here, the one that is taken first.
+
+    Raise HostError when it lies where the sandbox could write.
+    """
+    looks.ask("variable", VARIABLE)
+    for output in _outputs(policy):
+        index = output / "images" / name / "index.json"
+        looks.ask("digest", str(index))
+        if index.exists():
+            _untouched(output, policy, f"{VARIABLE} can name another directory")
+            yield index.parent
+
+
 def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     """The directories that images may have been built into: the one named, or those here."""
     if given := os.environ.get(VARIABLE):

@@ -1,0 +1,113 @@
+"""An engine runs the image that was built here: not none, not an older one of the same name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import alpinelike
+from enginehosts import EngineHost, engine_host
+from layouts import INDEX, REF, Layout
+from sandwright.errors import HostError
+from sandwright.host import collect_host
+from sandwright.image.layout import LAYOUT_FILE
+from sandwright.looks import Looks
+from sandwright.methods import loading
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from tars import archive, file
+
+ENGINES = [
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
+]
+LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000", "--network=none")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[EngineHost]:
+    with engine_host(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def name(engine: EngineHost) -> Iterator[str]:
+    """The name of an image that nobody else has."""
+    name = f"loading-{uuid.uuid4().hex[:12]}"
+    yield name
+    engine.run("rmi", "--force", f"sandwright/{name}:latest", check=False)
+
+
+def _build(output: Path, name: str, content: bytes) -> None:
+    """A layout as `build_images` leaves it."""
+    directory = output / "images" / name
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    made = Layout(directory)
+    os_name, _, arch = collect_host().platform.partition("/")
+    layers = [*alpinelike.layers(), archive(file(b"content", content))]
+    steps = {"history": [{"created_by": "test"}] * len(layers)}
+    image = made.image(*layers, config={"Cmd": ["/bin/sh"]}, arch=arch, change_config=steps)
+    image["platform"] = {"os": os_name, "architecture": arch}
+    whole = made.document({"schemaVersion": 2, "mediaType": INDEX, "manifests": [image]}, INDEX)
+    whole["annotations"] = {REF: "latest"}
+    (directory / "oci-layout").write_bytes(LAYOUT_FILE)
+    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [whole]}))
+
+
+def _policy(engine: EngineHost, name: str, project: Path) -> ResolvedPolicy:
+    text = f"schema: 1\nmethod: {engine.name}\nimage: {name}\nfilesystem: {{write: [$PROJECT]}}\n"
+    loaded = Policy.from_text(text)
+    return loaded.resolve(collect(loaded, project=project, environ={"HOME": str(project.parent)}))
+
+
+def _says(engine: EngineHost, name: str) -> str:
+    words = ("run", "--rm", "--pull=never", *LIMITS, f"sandwright/{name}:latest", "cat", "/content")
+    return engine.run(*words).text
+
+
+def test_it_runs_what_was_built(
+    engine: EngineHost, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, project = tmp_path / "build", tmp_path / "home" / "p"
+    project.mkdir(parents=True)
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(output))
+    for key, value in engine.environment.items():
+        monkeypatch.setenv(key, value)
+    policy = _policy(engine, name, project)
+
+    loading.load_built(engine.name, policy, Looks(), {})
+    assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False), "none was built"
+
+    _build(output, name, b"first")
+    loading.load_built(engine.name, policy, Looks(), {})
+    assert _says(engine, name) == "first"
+
+    _build(output, name, b"second")
+    looks = Looks()
+    loading.load_built(engine.name, policy, looks, {})
+    assert _says(engine, name) == "second"
+    assert any(str(output) in str(each) for each in looks.asked()), "another build is another sandbox"
+
+    def again(*_: object) -> None:
+        raise AssertionError("it has this very image")
+
+    monkeypatch.setattr(loading, "_load", again)
+    loading.load_built(engine.name, policy, Looks(), {})
+
+
+def test_what_the_sandbox_could_write_is_not_loaded(
+    engine: EngineHost, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "home" / "p"
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(project / "build"))
+    _build(project / "build", name, b"planted")
+    with pytest.raises(HostError, match="is where the sandbox can write"):
+        loading.load_built(engine.name, _policy(engine, name, project), Looks(), {})
+    assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)
