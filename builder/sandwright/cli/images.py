@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 IMAGES_HELP = "directory of image definitions (absent: those that ship)"
 OUTPUT_HELP = "directory for everything that is made (absent: build)"
 STRICT_HELP = "an error, instead of leaving an image out, when the registry of its base can't be reached"
+Speak = Callable[[], "Settings"]
+"""Gives how registries are spoken to."""
+
 MIRROR_HELP = "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent: as apt here)"
 
 
@@ -80,7 +83,7 @@ def lock_images(
     from sandwright.image.lock import NotLocked  # noqa: PLC0415
     from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
 
-    catalogue = _catalogue(images)
+    catalogue = catalogue_of(images)
     chosen = [d for d in _named(catalogue, name or ()) if d.parent is None]
     speak = functools.partial(registries.settings, insecure or (), authorities, logins)
     with console.watching() as progress:
@@ -114,6 +117,10 @@ def lock_images(
         "again": "smoke-run also what passed before and has not changed",
         "strict": STRICT_HELP,
         "dry_run": "only say what would be built, and why",
+        "engine": "docker, podman or buildah: build there, from Dockerfiles; for this machine's platform "
+        "alone unless others are named",
+        "builder": "with --engine: image for the first stages, pinned as name@sha256:… (absent: ours)",
+        "compare": "with --engine: compare every file with what is built without one",
         **registries.HELP,
     },
 )
@@ -133,6 +140,9 @@ def build_images(
     again: bool = False,
     strict: bool = False,
     dry_run: bool = False,
+    engine: str = "",
+    builder: str = "",
+    compare: bool = False,
     insecure: Sequence[str] | None = None,
     authorities: str = "",
     logins: str = "",
@@ -141,13 +151,23 @@ def build_images(
     from sandwright.image.build import build_images as build  # noqa: PLC0415
     from sandwright.image.plan import plan_build  # noqa: PLC0415
 
+    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
+    if engine or builder or compare:
+        from sandwright.cli import engines  # noqa: PLC0415
+
+        given = {"runtime": runtime, "require": require, "again": again, "verify": verify}
+        asked = engines.Asked(engine, smoke=smoke, compare=compare, strict=strict, dry_run=dry_run)
+        asked.refuse(given)
+        words = engines.Words(images, name or (), platform or (), mirror, builder, frozen)
+        engines.build_with_engine(words, asked, output=Path(output), speak=speak)
+        return
     started = time.monotonic()
-    catalogue = _catalogue(images)
+    catalogue = catalogue_of(images)
     where = Path(output)
     options = {
         "platforms": list(platform or ()) or None,
         "frozen": frozen,
-        "epoch": _epoch(),
+        "epoch": epoch_asked(),
         "verify": verify,
     }
     if dry_run:
@@ -155,13 +175,12 @@ def build_images(
             console.line(line)
         return
     left_out: list[LeftOut] = []
-    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
     with console.watching() as progress:
         built = build(
             catalogue,
             name or (),
             output=where,
-            supply=_supply(mirror, speak, progress),
+            supply=supply_of(mirror, speak, progress),
             leave_out=None if strict else left_out.append,
             progress=progress,
             **options,  # type: ignore[arg-type]
@@ -213,7 +232,8 @@ def export_image(
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
 
 
-def _catalogue(images: str) -> dict[str, ImageDefinition]:
+def catalogue_of(images: str) -> dict[str, ImageDefinition]:
+    """The definitions below a directory; empty: those that ship."""
     from sandwright.image.definition import load_catalogue  # noqa: PLC0415
     from sandwright.resources import data_path  # noqa: PLC0415
 
@@ -227,7 +247,7 @@ def _named(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> li
     return [definition for name, definition in catalogue.items() if not names or name in names]
 
 
-def _epoch() -> int | None:
+def epoch_asked() -> int | None:
     """SOURCE_DATE_EPOCH, as reproducible-builds.org specifies it."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not text:
@@ -237,7 +257,8 @@ def _epoch() -> int | None:
     return int(text)
 
 
-def _supply(mirror: str, speak: Callable[[], Settings], progress: Progress) -> Supply:
+def supply_of(mirror: str, speak: Speak, progress: Progress) -> Supply:
+    """Where packages and bases come from, in the words of a command line."""
     from sandwright.image.build import Supply  # noqa: PLC0415
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415

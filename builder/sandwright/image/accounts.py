@@ -48,8 +48,8 @@ def names(passwd: bytes, group: bytes) -> Names:
 def fresh(users: Iterable[User], groups: Iterable[Group]) -> dict[bytes, bytes]:
     """The account files of an image that has just these accounts: path → content. No one has a password."""
     return {
-        PASSWD: b"".join(_passwd_line(user) for user in users),
-        GROUP: b"".join(_group_line(group, group.members) for group in groups),
+        PASSWD: b"".join(passwd_line(user) for user in users),
+        GROUP: b"".join(group_line(group, group.members) for group in groups),
     }
 
 
@@ -68,7 +68,7 @@ def extended(
     known = Names(_third_fields(files.get(PASSWD, b"")), _third_fields(files.get(GROUP, b"")))
     for user in users:
         _refuse_taken("user", user.name, user.uid, known.users)
-        added[PASSWD].append(_passwd_line(user))
+        added[PASSWD].append(passwd_line(user))
         if SHADOW in added:
             added[SHADOW].append(f"{user.name}:{_LOCKED}::0:99999:7:::\n".encode())
     for group in groups:
@@ -76,7 +76,7 @@ def extended(
             added[GROUP] = [_with_members(line, group) for line in added[GROUP]]
             continue
         _refuse_taken("group", group.name, group.gid, known.groups)
-        added[GROUP].append(_group_line(group, group.members))
+        added[GROUP].append(group_line(group, group.members))
         if GSHADOW in added:
             added[GSHADOW].append(f"{group.name}:{_LOCKED}::{','.join(group.members)}\n".encode())
     return {path: b"".join(lines) for path, lines in added.items() if lines != before[path]}
@@ -92,11 +92,13 @@ def _refuse_taken(kind: str, name: str, number: int, known: Mapping[str, int]) -
         )
 
 
-def _passwd_line(user: User) -> bytes:
+def passwd_line(user: User) -> bytes:
+    """The line of a user in `passwd`."""
     return f"{user.name}:x:{user.uid}:{user.gid}:{user.comment}:{user.home}:{user.shell}\n".encode()
 
 
-def _group_line(group: Group, members: Iterable[str]) -> bytes:
+def group_line(group: Group, members: Iterable[str]) -> bytes:
+    """The line of a group in `group`."""
     return f"{group.name}:x:{group.gid}:{','.join(members)}\n".encode()
 
 
@@ -105,7 +107,7 @@ def _with_members(line: bytes, group: Group) -> bytes:
     if len(fields) < 4 or fields[0] != group.name.encode():
         return line
     members = [member for member in fields[3].decode().split(",") if member]
-    return _group_line(group, dict.fromkeys([*members, *group.members]))
+    return group_line(group, dict.fromkeys([*members, *group.members]))
 
 
 def _lines(content: bytes) -> list[bytes]:

@@ -40,14 +40,14 @@ def add(definition: ImageDefinition, overlay: Overlay) -> None:
         if file.content is not None:
             overlay.file(path, file.content.encode(), mode=file.mode, uid=uid, gid=gid)
         elif file.source is not None:
-            source, size = _source(definition, file.source)
+            source, size = source_of(definition, file.source)
             overlay.file(path, source, size=size, mode=file.mode, uid=uid, gid=gid)
 
 
 def checksums(definition: ImageDefinition) -> dict[str, str]:
     """The SHA-256 of each file beside the definition that goes into the image, by its name there."""
     sources = sorted({file.source for file in definition.files if file.source is not None})
-    return {source: _checksum(_source(definition, source)[0]()) for source in sources}
+    return {source: _checksum(source_of(definition, source)[0]()) for source in sources}
 
 
 def _add_accounts(definition: ImageDefinition, overlay: Overlay) -> None:
@@ -66,7 +66,7 @@ def _relative(path: str) -> bytes:
     return path.lstrip("/").encode()
 
 
-def _source(definition: ImageDefinition, name: str) -> tuple[Content, int]:
+def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
     """A file beside the definition: how to read it, and its size. A link there could lead anywhere."""
     path = definition.folder / name
     try:

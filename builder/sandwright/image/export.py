@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
-from sandwright.image.existing import Existing, Held, read_layout
+from sandwright.image.existing import Base, Held, read_layout
 from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical, on_disk
 from sandwright.rootfs.descriptor import IMAGE_NAME
 from sandwright.rootfs.digest import Verified
@@ -32,18 +32,23 @@ def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str
     give the same bytes. Raise UsageError when the layout doesn't have the platform or `reference` has no tag,
     IntegrityError when the layout isn't whole; then what was written is of no use.
     """
+    existing = read_layout(layout)
+    if platform not in existing.images:
+        raise UsageError(f"{layout} has no image for {platform}, only for {', '.join(existing.images)}")
+    write_image(existing, platform, sink, reference=reference)
+
+
+def write_image(source: Base, platform: str, sink: Writable, *, reference: str) -> None:
+    """Write an image that lies anywhere, as `write_archive` does."""
     name, colon, tag = reference.rpartition(":")
     if not colon or not name or "/" in tag:
         raise UsageError(f"'{reference}' is not a name with a tag, like sandwright/debian:latest")
-    existing = read_layout(layout)
-    image = existing.images.get(platform)
-    if image is None:
-        raise UsageError(f"{layout} has no image for {platform}, only for {', '.join(existing.images)}")
+    image = source.images[platform]
     archive = Writer(sink)
     for directory in (b"blobs", b"blobs/sha256"):
         archive.add(Entry(directory, Kind.DIRECTORY, 0o755))
     for blob in sorted(set(image.blobs), key=lambda each: each.name):
-        archive.add(_file(_BLOBS + blob.name.encode(), blob.size), _content(existing, blob))
+        archive.add(_file(_BLOBS + blob.name.encode(), blob.size), _content(source, blob))
     documents = {
         b"index.json": canonical(_index(image, reference, tag)),
         b"manifest.json": json.dumps([_docker(image, reference)], sort_keys=True).encode(),
@@ -73,8 +78,8 @@ def _file(path: bytes, size: int) -> Entry:
     return Entry(path, Kind.FILE, 0o644, size=size)
 
 
-def _content(existing: Existing, blob: Blob) -> Iterator[bytes]:
-    path = existing.file(blob)
+def _content(source: Base, blob: Blob) -> Iterator[bytes]:
+    path = source.file(blob)
     with path.open("rb") as file:
         stream = Verified(file, blob.digest, size=blob.size, name=str(path))
         while data := stream.read(_CHUNK):

@@ -119,6 +119,20 @@ def write(libraries: Sequence[Library]) -> bytes:
     return _HEADER.pack(MAGIC, len(ordered), len(strings), _LITTLE_ENDIAN, 0) + b"".join(records) + strings
 
 
+def read(cache: bytes) -> list[Library]:
+    """The records of a cache in its order. Raise ValueError for what is no such cache, or a damaged one."""
+    try:
+        magic, number, _, _, _ = _HEADER.unpack_from(cache)
+        if magic != MAGIC:
+            raise ValueError(f"it begins with {magic!r}")
+        records = [_RECORD.unpack_from(cache, _HEADER.size + each * _RECORD.size) for each in range(number)]
+        return [
+            Library(_string(cache, name), _string(cache, path), flags) for flags, name, path, _, _ in records
+        ]
+    except struct.error as error:
+        raise ValueError(f"it is cut off: {error}") from error
+
+
 def order(one: bytes, other: bytes) -> int:
     """Negative, zero or positive, as ld.so compares two library names.
 
@@ -139,6 +153,10 @@ def order(one: bytes, other: bytes) -> int:
 
 _WORDS = re.compile(rb"[0-9]+|[^0-9]", re.DOTALL)
 _LIBRARY = re.compile(rb"(lib|ld-).*\.so", re.DOTALL)
+
+
+def _string(cache: bytes, at: int) -> bytes:
+    return cache[at : cache.index(b"\0", at)]
 
 
 def is_library_name(name: bytes) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sandwright.rootfs.tar.entry import Entry, Kind
 
-_DROPPED = {
+DROPPED = {
     "dev/*": "devices: a runtime mounts its own /dev, and making them needs root",
     "run/*": "of the moment",
     "tmp/*": "of the moment",
@@ -45,7 +45,11 @@ _DROPPED = {
     "var/lib/dpkg/lock-frontend": "a lock",
     "var/lib/dpkg/triggers/Lock": "a lock",
 }
-_ONLY_WITH_APT = ("etc/apt", "var/cache/apt", "var/lib/apt")
+"""What goes, as globs in which `*` matches `/` too, each with the reason."""
+
+ONLY_WITH_APT = ("etc/apt", "var/cache/apt", "var/lib/apt")
+"""What goes where apt is not installed."""
+
 _EMPTIED = (b"etc/machine-id",)
 _HOST_XATTRS = (
     b"security.selinux",
@@ -56,13 +60,13 @@ _HOST_XATTRS = (
     b"user.overlay.",
 )
 
-_PATTERN = re.compile("|".join(fnmatch.translate(glob) for glob in _DROPPED))
+_PATTERN = re.compile("|".join(fnmatch.translate(glob) for glob in DROPPED))
 
 
 def is_residue(entry: Entry, packages: Collection[str]) -> bool:
     """Whether an entry is left out of an image that has these packages."""
     path = entry.path.decode("utf-8", "surrogateescape")
-    if "apt" not in packages and any(f"{path}/".startswith(f"{each}/") for each in _ONLY_WITH_APT):
+    if "apt" not in packages and any(f"{path}/".startswith(f"{each}/") for each in ONLY_WITH_APT):
         return not _belongs_to_debconf(path)
     if entry.kind is Kind.DIRECTORY and path.startswith("var/log/"):
         return False

@@ -51,13 +51,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Subject:
-    """One image for one platform: the first columns of the table. `size` is that of its packed layers."""
+    """One image for one platform: the first columns of the table.
+
+    `size` is that of its packed layers, `built_by` what built it: `embedded`, or an engine.
+    """
 
     image: str
     platform: str
     digest: str
     size: int
     layers: int
+    built_by: str = "embedded"
 
 
 @dataclass(frozen=True)

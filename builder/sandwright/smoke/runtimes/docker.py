@@ -60,7 +60,7 @@ class Docker:
             own_daemon(scratch) if variant == _OWN else contextlib.nullcontext() as address,
             docker_client(address) as client,
         ):
-            session = _DockerSession(client, scratch.parent.name, stop)
+            session = DockerSession(client, scratch.parent.name, stop)
             try:
                 yield session
             finally:
@@ -87,7 +87,9 @@ _OWN = Variant("on a daemon of its own")
 
 
 @dataclass
-class _DockerSession:
+class DockerSession:
+    """Starts on a daemon. `label` marks its containers; `stop` calls every start off."""
+
     client: DockerClient
     label: str
     stop: threading.Event
@@ -97,6 +99,7 @@ class _DockerSession:
         self.loaded = Loaded(self._load)
 
     def run(self, start: Start) -> Ended:
+        """As the contract says."""
         from docker.errors import DockerException  # noqa: PLC0415
         from requests.exceptions import RequestException  # noqa: PLC0415
 
@@ -125,6 +128,7 @@ class _DockerSession:
                 container.remove(force=True, v=True)
 
     def remove_images(self) -> None:
+        """Remove what was loaded."""
         for reference in self.loaded.all():
             self.client.images.remove(reference, force=True)
 

@@ -78,7 +78,7 @@ class Podman:
         for name in ("home", "xdg"):
             (scratch / name).mkdir(mode=0o700)
         with _run_root(scratch) as run:
-            session = _PodmanSession(variant, scratch, run, stop)
+            session = PodmanSession(variant, scratch, run, stop)
             try:
                 yield session
             finally:
@@ -92,7 +92,7 @@ class Podman:
         note = scratch / _NOTE
         run = Path(note.read_text()) if note.exists() else scratch / "run"
         for variant in self.variants(host)[:1]:
-            session = _PodmanSession(variant, scratch, run, threading.Event())
+            session = PodmanSession(variant, scratch, run, threading.Event())
             session.remove_containers()
             if not host.is_root:
                 session.remove_store()
@@ -119,7 +119,9 @@ def _least(limit: int, most: int) -> int:
 
 
 @dataclass
-class _PodmanSession:
+class PodmanSession:
+    """Starts on a store of its own in `scratch`; `stop` calls every start off."""
+
     variant: Variant
     scratch: Path
     run_root: Path
@@ -130,6 +132,7 @@ class _PodmanSession:
         self.loaded = Loaded(self._load)
 
     def run(self, start: Start) -> Ended:
+        """As the contract says."""
         reference = self.loaded.reference(start.subject)
         name = PREFIX + uuid.uuid4().hex[:16]
         monitor = self.scratch / f"{name}.pid"
@@ -142,6 +145,7 @@ class _PodmanSession:
             _see_out(monitor)
 
     def remove_containers(self) -> None:
+        """Remove every container of the store."""
         self._podman("rm", "--all", "--force", "--time", "0", timeout=_REMOVAL, check=False)
 
     def remove_store(self) -> None:

@@ -1,0 +1,256 @@
+"""Tasks about images that an engine builds: Dockerfiles, and builds with Docker, Podman or Buildah."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from sandwright.cli import console, images, registries
+from sandwright.cli.command import command
+from sandwright.errors import UsageError, VerdictError
+
+if TYPE_CHECKING:
+    from sandwright.host import HostFacts
+    from sandwright.image.build import LeftOut
+    from sandwright.image.engines.build import BuiltInEngine, Wish
+    from sandwright.image.engines.contract import Engine
+    from sandwright.progress import Progress
+    from sandwright.smoke.inengine import Open
+    from sandwright.smoke.report import Report
+
+ENGINES = ("docker", "podman", "buildah")
+BUILDER_HELP = (
+    "image for the first stages, pinned as name@sha256:… (absent: one of ours, loaded into the engine)"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a build with an engine is to do beside building."""
+
+    engine: str
+    smoke: bool
+    compare: bool
+    strict: bool
+    dry_run: bool
+
+    def refuse(self, given: Mapping[str, object]) -> None:
+        """Raise UsageError for an engine there isn't, and for options that mean nothing with one."""
+        if not self.engine:
+            raise UsageError("--builder and --compare need --engine")
+        if self.engine not in ENGINES:
+            raise UsageError(f"no engine '{self.engine}' builds images; there is {', '.join(ENGINES)}")
+        for option, value in given.items():
+            if value:
+                raise UsageError(
+                    f"--{option} can't be with --engine: an engine starts the images that it has built"
+                )
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is to be built, in the words of a command line."""
+
+    definitions: str
+    names: Sequence[str]
+    platforms: Sequence[str]
+    mirror: str
+    builder: str
+    frozen: bool
+
+    def wish(self, host: HostFacts, progress: Progress, *, output: Path, speak: images.Speak) -> Wish:
+        """The same as a value. No platform means this machine's."""
+        from sandwright.image.engines.build import Wish  # noqa: PLC0415
+
+        return Wish(
+            images.catalogue_of(self.definitions),
+            self.names,
+            self.platforms or [host.platform],
+            output.absolute(),
+            images.supply_of(self.mirror, speak, progress),
+            builder=self.builder,
+            epoch=images.epoch_asked(),
+            frozen=self.frozen,
+        )
+
+
+@command(
+    positional=["name"],
+    help={
+        "name": "the image",
+        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
+        "to": "directory for the whole context, packages and all (absent: print the Dockerfile alone)",
+        "images": images.IMAGES_HELP,
+        "builder": BUILDER_HELP,
+        "mirror": images.MIRROR_HELP,
+        "frozen": "an error, instead of locking again, when a lock is stale",
+    },
+)
+def dockerfile(
+    c: Context,  # noqa: ARG001
+    *,
+    name: str,
+    platform: str = "",
+    to: str = "",
+    images: str = "",
+    builder: str = "",
+    mirror: str = "",
+    frozen: bool = False,
+) -> None:
+    """Render the Dockerfile of an image, and, with --to, everything that it needs for a build."""
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.image.engines.build import render_context, render_text  # noqa: PLC0415
+
+    host = collect_host()
+    chosen = platform or host.platform
+    words = Words(images, [name], [chosen], mirror, builder, frozen)
+    speak = functools.partial(registries.settings, (), "", "")
+    with console.watching() as progress:
+        wish = words.wish(host, progress, output=Path("build"), speak=speak)
+        if not to:
+            console.write(render_text(wish, name, chosen))
+            return
+        context = render_context(wish, name, chosen, progress=progress)
+    context.write_directory(Path(to))
+    console.line(f"{to}: Dockerfile and {len(context.files) - 1} files for {name} {chosen}")
+
+
+def build_with_engine(words: Words, asked: Asked, *, output: Path, speak: images.Speak) -> None:
+    """Build, compare and start images as asked, and show it. Raise VerdictError unless all is green."""
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.image.engines.build import describe_build  # noqa: PLC0415
+
+    started = time.monotonic()
+    host = collect_host()
+    with console.watching() as progress:
+        wish = words.wish(host, progress, output=output, speak=speak)
+        if asked.dry_run:
+            for line in describe_build(wish, asked.engine):
+                console.line(line)
+            return
+        left_out: list[LeftOut] = []
+        with _opened(asked, host) as (engine, start):
+            done = _built(wish, asked, engine, start, host=host, left_out=left_out, progress=progress)
+    from sandwright.smoke.report import write_report  # noqa: PLC0415
+
+    where = output / "engines" / asked.engine
+    if done.report is not None:
+        write_report(done.report, where)
+    _show(done, left_out, where, time.monotonic() - started)
+    if done.different or (done.report is not None and not done.report.green):
+        raise VerdictError("not every image passed; see the lines above")
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What came of a run. `different` has a line for each difference without a reason."""
+
+    built: Sequence[BuiltInEngine]
+    different: Sequence[str]
+    report: Report | None
+
+
+def _built(
+    wish: Wish,
+    asked: Asked,
+    engine: Engine,
+    start: Open,
+    *,
+    host: HostFacts,
+    left_out: list[LeftOut],
+    progress: Progress,
+) -> _Done:
+    from sandwright.image.engines.build import build_in_engine  # noqa: PLC0415
+    from sandwright.smoke.inengine import smoke_in_engine  # noqa: PLC0415
+
+    leave_out = None if asked.strict else left_out.append
+    built = build_in_engine(wish, engine, own=host.platform, leave_out=leave_out, progress=progress)
+    different = _compare(wish, engine, built, progress) if asked.compare else []
+    report = None
+    if asked.smoke and built:
+        report = smoke_in_engine(
+            built, wish.catalogue, engine, start, host=host, output=wish.output, progress=progress
+        )
+    return _Done(built, different, report)
+
+
+@contextlib.contextmanager
+def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Open]]:
+    """The engine, and how to start images in it."""
+    from sandwright.smoke import inengine  # noqa: PLC0415
+
+    if asked.engine == "docker":
+        from sandwright.image.engines.docker import Docker  # noqa: PLC0415
+        from sandwright.smoke.dockerd import docker_client  # noqa: PLC0415
+
+        with docker_client() as client:
+            yield Docker(client), functools.partial(inengine.open_docker, client)
+        return
+    from sandwright.image.engines.podman import Podman  # noqa: PLC0415
+
+    yield (
+        Podman("podman" if asked.engine == "podman" else "buildah", host),
+        functools.partial(inengine.open_podman, host, ()),
+    )
+
+
+def _compare(wish: Wish, engine: Engine, built: Sequence[BuiltInEngine], progress: Progress) -> list[str]:
+    """A line for each difference from what the embedded builder makes that has no reason."""
+    from sandwright.image.build import build_images  # noqa: PLC0415
+    from sandwright.image.engines.trees import compare, explained, read_files, unexplained  # noqa: PLC0415
+    from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
+
+    names = list(dict.fromkeys(each.name for each in built))
+    made = build_images(
+        wish.catalogue,
+        names,
+        output=wish.output,
+        supply=wish.supply,
+        frozen=wish.frozen,
+        epoch=wish.epoch,
+        progress=progress,
+    )
+    layouts = {each.name: each.layout for each in made}
+    lines = []
+    for each in built:
+        with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
+            archive = Path(scratch) / "image.tar"
+            engine.save(each.references[0], archive)
+            ours = read_files(open_image(layouts[each.name], platform=each.platform, ref=each.platform[6:]))
+            found = compare(ours, read_files(open_image(archive)))
+        allowed = ", ".join(f"{name}: {count}" for name, count in explained(found, engine.name).items())
+        progress.note(
+            f"{each.name} {each.platform}: {len(ours)} paths are as embedded, but for {allowed or 'none'}"
+        )
+        lines += [f"{each.name} {each.platform}: {one.describe()}" for one in unexplained(found, engine.name)]
+    return lines
+
+
+def _show(done: _Done, left_out: Sequence[LeftOut], where: Path, seconds: float) -> None:
+    report = done.report
+    rows = []
+    for each in done.built:
+        verdict = "" if report is None else _verdict(report, each)
+        image = each.image.id.removeprefix("sha256:")[:12]
+        rows.append([each.name, each.platform, each.references[0], image, f"{each.seconds:.1f} s", verdict])
+    rows += [[each.name, "", "", "", "", f"skipped: {each.reason}"] for each in left_out]
+    console.table(["image", "platform", "reference", "id", "time", "smoke"], rows)
+    for out in left_out:
+        console.line(f"not built: {out.name}: {out.reason}: {out.detail}")
+    for line in [*(report.explain() if report is not None else ()), *done.different]:
+        console.line(line)
+    end = "" if report is None else f"; details in {where / 'report.json'} and {where / 'junit.xml'}"
+    console.line(f"{seconds:.1f} s{end}")
+
+
+def _verdict(report: Report, built: BuiltInEngine) -> str:
+    rows = [row for row in report.rows if (row.image, row.platform) == (built.name, built.platform)]
+    return str(rows[0].verdict)

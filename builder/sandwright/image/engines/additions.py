@@ -1,0 +1,186 @@
+"""The archive of what a definition adds to its base or packages: directories, links, files.
+
+An engine unpacks it in the image (`ADD`), so it follows the links that the base has and leaves alone what is
+not named. Owners are numbers there. Who is not in the definitions' own accounts can only be somebody that
+every Debian has.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.errors import BuildError
+from sandwright.image.additions import source_of
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.documents import INIT
+from sandwright.image.overlay import Content
+from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.rootfs.tar.writer import Writable, Writer
+
+ARCHIVE = "additions.tar"
+
+USERS: Mapping[str, int] = {
+    "root": 0,
+    "daemon": 1,
+    "bin": 2,
+    "sys": 3,
+    "sync": 4,
+    "games": 5,
+    "man": 6,
+    "lp": 7,
+    "mail": 8,
+    "news": 9,
+    "uucp": 10,
+    "proxy": 13,
+    "www-data": 33,
+    "backup": 34,
+    "list": 38,
+    "irc": 39,
+    "nobody": 65534,
+}
+GROUPS: Mapping[str, int] = {
+    "root": 0,
+    "daemon": 1,
+    "bin": 2,
+    "sys": 3,
+    "adm": 4,
+    "tty": 5,
+    "disk": 6,
+    "lp": 7,
+    "mail": 8,
+    "news": 9,
+    "uucp": 10,
+    "man": 12,
+    "proxy": 13,
+    "kmem": 15,
+    "dialout": 20,
+    "fax": 21,
+    "voice": 22,
+    "cdrom": 24,
+    "floppy": 25,
+    "tape": 26,
+    "sudo": 27,
+    "audio": 29,
+    "dip": 30,
+    "www-data": 33,
+    "backup": 34,
+    "operator": 37,
+    "list": 38,
+    "irc": 39,
+    "src": 40,
+    "shadow": 42,
+    "utmp": 43,
+    "video": 44,
+    "sasl": 45,
+    "plugdev": 46,
+    "staff": 50,
+    "games": 60,
+    "users": 100,
+    "nogroup": 65534,
+}
+"""Numbers that Debian gives out globally and never changes (Policy 9.2.2; base-passwd's master files)."""
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A member of the archive."""
+
+    entry: Entry
+    content: Content
+
+    def describe(self) -> str:
+        """Type, mode, owner and path, as `ls -l` shows them."""
+        types = {Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLINK: stat.S_IFLNK}
+        shown = stat.filemode(types.get(self.entry.kind, stat.S_IFREG) | self.entry.mode)
+        target = f" -> {_text(self.entry.link)}" if self.entry.kind is Kind.SYMLINK else ""
+        return f"{shown} {self.entry.uid}:{self.entry.gid} /{_text(self.entry.path)}{target}"
+
+
+def additions(
+    definition: ImageDefinition, bases: Sequence[ImageDefinition], epoch: int, *, init: bytes | None = None
+) -> list[Addition]:
+    """What the definition adds, in the embedded builder's order: later ones may lie in earlier.
+
+    `bases` are the definitions below it, nearest first; `epoch` is the time of everything, in seconds; `init`
+    is the program of `config.init`. Raise BuildError for an owner whose number isn't known.
+    """
+    line = [definition, *bases]
+    users = _numbers(line, USERS, ((user.name, user.uid) for each in line for user in each.accounts.users))
+    groups = _numbers(
+        line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)
+    )
+
+    def entry(path: str, kind: Kind, mode: int, user: str | int, group: str | int) -> Entry:
+        uid = _number(definition, path, "user", user, users)
+        gid = _number(definition, path, "group", group, groups)
+        return Entry(path.lstrip("/").encode(), kind, mode, uid, gid, mtime_ns=epoch * 10**9)
+
+    found = [
+        Addition(entry(each.path, Kind.DIRECTORY, each.mode, each.user, each.group), tuple)
+        for each in sorted(definition.directories, key=lambda each: each.path.encode())
+    ]
+    for link in definition.links:
+        made = entry(link.path, Kind.SYMLINK, 0o777, 0, 0)
+        made.link = link.target.encode()
+        found.append(Addition(made, tuple))
+    for file in definition.files:
+        made = entry(file.path, Kind.FILE, file.mode, file.user, file.group)
+        if file.content is not None:
+            data = file.content.encode()
+            made.size = len(data)
+            found.append(Addition(made, _whole(data)))
+        elif file.source is not None:
+            content, made.size = source_of(definition, file.source)
+            found.append(Addition(made, content))
+    if init is not None and definition.config.init is not None:
+        if _number(definition, "config.init", "user", definition.config.init, users) == 0:
+            raise BuildError(
+                f"config.init: '{definition.config.init}' has the uid 0, and commands are not to run as root"
+            )
+        made = entry(INIT, Kind.FILE, 0o755, 0, 0)
+        made.size = len(init)
+        found.append(Addition(made, _whole(init)))
+    return found
+
+
+def write_archive(found: Iterable[Addition], sink: Writable) -> None:
+    """Write the archive. The same additions give the same bytes."""
+    archive = Writer(sink)
+    for each in found:
+        archive.add(each.entry, each.content())
+    archive.close()
+
+
+def _whole(data: bytes) -> Content:
+    return lambda: (data,) if data else ()
+
+
+def _numbers(
+    line: Sequence[ImageDefinition], known: Mapping[str, int], listed: Iterator[tuple[str, int]]
+) -> dict[str, int]:
+    """The nearest definition's word counts; Debian's where the lowest has the accounts of a whole system."""
+    debian = line[-1].configure == "scripts"
+    found = dict(known) if debian else {"root": 0}
+    own: dict[str, int] = {}
+    for name, number in listed:
+        own.setdefault(name, number)
+    return {**found, **own}
+
+
+def _number(
+    definition: ImageDefinition, path: str, kind: str, owner: str | int, known: Mapping[str, int]
+) -> int:
+    if isinstance(owner, int):
+        return owner
+    if owner not in known:
+        raise BuildError(
+            f"image '{definition.name}': {path}: which number {kind} '{owner}' has is known only once the "
+            f"image is built, and a Dockerfile has to say it: write the number"
+        )
+    return known[owner]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""The context of a build: the Dockerfile and every file that it copies, as a value, a directory or a stream.
+
+Names and modes are ours and times are the image's, so that the same image has the same context.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.errors import BuildError
+from sandwright.image.layout import on_disk
+from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.rootfs.tar.writer import Writable, Writer
+
+DOCKERFILE = "Dockerfile"
+_MODE = 0o644
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a build is given. `files` are by their path in it, each bytes or a file of this machine."""
+
+    files: Mapping[str, bytes | Path]
+    epoch: int
+
+    @property
+    def dockerfile(self) -> str:
+        """The text of the Dockerfile."""
+        text = self.files[DOCKERFILE]
+        assert isinstance(text, bytes)
+        return text.decode()
+
+    def write_directory(self, directory: Path) -> None:
+        """Make `directory`, which must not exist or be empty, the context. Packages are linked if possible.
+
+        Raise BuildError when something is there, HostError when it can't be written.
+        """
+        with on_disk(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            if any(directory.iterdir()):
+                raise BuildError(f"{directory} is not empty: a context needs a directory of its own")
+            for name, content in sorted(self.files.items()):
+                target = directory / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _place(content, target)
+                if isinstance(content, bytes):
+                    os.utime(target, (self.epoch, self.epoch))
+
+    def write_archive(self, sink: Writable) -> None:
+        """Write it as a tar archive, as an engine takes it from a stream."""
+        archive = Writer(sink)
+        time = self.epoch * 10**9
+        made: set[str] = set()
+        for name, content in sorted(self.files.items()):
+            for parent in reversed(Path(name).parents[:-1]):
+                if str(parent) not in made:
+                    made.add(str(parent))
+                    archive.add(Entry(os.fsencode(parent), Kind.DIRECTORY, 0o755, mtime_ns=time))
+            size = len(content) if isinstance(content, bytes) else content.stat().st_size
+            entry = Entry(name.encode(), Kind.FILE, _MODE, size=size, mtime_ns=time)
+            archive.add(entry, _chunks(content))
+        archive.close()
+
+
+def _place(content: bytes | Path, target: Path) -> None:
+    if isinstance(content, bytes):
+        target.write_bytes(content)
+        target.chmod(_MODE)
+        return
+    try:
+        target.hardlink_to(content)
+    except OSError:  # another file system
+        shutil.copyfile(content, target)
+
+
+def _chunks(content: bytes | Path) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        if content:
+            yield content
+        return
+    with content.open("rb") as file:
+        while data := file.read(_CHUNK):
+            yield data

@@ -1,0 +1,210 @@
+"""Compares two images file by file: what the embedded builder makes with what an engine makes.
+
+Each is read from its layers, upper over lower; nothing is unpacked. What is allowed to be different is a
+table, `KNOWN`, each row with its reason. Anything else is a fault of one of the two ways.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandwright.image import ldcache
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.unpacking.merge import whiteout
+
+Value = object
+
+_LINKER_CACHE = b"etc/ld.so.cache"
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is at a path. `linked` are all its names, where it has several.
+
+    `content` is the SHA-256 of a file's bytes; `meaning` that of what they say, where that can be said in
+    other bytes too: of the linker's cache, whose records count.
+    """
+
+    kind: str
+    mode: int
+    owner: tuple[int, int]
+    target: str = ""
+    content: str = ""
+    meaning: str = ""
+    xattrs: Mapping[bytes, bytes] = field(default_factory=dict)
+    time: int = 0
+    linked: tuple[bytes, ...] = ()
+
+
+FIELDS = ("kind", "mode", "owner", "target", "content", "meaning", "xattrs", "linked", "time")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field of a path in which two images differ; `there` is that of a path that only one of them has."""
+
+    path: str
+    kind: str
+    field: str
+    embedded: Value
+    engine: Value
+
+    def describe(self) -> str:
+        """In one line."""
+        return f"/{self.path}: {self.field}: embedded {_shown(self.embedded)}, engine {_shown(self.engine)}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A kind of difference that is left, and why. `engines` are those it is seen with; none: all."""
+
+    name: str
+    reason: str
+    fits: Callable[[Difference], bool]
+    engines: tuple[str, ...] = ()
+
+
+def read_files(image: Image) -> dict[bytes, Facts]:
+    """Path → what is there, of the whole image. Raise what reading its layers raises."""
+    tree: dict[bytes, Facts] = {}
+    for layer in image.layers:
+        gone, brought = [], []
+        with layer.archive(DEFAULT, lambda _: None) as stream:
+            reader = Reader(stream, name=layer.name)
+            for entry in reader:
+                hidden = whiteout(entry.path)
+                if hidden is not None:
+                    gone.append((hidden, hidden == entry.path))
+                elif entry.path:
+                    brought.append((entry, *_digests(entry, reader)))
+        for path, emptied in gone:
+            _discard(tree, path.rpartition(b"/")[0] if emptied else path, itself=not emptied)
+        for entry, content, meaning in brought:
+            _put(tree, entry, content, meaning)
+    _name_links(tree)
+    return tree
+
+
+def compare(embedded: Mapping[bytes, Facts], engine: Mapping[bytes, Facts]) -> list[Difference]:
+    """Every difference, by path."""
+    found = []
+    for path in sorted(embedded.keys() | engine.keys()):
+        ours, theirs = embedded.get(path), engine.get(path)
+        name = path.decode("utf-8", "backslashreplace")
+        if ours is None or theirs is None:
+            there = ours or theirs
+            assert there is not None
+            found.append(Difference(name, there.kind, "there", ours is not None, theirs is not None))
+            continue
+        for each in FIELDS:
+            mine, other = getattr(ours, each), getattr(theirs, each)
+            if mine != other:
+                found.append(Difference(name, ours.kind, each, mine, other))
+    return found
+
+
+def unexplained(differences: Iterable[Difference], engine: str) -> list[Difference]:
+    """Those that no row of `KNOWN` allows."""
+    rows = [row for row in KNOWN if not row.engines or engine in row.engines]
+    return [each for each in differences if not any(row.fits(each) for row in rows)]
+
+
+def explained(differences: Iterable[Difference], engine: str) -> Mapping[str, int]:
+    """How many each row of `KNOWN` allows: its name → their number. The first row that fits counts."""
+    counts: dict[str, int] = {}
+    rows = [row for row in KNOWN if not row.engines or engine in row.engines]
+    for each in differences:
+        row = next((row for row in rows if row.fits(each)), None)
+        if row is not None:
+            counts[row.name] = counts.get(row.name, 0) + 1
+    return counts
+
+
+KNOWN: tuple[Known, ...] = (
+    Known(
+        "time of a directory",
+        "the last thing that was put into it or taken out of it gave it the time of the build",
+        lambda each: each.field == "time" and each.kind == "directory",
+    ),
+    Known(
+        "time of a file",
+        "--timestamp, without which no two builds are alike, gives all that is in a layer one time",
+        lambda each: each.field == "time",
+        ("podman", "buildah"),
+    ),
+    Known(
+        "bytes of the linker's cache",
+        "ldconfig shares the ends of strings and adds its version; the records are the same, see `meaning`",
+        lambda each: each.field == "content" and each.path == _LINKER_CACHE.decode(),
+    ),
+    Known(
+        "apt's directory of logs",
+        "the embedded builder has apt of the building machine install packages, and it makes one",
+        lambda each: each.field == "there" and each.path == "var/log/apt" and not each.engine,
+    ),
+)
+"""Every difference that is left between an image of the embedded builder and the same of an engine."""
+
+
+def _discard(tree: dict[bytes, Facts], path: bytes, *, itself: bool) -> None:
+    below = path + b"/" if path else b""
+    for each in [each for each in tree if each.startswith(below) or (itself and each == path)]:
+        del tree[each]
+
+
+def _digests(entry: Entry, reader: Reader) -> tuple[str, str]:
+    """The digest of a file's content, and that of its meaning; nothing of anything else."""
+    if entry.kind is not Kind.FILE:
+        return "", ""
+    digest = hashlib.sha256()
+    kept: list[bytes] | None = [] if entry.path == _LINKER_CACHE else None
+    for chunk in reader.chunks():
+        digest.update(chunk)
+        if kept is not None:
+            kept.append(chunk)
+    content = digest.hexdigest()
+    if kept is None:
+        return content, content
+    return content, hashlib.sha256(repr(ldcache.read(b"".join(kept))).encode()).hexdigest()
+
+
+def _put(tree: dict[bytes, Facts], entry: Entry, content: str, meaning: str) -> None:
+    before = tree.get(entry.path)
+    if before is not None and before.kind == "directory" and entry.kind is not Kind.DIRECTORY:
+        _discard(tree, entry.path, itself=True)
+    if entry.kind is Kind.HARDLINK:
+        tree[entry.path] = tree[entry.link]  # one object for one file: `_name_links` finds it again
+        return
+    tree[entry.path] = Facts(
+        entry.kind.value,
+        entry.mode,
+        (entry.uid, entry.gid),
+        entry.link.decode("utf-8", "backslashreplace"),
+        content,
+        meaning,
+        dict(entry.xattrs),
+        entry.mtime_ns // 10**9,
+    )
+
+
+def _name_links(tree: Mapping[bytes, Facts]) -> None:
+    names: dict[int, list[bytes]] = {}
+    for path, facts in tree.items():
+        names.setdefault(id(facts), []).append(path)
+    for paths in names.values():
+        if len(paths) > 1:
+            tree[paths[0]].linked = tuple(sorted(paths))
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple) and value and isinstance(value[0], bytes):
+        return ", ".join(show(each) for each in value)
+    return oct(value) if isinstance(value, int) and value < 0o10000 else str(value)
