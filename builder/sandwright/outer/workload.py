@@ -16,7 +16,7 @@ from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.outer import Grant
 
-LIMIT = 20.0
+LIMIT = 45.0
 """Seconds for each step: some candidates don't fail, but hang."""
 
 UID = 1000

@@ -41,6 +41,10 @@ STATE = "/run/sandwright"
 SESSION = "/sandwright/session"
 """The program of the image that starts sessions."""
 
+LEAST_PIDS = 128
+"""Threads of which runsc is sure to have enough. On two processors it was seen to die or to hang with 12 to 96,
+and to use 45 to 100 for a shell, more under load."""
+
 _PACKED = "@packed@"
 
 
@@ -77,9 +81,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
     `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
     what neither can be told.
     """
-    if policy.credentials.shims:
-        source = policy.source("credentials.shims")
-        raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
+    _check(policy)
     given = given or grant(rootless=policy.facts.uid != 0)
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
@@ -116,6 +118,7 @@ def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Opti
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
     given = given or grant(rootless=policy.facts.uid != 0)
+    _check(policy)
     plan = mount_plan(policy, root="image")
     document = inner_config(policy, plan)
     made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
@@ -132,6 +135,19 @@ def _without_own(policy: ResolvedPolicy) -> ResolvedPolicy:
 
 
 _OWN_VARIABLES = frozenset(("SANDWRIGHT_FLAGS", "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
+
+
+def _check(policy: ResolvedPolicy) -> None:
+    """Refuse what an outer container has no place for."""
+    if policy.credentials.shims:
+        source = policy.source("credentials.shims")
+        raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
+    pids = policy.resources.pids
+    if pids is not None and pids < LEAST_PIDS:
+        raise RenderError(
+            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for gVisor in a container: "
+            f"its own threads are counted too, and where it gets none it dies or hangs; give {LEAST_PIDS} or more"
+        )
 
 
 _CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"
