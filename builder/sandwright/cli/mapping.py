@@ -1,0 +1,68 @@
+"""The task that proves user mapping: `sandwright prove-mapping`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from invoke.context import Context
+
+from sandwright.cli import console
+from sandwright.cli.command import command
+from sandwright.errors import UsageError, VerdictError
+
+
+@command(
+    name="prove-mapping",
+    positional=["image"],
+    help={
+        "image": "an image with `config.init`, by name, or the OCI layout that it lies in",
+        "runtime": "runtimes, R[,R...] (absent: runc, runsc, docker and podman)",
+        "output": "directory that images are built in (absent: build)",
+    },
+)
+def prove_mapping(
+    c: Context,  # noqa: ARG001
+    image: str,
+    *,
+    runtime: str = "",
+    output: str = "build",
+) -> None:
+    """Prove whom an image with `config.init` runs as, started in every way, and whose the new files are.
+
+    Only root can. Fails on anything that is not as expected.
+    """
+    from sandwright.host import collect_host  # noqa: PLC0415
+    from sandwright.smoke.mapping.prove import prove_mapping  # noqa: PLC0415
+    from sandwright.smoke.mapping.starts import STARTERS  # noqa: PLC0415
+
+    runtimes = runtime.split(",") if runtime else list(STARTERS)
+    with console.watching() as progress:
+        platform, store = collect_host().platform, Path(output) / "rootfs"
+        outcomes = list(
+            prove_mapping(
+                _layout(image, Path(output)),
+                platform=platform,
+                store=store,
+                runtimes=runtimes,
+                progress=progress,
+            )
+        )
+    found = {(each.case, each.runtime): each.fault for each in outcomes}
+    rows = [
+        [case, *("fail" if found[case, each] else "pass" for each in runtimes)]
+        for case in dict.fromkeys(each.case for each in outcomes)
+    ]
+    console.table(["started", *runtimes], rows)
+    faults = [f"{each.runtime}: {each.case}: {each.fault}" for each in outcomes if each.fault]
+    for line in faults:
+        console.line(line)
+    if faults:
+        raise VerdictError(f"{image} does not map its user: {len(faults)} of {len(outcomes)} starts")
+
+
+def _layout(image: str, output: Path) -> Path:
+    built = output / "images" / image
+    path = built if "/" not in image and built.is_dir() else Path(image)
+    if not path.exists():
+        raise UsageError(f"there is no image '{image}': neither {built} nor a layout of that name")
+    return path

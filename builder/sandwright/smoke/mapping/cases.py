@@ -1,0 +1,145 @@
+"""The ways in which an image with `config.init` is started, and who must be found inside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright.errors import BuildError
+from sandwright.rootfs.bundles.identity import Account, Accounts
+
+CALLER = (4242, 4243)
+"""Numbers of a caller that no image knows."""
+
+HIGH = 100_000
+"""Beyond what 16 bits hold, and what most ranges for user namespaces have."""
+
+NAMED = ("ada", "/home/ada")
+"""The caller's name and home in files that are rendered outside."""
+
+
+@dataclass(frozen=True)
+class Who:
+    """Who is found: numbers, the name that they lead to (None: none), the home directory.
+
+    `group` is the name of the group, `at_home` whether files can be made in the home directory.
+    """
+
+    uid: int
+    gid: int
+    name: str | None
+    group: str | None
+    home: str
+    at_home: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A start. `user` is whom the engine starts it as, None for root; `asked` is SANDWRIGHT_USER.
+
+    `read_only`: its root is. `rendered`: account files that know the caller are mounted over the image's.
+    `expected` is who must be found, or what a refusal must say.
+    """
+
+    name: str
+    expected: Who | str
+    asked: tuple[int, int] | None = None
+    user: tuple[int, int] | None = None
+    read_only: bool = False
+    rendered: bool = False
+
+
+def cases(account: str, accounts: Accounts) -> tuple[Case, ...]:
+    """All cases for an image whose account files are `accounts`. Raise BuildError when it lacks `account`."""
+    own = accounts.account(account)
+    if own is None:
+        raise BuildError(f"the image has no account {account}")
+    return (*_writable(own, accounts), *_read_only(own, accounts), *_not_root(own, accounts))
+
+
+def _writable(own: Account, accounts: Accounts) -> Iterator[Case]:
+    def mapped(uid: int, gid: int, group: str | None) -> Who:
+        return Who(uid, gid, own.name, group, own.home, at_home=True)
+
+    yield Case("the account as it is", mapped(own.uid, own.gid, _group(accounts, own.gid)))
+    yield Case("a caller's numbers", mapped(*CALLER, own.name), asked=CALLER)
+    other = _another(own, accounts)
+    if other is not None:
+        numbers = (other.uid, CALLER[1])
+        yield Case("a uid that another account has", mapped(*numbers, own.name), asked=numbers)
+    taken = _taken(own, accounts)
+    if taken is not None:
+        yield Case(
+            "a gid that another group has",
+            mapped(CALLER[0], taken[1], taken[0]),
+            asked=(CALLER[0], taken[1]),
+        )
+    yield Case("a high uid", mapped(HIGH, HIGH, own.name), asked=(HIGH, HIGH))
+    root = accounts.account(0)
+    if root is not None:
+        yield Case("root, when it is asked for", _root(root, accounts, at_home=True), asked=(0, 0))
+
+
+def _read_only(own: Account, accounts: Accounts) -> Iterator[Case]:
+    itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home)
+    caller = Who(*CALLER, NAMED[0], NAMED[0], NAMED[1])
+    yield Case("read-only: the account as it is", itself, read_only=True)
+    yield Case(
+        "read-only: numbers that nobody knows",
+        f"/etc/passwd knows no number {CALLER[0]}, and can't be changed",
+        asked=CALLER,
+        read_only=True,
+    )
+    yield Case("read-only: rendered accounts", caller, asked=CALLER, read_only=True, rendered=True)
+    yield Case("rendered accounts", caller, asked=CALLER, rendered=True)
+
+
+def _not_root(own: Account, accounts: Accounts) -> Iterator[Case]:
+    itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home, at_home=True)
+    yield Case("started as the account", itself, user=(own.uid, own.gid))
+    yield Case("started as a number", Who(*CALLER, None, None, "/"), user=CALLER)
+    caller = Who(*CALLER, NAMED[0], NAMED[0], NAMED[1])
+    yield Case(
+        "started as a number, read-only, rendered accounts",
+        caller,
+        asked=CALLER,
+        user=CALLER,
+        read_only=True,
+        rendered=True,
+    )
+    yield Case(
+        "started as a number, and root asked for",
+        f"it was started as {CALLER[0]}:{CALLER[1]} and can't become 0:0",
+        asked=(0, 0),
+        user=CALLER,
+    )
+
+
+def _root(root: Account, accounts: Accounts, *, at_home: bool) -> Who:
+    return Who(0, 0, root.name, _group(accounts, 0), root.home, at_home)
+
+
+def _group(accounts: Accounts, gid: int) -> str | None:
+    return next((name for name, number in _groups(accounts) if number == gid), None)
+
+
+def _groups(accounts: Accounts) -> Iterator[tuple[str, int]]:
+    for line in accounts.group.splitlines():
+        fields = line.split(":")
+        if len(fields) > 3 and fields[2].isdigit():
+            yield fields[0], int(fields[2])
+
+
+def _another(own: Account, accounts: Accounts) -> Account | None:
+    """An account with a uid that is neither root's nor its own."""
+    for line in accounts.passwd.splitlines():
+        found = accounts.account(line.partition(":")[0])
+        if found is not None and found.uid not in (0, own.uid):
+            return found
+    return None
+
+
+def _taken(own: Account, accounts: Accounts) -> tuple[str, int] | None:
+    """dialout's, which is the first group of users on macOS, or another one."""
+    others = [each for each in _groups(accounts) if each[1] not in (0, own.gid)]
+    return next((each for each in others if each[1] == 20), others[0] if others else None)
