@@ -204,27 +204,20 @@ def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Open]]:
 
 def _compare(wish: Wish, engine: Engine, built: Sequence[BuiltInEngine], progress: Progress) -> list[str]:
     """A line for each difference from what the embedded builder makes that has no reason."""
-    from sandwright.image.build import build_images  # noqa: PLC0415
+    from sandwright.image.documents import architecture  # noqa: PLC0415
+    from sandwright.image.engines.build import embedded  # noqa: PLC0415
     from sandwright.image.engines.trees import compare, explained, read_files, unexplained  # noqa: PLC0415
     from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
 
     names = list(dict.fromkeys(each.name for each in built))
-    made = build_images(
-        wish.catalogue,
-        names,
-        output=wish.output,
-        supply=wish.supply,
-        frozen=wish.frozen,
-        epoch=wish.epoch,
-        progress=progress,
-    )
-    layouts = {each.name: each.layout for each in made}
+    made = embedded(wish, wish.catalogue, names, progress=progress)
     lines = []
     for each in built:
         with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
             archive = Path(scratch) / "image.tar"
             engine.save(each.references[0], archive)
-            ours = read_files(open_image(layouts[each.name], platform=each.platform, ref=each.platform[6:]))
+            layout, ref = made[each.name].path, architecture(each.platform)
+            ours = read_files(open_image(layout, platform=each.platform, ref=ref))
             found = compare(ours, read_files(open_image(archive)))
         allowed = ", ".join(f"{name}: {count}" for name, count in explained(found, engine.name).items())
         progress.note(

@@ -15,7 +15,7 @@ from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.engines.context import Context
 from sandwright.image.engines.contract import Engine, InEngine
 from sandwright.image.engines.recipe import REPOSITORY, Ground, fingerprint, make_context
-from sandwright.image.existing import Base, read_layout
+from sandwright.image.existing import Base, Existing, read_layout
 from sandwright.image.export import write_image
 from sandwright.image.inherit import inherited
 from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
@@ -286,27 +286,35 @@ class _Work:
             raise BuildError(f"{self._loaded.name} has loaded {reference} and does not have it")
 
     def _embed(self, catalogue: Mapping[str, ImageDefinition], name: str) -> Base:
-        """The image `name` and what it is built on, by the embedded builder, unless all of it is there.
-
-        For all platforms it lies where that builder puts it; where it doesn't, it is built beside, for those
-        that are wanted, so that nothing of the other place changes.
-        """
         if name not in self._embedded:
-            wish = self._wish
-            fixed: dict[str, Any] = {"epoch": wish.epoch, "frozen": wish.frozen}
-            whole = plan_build(catalogue, [name], output=wish.output, **fixed)
-            beside = wish.output / "engines"
-            made = build_images(
-                catalogue,
-                [name],
-                output=wish.output if whole.is_empty else beside,
-                platforms=None if whole.is_empty else wish.platforms,
-                supply=wish.supply,
-                progress=self._progress,
-                **fixed,
-            )
-            self._embedded.update({each.name: read_layout(each.layout) for each in made})
+            self._embedded.update(embedded(self._wish, catalogue, [name], progress=self._progress))
         return self._embedded[name]
+
+
+def embedded(
+    wish: Wish,
+    catalogue: Mapping[str, ImageDefinition],
+    names: Sequence[str],
+    *,
+    progress: Progress = SILENT,
+) -> dict[str, Existing]:
+    """Images and what they are built on, by the embedded builder, unless all of it is there.
+
+    For all platforms it lies where that builder puts it; where it doesn't, it is built beside, for those that
+    are wanted, so that nothing of the other place changes.
+    """
+    fixed: dict[str, Any] = {"epoch": wish.epoch, "frozen": wish.frozen}
+    whole = plan_build(catalogue, names, output=wish.output, **fixed)
+    made = build_images(
+        catalogue,
+        names,
+        output=wish.output if whole.is_empty else wish.output / "engines",
+        platforms=None if whole.is_empty else wish.platforms,
+        supply=wish.supply,
+        progress=progress,
+        **fixed,
+    )
+    return {each.name: read_layout(each.layout) for each in made}
 
 
 def _chosen(wish: Wish) -> list[ImageDefinition]:

@@ -1,6 +1,7 @@
 """Which paths belong to an image, as functions of a POSIX shell. Pure.
 
-`case` matches as a definition's globs do: `*` and `?` match `/` too, and a leading dot.
+`case` matches as a definition's globs do: `*` and `?` match `/` too, and a leading dot. To dash, which is
+Debian's `sh`, `?` is a byte, where it is a character elsewhere.
 """
 
 from __future__ import annotations
