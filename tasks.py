@@ -12,6 +12,7 @@ from pathlib import Path
 
 from invoke.collection import Collection
 from invoke.context import Context
+from invoke.exceptions import Exit
 from invoke.tasks import task
 
 ROOT = Path(__file__).resolve().parent
@@ -62,6 +63,19 @@ def bench(c: Context, only: str = "") -> None:
             _python(c, f"benchmarks.{name}", timeout=BENCHMARKS_TIMEOUT)
 
 
-namespace = Collection(lint, pytest, test, bench)
+@task(help={"check": "write nothing; fail when a page is not what the code says"})
+def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
+    """Write the tables of docs/ that come from the code: methods, probes, policy, commands."""
+    from sandwright.cli.completion import offers  # noqa: PLC0415
+    from sandwright.reference import pages  # noqa: PLC0415
+
+    found = pages.stale(ROOT / "docs", pages.texts(offers()))
+    if check and found:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in found)
+        raise Exit(f"not what the code says, `invoke docs` writes it: {names}", 12)
+    pages.write(found)
+
+
+namespace = Collection(lint, pytest, test, bench, docs)
 for _task in product.tasks.values():
     namespace.add_task(_task)

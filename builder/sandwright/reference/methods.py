@@ -1,0 +1,177 @@
+"""What each method makes of a policy, and which probes prove it: from the declarations and the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.names import FEATURES, METHODS
+from sandwright.policy.policy import Policy
+from sandwright.reference.markdown import code, table
+from sandwright.verify.catalogue import catalogue
+from sandwright.verify.expected import expected
+from sandwright.verify.ground import Ground
+from sandwright.verify.matrix import METHODS as VERIFIED
+from sandwright.verify.probe import Probe
+from sandwright.verify.subject import Canaries, Subject
+from sandwright.verify.witnesses import Listeners
+
+POLICY = """\
+schema: 1
+extends: [default]
+environment: {set: {CI: "1"}}
+resources: {memory: 1GiB, cpus: 1, pids: 256, files: 1024, time: 1h}
+"""
+POLICIES = (
+    "network: {mode: none}",
+    "network: {mode: proxy, allow: [example.org]}",
+    "network: {mode: host}\nfilesystem: {tmp: shared}",
+)
+"""What the probes are listed for: policies that use what most do. Rules of paths get probes of their own."""
+
+GRANTED: Mapping[str, tuple[str, ...]] = {
+    "filesystem.read-all": ("files/read",),
+    "filesystem.read": ("files/read",),
+    "filesystem.write": ("files/write", "files/replace"),
+    "filesystem.tmp-private": ("files/temporary",),
+    "filesystem.tmp-shared": ("files/temporary", "files/temporary-of-host"),
+    "filesystem.protect": ("files/protected", "links/move-repository"),
+    "network.proxy": ("network/proxy",),
+    "network.host": ("network/host",),
+    "environment.pass": ("environment/passed",),
+    "environment.set": ("environment/set",),
+    "user.mapping": ("files/write",),
+    "resources.time": ("lifecycle/time",),
+}
+"""By feature: probes that show that it works, which no table of denials knows."""
+
+RUNS: Mapping[str, str] = {
+    "lifecycle/starts": "the sandbox starts, and the probe program runs in it to its end",
+    "lifecycle/exit-status": "a command's exit status is the launcher's",
+    "lifecycle/signal": "a signal's end is 128 and its number",
+    "lifecycle/changed": "nothing runs when an artifact was changed after it was rendered",
+    "lifecycle/time": "a run ends when its time is up, and nothing of it goes on",
+    "lifecycle/killed": "nothing is left when the launcher gets SIGKILL",
+    "lifecycle/terminated": "nothing is left when the launcher gets SIGTERM",
+    "lifecycle/ghosts": "no file appeared in the project that nobody made: mount points leave none behind",
+    "environment/arguments": "no value of a variable is an argument of a process on the host",
+}
+"""The probes of whole runs, which are no attempts inside."""
+
+_LEVELS: Mapping[str, str] = {
+    "exact": "exact",
+    "stricter": "stricter",
+    "cannot": "**cannot**",
+    "unused": "not about it",
+}
+
+
+def texts() -> dict[str, str]:
+    """The generated parts of the pages about methods, by name."""
+    found = {"matrix": matrix(), "probes": probes_text()}
+    for method in METHODS:
+        found[f"support {method}"] = support(method)
+    return found
+
+
+def matrix() -> str:
+    """Feature by method: what each makes of it."""
+    rows = [
+        [code(feature), *(_LEVELS[DECLARATIONS[method][feature].level] for method in METHODS)]
+        for feature in FEATURES
+    ]
+    return table(["feature", *METHODS], rows)
+
+
+def support(method: str) -> str:
+    """What a method makes of each feature, why, and the probes that prove it."""
+    proved = _proved_by(method) if method in VERIFIED else {}
+    rows = []
+    for feature, about in FEATURES.items():
+        declared = DECLARATIONS[method][feature]
+        level = (
+            f"{_LEVELS[declared.level]}: {declared.reason}" if declared.reason else _LEVELS[declared.level]
+        )
+        names = ", ".join(map(code, proved.get(feature, ()))) if declared.level != "cannot" else ""
+        rows.append([code(feature), about, level, *([names or "no probe"] if method in VERIFIED else [])])
+    columns = ["feature", "what a policy asks for", f"what {method} makes of it"]
+    return table(columns + ["proved by"] * (method in VERIFIED), rows)
+
+
+def probes_text() -> str:
+    """Every probe with what it proves, and the answers that each method must give where they differ."""
+    found = dict(RUNS)
+    for method in VERIFIED:
+        found |= {probe.name: probe.about for probe in _probes(method) if probe.name not in found}
+    return table(["probe", "what it proves"], [[code(name), about] for name, about in sorted(found.items())])
+
+
+def probe_names(method: str) -> frozenset[str]:
+    """The names of the probes of a method, but for those made from the paths that a policy names."""
+    return frozenset(probe.name for probe in _probes(method)) | RUNS.keys()
+
+
+def _proved_by(method: str) -> dict[str, list[str]]:
+    """By feature: the probes with a step that claims it."""
+    found: dict[str, list[str]] = {}
+    there = probe_names(method)
+    for feature, names in GRANTED.items():
+        found[feature] = [name for name in names if name in there]
+    for probe in _probes(method):
+        for feature in sorted(_features(probe, method)):
+            if probe.name not in found.setdefault(feature, []):
+                found[feature].append(probe.name)
+    return {feature: _summed(names) for feature, names in found.items()}
+
+
+def _summed(names: list[str]) -> list[str]:
+    """Names, of a family with very many only its beginning."""
+    many = {family for family in {_family(name) for name in names} if _count(names, family) > _MANY}
+    short = [
+        f"{_family(name)}/… ({_count(names, _family(name))})" if _family(name) in many else name
+        for name in names
+    ]
+    return list(dict.fromkeys(short))
+
+
+_MANY = 8
+
+
+def _family(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _count(names: list[str], family: str) -> int:
+    return sum(_family(name) == family for name in names)
+
+
+def _features(probe: Probe, method: str) -> Iterator[str]:
+    for step in probe.steps:
+        feature = expected(step.claim, method).feature
+        if feature:
+            yield feature
+
+
+def _probes(method: str) -> tuple[Probe, ...]:
+    """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
+    ground = Ground(Path("/planted"), "word", "plain")
+    mac = method == "seatbelt"
+    home = "/Users/ada" if mac else "/home/ada"
+    project = f"{home}/app"
+    places = ("/", str(Path(home).parent), home, project)
+    facts = HostFacts(
+        os="darwin" if mac else "linux",
+        home=home,
+        project=project,
+        entries=dict.fromkeys(places, Entry("directory")),
+    )
+    listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", "abstract", ())
+    found: dict[str, Probe] = {}
+    for text in POLICIES:
+        policy = Policy.from_text(f"{POLICY}{text}\n").resolve(facts)
+        canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
+        subject = Subject(method, policy, ground, listeners, canaries, word="word")
+        found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
+    return tuple(probe for name, probe in found.items() if ": " not in name)

@@ -1,0 +1,43 @@
+"""Fills the generated parts of the pages in a directory, or says which are not what the code says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandwright.errors import HostError
+from sandwright.reference import methods, policy
+from sandwright.reference.commands import Task
+from sandwright.reference.commands import texts as commands
+from sandwright.reference.markdown import filled, parts
+
+
+def texts(tasks: tuple[Task, ...]) -> dict[str, str]:
+    """Everything that is generated, by the name that pages use for it."""
+    return {**methods.texts(), **policy.texts(), **commands(tasks)}
+
+
+def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:
+    """The pages below a directory that differ from what they should be, and what that is.
+
+    Raise DocumentError for a page with a part that is not generated, or has no end.
+    """
+    found = {}
+    for path in sorted(directory.rglob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if parts(page):
+            new = filled(page, generated, file=str(path))
+            if new != page:
+                found[path] = new
+    return found
+
+
+def write(pages: Mapping[Path, str]) -> None:
+    """Write pages. Raise HostError where that is not possible."""
+    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+
+    for path, text in pages.items():
+        try:
+            write_atomically(path, text.encode())
+        except OSError as error:
+            raise HostError(f"{path} can't be written: {error.strerror}") from error

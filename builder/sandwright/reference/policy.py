@@ -1,0 +1,92 @@
+"""The reference of `sandbox.yaml`, from the model: each key, what it takes, and what its docstring says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sandwright.policy.load import preset_text
+from sandwright.policy.names import FRAGMENTS, PRESETS
+from sandwright.policy.schema import policy_schema
+from sandwright.reference.markdown import code, table
+
+Schema = Mapping[str, Any]
+
+
+def texts() -> dict[str, str]:
+    """The generated parts of the page about policies, by name."""
+    schema = policy_schema()
+    fragments = table(
+        ["fragment", "what it opens"], [[code(name), about] for name, about in FRAGMENTS.items()]
+    )
+    return {
+        "policy": "\n".join(_keys(schema, schema, "")),
+        "fragments": fragments,
+        **{f"preset {name}": f"```yaml\n{preset_text(name)}```\n" for name in PRESETS},
+    }
+
+
+def _keys(node: Schema, root: Schema, prefix: str) -> Iterator[str]:
+    """A heading and the description of each key, sections before what is in them."""
+    for name, described in node.get("properties", {}).items():
+        inner = _resolved(described, root)
+        path = f"{prefix}{name}"
+        yield f"{'###' if prefix else '##'} `{path}`"
+        yield ""
+        yield f"{_kind(described, root)}."
+        yield ""
+        yield described.get("description") or inner.get("description", "")
+        yield ""
+        for part in _parts(inner, root):
+            yield from _keys(part, root, f"{path}.")
+
+
+def _parts(inner: Schema, root: Schema) -> Iterator[Schema]:
+    """Mappings with fixed keys that a key holds: itself, its items, or its values."""
+    for each in (inner, inner.get("items"), inner.get("additionalProperties")):
+        if isinstance(each, dict):
+            for one in [each, *each.get("anyOf", ())]:
+                found = _resolved(one, root)
+                if "properties" in found:
+                    yield found
+
+
+def _kind(described: Schema, root: Schema) -> str:
+    """What a key takes, in a few words."""
+    node = _resolved(described, root)
+    if "enum" in node or "const" in node:
+        names = [code(str(each)) for each in node.get("enum", [node.get("const")])]
+        return ("One of " if len(names) > 1 else "") + ", ".join(names)
+    if options := node.get("anyOf"):
+        kinds = list(dict.fromkeys(_kind(each, root) for each in options))
+        return " or ".join([kinds[0], *map(_lower, kinds[1:])])
+    if node.get("type") == "array":
+        return f"A list of {_PLURALS.get(kind := _kind(node['items'], root), _lower(kind))}"
+    if node.get("type") == "object" and "properties" in node:
+        return "A section"
+    return _TYPES[str(node.get("type"))]
+
+
+_TYPES = {
+    "object": "A mapping",
+    "string": "Text",
+    "boolean": "`true` or `false`",
+    "integer": "A whole number",
+    "number": "A number",
+    "null": "null",
+}
+_PLURALS = {"Text": "texts", "A section": "mappings", "A whole number": "whole numbers"}
+
+
+def _lower(kind: str) -> str:
+    return kind[:1].lower() + kind[1:]
+
+
+def _resolved(node: Schema, root: Schema) -> Schema:
+    reference = node.get("$ref", "")
+    if not reference:
+        return node
+    target: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        target = target[part]
+    return {**target, **{key: value for key, value in node.items() if key != "$ref"}}

@@ -1,0 +1,210 @@
+"""Every command in the README and in docs/ is run, and prints what the page shows; and no table is stale."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consoles import Block, Command, blocks, first_missing, ran
+from sandwright import process
+from sandwright.cli.completion import offers
+from sandwright.errors import DocumentError
+from sandwright.image.cache import default_cache
+from sandwright.reference import pages
+from sandwright.reference.markdown import filled
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = Path(__file__).parent / "example"
+BIN = Path(sys.executable).parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LIMIT = 240.0
+
+README: dict[str, str] = {
+    "python3 -m venv .venv && .venv/bin/pip install -q -e '.[programs]' && .venv/bin/invoke setup": (
+        "<!-- elsewhere: .github/workflows/linux.yml -->"
+    ),
+    "python3 -m venv .venv && .venv/bin/pip install -q -e . && .venv/bin/invoke setup build-images": (
+        "<!-- elsewhere: .github/workflows/release.yml -->"
+    ),
+    "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/invoke setup --group build "
+    "--group smoke --group test test": "<!-- elsewhere: .ci/run -->",
+    ".venv/bin/invoke bundle distroless                     # build/bundles/distroless-amd64": (
+        "<!-- elsewhere: tests/rootfs/test_bundle_run.py -->"
+    ),
+    "$ .sandbox/docker/launch sh -c 'touch new && echo written; cat secret.txt; echo x >LICENSE; "
+    "nc -w1 1.1.1.1 443'": "<!-- elsewhere: tests/render/test_engines_run.py -->",
+    "$ sandwright verify": "<!-- elsewhere: docs/start.md -->",
+    "$ sandwright explain write .env": "<!-- elsewhere: docs/start.md -->",
+    "$ curl http://web.example/                  → 200": "<!-- elsewhere: tests/egress/test_sandboxes.py -->",
+    "$ sandwright run -- sh -c 'git push origin main'": "<!-- elsewhere: tests/bridge/test_bridge_git.py -->",
+    "$ sandwright sbpl-eval p.sb file-read-data --resource path=/Users/a/.ssh vnode-type=DIRECTORY -D "
+    "HOME=/Users/a": "<!-- elsewhere: tests/evaluate/test_sbpl_command.py -->",
+    "$ sandwright seccomp-eval /usr/share/containers/seccomp.json clone 0x10000000": "<!-- needs: podman -->",
+}
+"""Comments for the README's blocks that have none of their own, by their first lines."""
+
+
+def _blocks(page: Path) -> list[Block]:
+    name = page.relative_to(ROOT).as_posix()
+    return list(blocks(page, name, README if name == "README.md" else None))
+
+
+ALL = [block for page in PAGES for block in _blocks(page)]
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    """The example project, as a person has it, with a secret; at a short path, as tables break long ones."""
+    with tempfile.TemporaryDirectory(prefix="ada-") as home:
+        (Path(home) / "run").mkdir(mode=0o700)
+        folder = Path(home) / "app"
+        shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / ".env").write_text("NOTES_TOKEN=d0c5\n")
+        process.run("git", "init", "--quiet", "--initial-branch=main", folder)
+        yield folder
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("SANDWRIGHT_TEST_RUN", "DOCKER_HOST") if name in os.environ}
+    places = {"HOME": folder.parent, "XDG_RUNTIME_DIR": folder.parent / "run"}
+    cache = str(default_cache(os.environ))  # the probe program is compiled once a machine
+    own = {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "SANDWRIGHT_CACHE": cache}
+    return {**kept, **own, **{name: str(path) for name, path in places.items()}}
+
+
+def _try(page: Path, folder: Path) -> list[str]:
+    """Go through a page from its beginning, as a person would; give what is not as it shows."""
+    faults = []
+    for block in _blocks(page):
+        if block.kind == "file":
+            target = folder / block.about
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text)
+        if block.kind != "run":
+            continue
+        for tool in block.needs:
+            if process.find(tool) is None:
+                pytest.fail(f"{tool} is not installed, which {block.page}:{block.line} needs")
+        for command in block.commands():
+            fault = ran(command, folder, _environment(folder), limit=LIMIT).fault()
+            faults += [f"{block.page}:{block.line}: {fault}"] if fault else []
+    return faults
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(b.kind == "run" for b in _blocks(page))], ids=_name
+)
+def test_the_commands_of_a_page_do_what_it_shows(page: Path, project: Path) -> None:
+    for tool in {tool for block in _blocks(page) for tool in block.needs}:
+        if process.find(tool) is None and not os.environ.get("SANDWRIGHT_REQUIRE"):
+            pytest.skip(f"{tool} is not installed")
+    assert "\n\n".join(_try(page, project)) == ""
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in ALL if b.kind == "elsewhere"], ids=lambda block: f"{block.page}:{block.line}"
+)
+def test_what_is_run_elsewhere_is(block: Block) -> None:
+    assert (ROOT / block.about).is_file(), block.about
+
+
+def test_what_is_only_shown_has_a_reason() -> None:
+    assert [f"{b.page}:{b.line}" for b in ALL if b.kind == "shown" and len(b.about) < 10] == []
+
+
+def test_no_mark_of_the_readme_is_left_over() -> None:
+    first = {block.text.partition("\n")[0] for block in ALL if block.page == "README.md"}
+    assert set(README) <= first
+
+
+def test_the_tables_are_what_the_code_says() -> None:
+    found = pages.stale(ROOT / "docs", pages.texts(offers()))
+    assert [path.name for path in found] == [], "run `invoke docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]*)?\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "missing"),
+    [
+        (("hello",), "hello\n", ""),
+        (("hello",), "hallo\n", "hello"),
+        (("a", "b"), "a\nx\nb\n", ""),
+        (("b", "a"), "a\nb\n", "a"),
+        (("took 1.5 s",), "took 12 s\n", ""),
+        (("took 1.5 s",), "took long\n", "took 1.5 s"),
+        (("id f67b367bc860",), "id 0123456789ab\n", ""),
+        (("all 3 pass",), "all 2 pass\n", "all 3 pass"),
+        (("a … z",), "a b c z\n", ""),
+        (("x.py:1:2: a",), "x.py:30:40: a\n", ""),
+        (("deny by",), "deny by rule\n", ""),
+        (("deny by",), "deny bypassed\n", "deny by"),
+        (("a … z",), "a b c\n", "a … z"),
+        (("…", "z"), "a\nz\n", ""),
+        ((" a   b",), "a b\n", ""),
+        ((), "anything\n", ""),
+    ],
+)
+def test_output_is_compared_loosely(shown: tuple[str, ...], printed: str, missing: str) -> None:
+    assert first_missing(shown, printed) == missing
+
+
+def test_a_page_that_says_something_else_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```\n$ echo one\ntwo\n$ exit 3\n$ exit 3\nshown\n```\n\n<!-- shown: not here -->\n```\n$ x\n```\n"
+    )
+    (block, other) = blocks(page, "page")
+    assert [each.text for each in block.commands()] == ["echo one", "exit 3", "exit 3"]
+    assert (other.kind, other.about) == ("shown", "not here")
+    environment = {"PATH": os.environ["PATH"]}
+    faults = [ran(command, tmp_path, environment, limit=60).fault() for command in block.commands()]
+    assert [fault.splitlines()[1] for fault in faults] == [
+        "shown and not printed: two",
+        "ended with 3:",
+        "shown and not printed: shown",
+    ]
+    assert ran(Command("echo one", ("one",)), tmp_path, environment, limit=60).fault() == ""
+
+
+def test_generated_parts_are_filled_and_nothing_else() -> None:
+    page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n"
+    new = filled(page, {"x": "new\n"}, file="page.md")
+    assert new == "a\n<!-- generated: x -->\n\nnew\n\n<!-- end -->\nb\n"
+    assert filled(new, {"x": "new\n"}, file="page.md") == new
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("<!-- generated: y -->\n<!-- end -->", "page.md:1:1: nothing is generated as 'y'"),
+        ("<!-- generated: x -->\n", "page.md:1:1: the generated part has no <!-- end -->"),
+        ("<!-- end -->\n", "page.md:1:1: a generated part begins or ends twice"),
+        (
+            "<!-- generated: x -->\n<!-- generated: x -->\n<!-- end -->",
+            "page.md:2:1: a generated part begins or ends twice",
+        ),
+    ],
+    ids=["unknown", "no end", "only an end", "twice"],
+)
+def test_what_is_no_generated_part(page: str, said: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        filled(page, {"x": ""}, file="page.md")
+    assert str(caught.value) == said
