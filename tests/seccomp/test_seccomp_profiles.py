@@ -102,7 +102,11 @@ DECISIONS = [
     ("*", "socket", (AF_NETLINK, RAW, 9), EPROTONOSUPPORT),
     ("*", "socket", (AF_NETLINK, RAW, 12 | UPPER), EPROTONOSUPPORT),
     ("default", "socket", (AF_PACKET, RAW), EPERM),
-    ("runsc-in-container", "socket", (AF_PACKET, RAW), ALLOW),
+    ("runsc-in-container", "socket", (AF_PACKET, RAW), EPERM),
+    *[
+        ("runsc-in-container", name, (), EPERM)
+        for name in ("process_vm_readv", "process_vm_writev", "setns", "unshare", "sethostname", "bpf")
+    ],
     ("default", "socket", (AF_INET, RAW, 1), ALLOW),
     ("strict", "socket", (AF_INET, RAW, 1), EPERM),
     ("strict", "socket", (AF_INET6, STREAM | CLOEXEC), ALLOW),

@@ -117,22 +117,30 @@ class OuterContainer:
 
 @contextlib.contextmanager
 def outer_container(
-    policy: ResolvedPolicy, rootfs: Path, *, given: Grant | None = None
+    policy: ResolvedPolicy,
+    rootfs: Path,
+    *,
+    given: Grant | None = None,
+    image: str = IMAGE,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[OuterContainer]:
     """Start the container that a policy's `outer` asks for, for the length of a `with`.
 
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
-    that they and runsc kept. `given` is for measuring. The network is none or the host's: a proxy comes with
-    `sandwright run`. Raise HostError when the container can't be started, RenderError like rendering.
+    that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
+    engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
+    comes with `sandwright run`. Raise HostError when the container can't be started, RenderError like
+    rendering.
     """
     engine = policy.outer
     with scratch_directory() as scratch:
         name = f"{PREFIX}{uuid.uuid4().hex}"
-        environment = {**base_environment(), **client_environment(), **_settings(engine)}
+        own = {**base_environment(), **client_environment(), **_settings(engine)}
+        environment = own if environment is None else environment
         options = _options(policy, rootfs, scratch, given)
         started = process.run(
             *(engine, "run", "--detach", f"--name={name}", f"--label={LABEL}=outer-{name}"),
-            *(*options, IMAGE, SESSION, "idle"),
+            *(*options, image, SESSION, "idle"),
             env=environment,
             check=False,
             timeout=LIMIT,
@@ -151,8 +159,8 @@ _KEEP_ID = "--userns=keep-id"
 """What a Podman without root needs, and a root's refuses."""
 
 
-def _own_limits() -> Iterator[str]:
-    """The caller's own: left to itself Podman asks for more, which needs CAP_SYS_RESOURCE."""
+def own_limits() -> Iterator[str]:
+    """Options for limits: the caller's own. By itself Podman asks for more, and needs CAP_SYS_RESOURCE."""
     for name, kind, most in (
         ("nproc", resource.RLIMIT_NPROC, 32768),
         ("nofile", resource.RLIMIT_NOFILE, 1 << 20),
@@ -177,7 +185,7 @@ def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant |
     root = os.geteuid() == 0
     yield from (word for word in options.words if not (root and word == _KEEP_ID))
     if policy.outer == "podman":
-        yield from _own_limits()
+        yield from own_limits()
     yield mount_argument("type=bind", "readonly", f"src={rootfs}", "dst=/sandwright/rootfs")
     yield mount_argument("type=bind", "readonly", f"src={scratch}/config.json", "dst=/sandwright/config.json")
     for path in options.hidden:

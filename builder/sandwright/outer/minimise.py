@@ -22,6 +22,7 @@ from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.host import collect_host
 from sandwright.methods.outer import IMAGE
+from sandwright.outer.container import own_limits
 from sandwright.outer.least import Least, least
 from sandwright.outer.workload import Place, fault
 from sandwright.policy.names import Outer
@@ -44,22 +45,15 @@ CAPABILITIES = {
 """By name, with their numbers (linux/capability.h): where the search begins. It is what engines give by
 default, and whatever runsc was ever said to need."""
 
-CALLS: Mapping[str, str] = MappingProxyType({
-    "clone": "clone with flags of any namespace",
-    "socket": "sockets of AF_PACKET",
-    **dict.fromkeys((
-        "chroot", "mount", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace", "setdomainname",
-        "sethostname", "setns", "umount2", "unshare",
-    ), ""),
-})  # fmt: skip
-"""Beyond the profile `default`: where the search for system calls begins."""
+CALLS = (
+    "chroot", "clone", "mount", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace",
+    "setdomainname", "sethostname", "setns", "umount2", "unshare",
+)  # fmt: skip
+"""Beyond the profile `default`: where the search for system calls begins. Of clone, `default` lets through
+what makes no namespaces."""
 
-_INSTEAD = {
-    "clone": ("clone-without-namespaces", "clone-any"),
-    "socket": ("socket-families", "socket-families-and-packet"),
-}
-"""By call: the group that `default` grants, and the one that grants what is beyond it."""
-
+_CLONE = ("clone-without-namespaces", "clone-any")
+"""The group that `default` grants, and the one that grants what is beyond it."""
 
 _Trial = Callable[[tuple[str, ...]], str]
 
@@ -82,16 +76,16 @@ class Measured:
             "engine": self.engine,
             "engine_version": self.version,
             "mode": self.mode,
-            "capabilities": _as_data(self.capabilities, tuple(CAPABILITIES)),
-            "calls": _as_data(self.calls, tuple(CALLS)),
+            "capabilities": _as_data(self.capabilities),
+            "calls": _as_data(self.calls),
             "network_host": self.network_host,
             "seconds": round(self.seconds, 1),
         }
 
 
-def _as_data(found: Least, started: Sequence[str]) -> dict[str, Any]:
+def _as_data(found: Least) -> dict[str, Any]:
     return {
-        "started_with": list(started),
+        "started_with": list(found.trials[0].members),
         "least": list(found.members),
         "without": found.needed,
         "trials": [{"with": list(each.members), "fault": each.fault} for each in found.trials],
@@ -101,16 +95,14 @@ def _as_data(found: Least, started: Sequence[str]) -> dict[str, Any]:
 def with_calls(names: Sequence[str]) -> SeccompProfile:
     """The profile `default` with some of `CALLS`, and nothing more for whoever holds a capability."""
     base = profile("default")
-    groups = dict(base.groups)
-    granted = list(base.grants)
-    for name in names:
-        if name in _INSTEAD:
-            before, after = _INSTEAD[name]
-            granted[granted.index(before)] = after
-        else:
-            groups[f"only-{name}"] = Group(f"only-{name}", "It is measured whether it is needed.", (name,))
-            granted.append(f"only-{name}")
-    return SeccompProfile("measured", "What is being measured.", MappingProxyType(groups), tuple(granted))
+    own = {f"only-{name}": Group(f"only-{name}", _REASON, (name,)) for name in names if name != "clone"}
+    before, after = _CLONE
+    granted = [after if each == before and "clone" in names else each for each in base.grants]
+    groups = MappingProxyType({**base.groups, **own})
+    return SeccompProfile("measured", "What is being measured.", groups, (*granted, *own))
+
+
+_REASON = "It is being measured whether it is needed."
 
 
 def minimise(
@@ -124,13 +116,14 @@ def minimise(
     for mode in modes:
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode!r}; there is {', '.join(MODES)}")
+    runsc = _runsc(engines[0])
     found = [_measured(engine, mode, rootfs, progress) for engine in engines for mode in modes]
     return {
         "schema": 1,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "kernel": platform.release(),
         "machine": platform.machine(),
-        "runsc": _runsc(engines[0]),
+        "runsc": runsc,
         "found": [each.as_data() for each in found],
     }
 
@@ -165,19 +158,19 @@ def _measured(engine: Outer, mode: str, rootfs: Path, progress: Progress) -> Mea
     began = time.monotonic()
     place = Place(engine, rootfs, rootless=mode == "rootless")
     usual = grant(rootless=place.rootless)
-    all_calls = with_calls(tuple(CALLS))
+    all_calls = with_calls(CALLS)
 
     def capabilities(members: tuple[str, ...]) -> str:
         return fault(place, replace(usual, capabilities=members, seccomp=all_calls))
 
     with progress.step(f"{engine}, {mode}: capabilities", unit="trials") as step:
-        held = least(_grantable(), _counted(capabilities, step.advance))
+        held = least(_grantable(mode), _counted(capabilities, step.advance))
 
     def calls(members: tuple[str, ...]) -> str:
         return fault(place, replace(usual, capabilities=held.members, seccomp=with_calls(members)))
 
     with progress.step(f"{engine}, {mode}: system calls", unit="trials") as step:
-        let = least(tuple(CALLS), _counted(calls, step.advance))
+        let = least(CALLS, _counted(calls, step.advance))
     chosen = Grant(held.members, with_calls(let.members), usual.masked)
     networked = fault(place, chosen, network="host")
     return Measured(engine, _version(engine), mode, held, let, networked, time.monotonic() - began)
@@ -191,11 +184,17 @@ def _counted(trial: _Trial, advance: Callable[[int], None]) -> _Trial:
     return counted
 
 
-def _grantable() -> tuple[str, ...]:
-    """Those that an engine of this machine can give: not what our own bounding set lacks."""
+def _grantable(mode: str) -> tuple[str, ...]:
+    """Those that an engine of this machine can give: not what our own bounding set lacks.
+
+    Podman gives them to users who are not root too, and a runsc with CAP_SYS_ADMIN takes itself for root.
+    """
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     bounding = next(int(line.split()[1], 16) for line in lines if line.startswith("CapBnd:"))
-    return tuple(name for name, number in CAPABILITIES.items() if bounding >> number & 1)
+    left_out = {"CAP_SYS_ADMIN"} if mode == "rootless" else set()
+    return tuple(
+        name for name, number in CAPABILITIES.items() if bounding >> number & 1 and name not in left_out
+    )
 
 
 def _version(engine: Outer) -> str:
@@ -206,7 +205,8 @@ def _version(engine: Outer) -> str:
 def _runsc(engine: Outer) -> dict[str, str]:
     """Which runsc the image holds, by its own word and by its digest."""
     script = "/usr/bin/runsc --version; sha256sum /usr/bin/runsc"
-    options = ("run", "--rm", "--pull=never", "--network=none", "--entrypoint=/bin/busybox")
+    options = ["run", "--rm", "--pull=never", "--network=none", "--entrypoint=/bin/busybox"]
+    options += own_limits() if engine == "podman" else []
     said = process.run(engine, *options, IMAGE, "sh", "-c", script, timeout=60, check=False)
     lines = said.text.splitlines()
     if not said or len(lines) < 2:

@@ -42,8 +42,8 @@ SESSION = "/sandwright/session"
 """The program of the image that starts sessions."""
 
 LEAST_PIDS = 128
-"""Threads of which runsc is sure to have enough. On two processors it was seen to die or to hang with 12 to 96,
-and to use 45 to 100 for a shell, more under load."""
+"""Threads of which runsc is sure to have enough. On two busy processors it was seen to die or to hang with 12
+to 80, and with 96 once a shell had started others."""
 
 _PACKED = "@packed@"
 
@@ -145,8 +145,8 @@ def _check(policy: ResolvedPolicy) -> None:
     pids = policy.resources.pids
     if pids is not None and pids < LEAST_PIDS:
         raise RenderError(
-            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for gVisor in a container: "
-            f"its own threads are counted too, and where it gets none it dies or hangs; give {LEAST_PIDS} or more"
+            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for a container of gVisor; "
+            f"its own threads are counted too, and it dies or hangs without them: give {LEAST_PIDS} or more"
         )
 
 
