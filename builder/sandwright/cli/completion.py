@@ -31,12 +31,17 @@ class Option:
 
 @dataclass(frozen=True)
 class Offer:
-    """What can be offered for one task. `words` are for its first place, where there is such a list."""
+    """What can be offered for one task.
+
+    `places` are the names of its words without dashes. `words` are those that its first place takes, where
+    these are few.
+    """
 
     task: str
     about: str
     options: tuple[Option, ...]
     words: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 VALUES: Mapping[str, tuple[str, ...]] = {"method": METHODS, "verify require": METHODS}
@@ -65,8 +70,10 @@ def offers() -> tuple[Offer, ...]:
     found = []
     for name, task in sorted(namespace.tasks.items()):
         about = (task.__doc__ or "").strip().splitlines()[0]
-        options = tuple(_option(name, each) for each in task.get_arguments() if _is_option(name, each))
-        found.append(Offer(name, about, (*options, _HELP), WORDS.get(name, ())))
+        arguments = task.get_arguments()
+        options = tuple(_option(name, each) for each in arguments if _is_option(name, each))
+        places = tuple(str(each.names[0]) for each in arguments if not _is_option(name, each))
+        found.append(Offer(name, about, (*options, _HELP), WORDS.get(name, ()), places))
     return tuple(found)
 
 

@@ -37,6 +37,11 @@ class Task(Protocol):
         ...
 
     @property
+    def places(self) -> Sequence[str]:
+        """The names of its words without dashes."""
+        ...
+
+    @property
     def options(self) -> Sequence[Option]:
         """What it takes."""
         ...
@@ -48,7 +53,7 @@ def texts(tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def _task(task: Task) -> Iterator[str]:
-    yield f"## `sandwright {task.task}`"
+    yield f"## `{' '.join(['sandwright', task.task, *(each.upper() for each in task.places)])}`"
     yield ""
     yield task.about
     yield ""

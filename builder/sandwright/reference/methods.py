@@ -43,6 +43,8 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
     "user.mapping": ("files/write",),
+    "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
+    "credentials.cloud": ("secrets/cloud", "secrets/cloud-off"),
     "resources.time": ("lifecycle/time",),
 }
 """By feature: probes that show that it works, which no table of denials knows."""
@@ -56,6 +58,15 @@ RUNS: Mapping[str, str] = {
     "lifecycle/killed": "nothing is left when the launcher gets SIGKILL",
     "lifecycle/terminated": "nothing is left when the launcher gets SIGTERM",
     "lifecycle/ghosts": "no file appeared in the project that nobody made: mount points leave none behind",
+    "secrets/two-tokens": "of two tokens, the host's and the sandbox's, a shim's program has the sandbox's",
+    "secrets/refused": "what the policy does not let through is refused",
+    "secrets/inside": "neither token is inside: not in a variable, in what the kernel tells, nor in a file",
+    "secrets/outside": "neither token is in what the host keeps of the run: arguments, metadata, logs, files",
+    "secrets/gone": "without a bridge a shim ends with 125, and nothing is run in its place",
+    "secrets/required": "without a bridge nothing is started",
+    "secrets/cloud": "with `credentials.cloud: readonly` accounts are read and not written",
+    "secrets/cluster": "a policy that lists `~/.kube/config` opens it for reading",
+    "secrets/cloud-off": "by default no cloud account is there",
     "environment/arguments": "no value of a variable is an argument of a process on the host",
 }
 """The probes of whole runs, which are no attempts inside."""
