@@ -32,7 +32,7 @@ def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) 
 
 
 def without_words(*words: str) -> Callable[[Subject, Artifacts], Artifacts]:
-    """Drop a sequence of bwrap's arguments; `{read}` and `{write}` are the planted directories."""
+    """Drop a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are directories of the host."""
     return instead_of(words, ())
 
 
@@ -41,7 +41,12 @@ def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[Subject
 
     def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
         def joined(parts: Sequence[str]) -> bytes:
-            texts = [each.format(read=subject.ground.read, write=subject.ground.write) for each in parts]
+            places = {
+                "read": subject.ground.read,
+                "write": subject.ground.write,
+                "project": subject.policy.facts.project,
+            }
+            texts = [each.format(**places) for each in parts]
             return b"".join(text.encode() + b"\0" for text in texts)
 
         return replaced(

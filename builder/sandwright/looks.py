@@ -55,25 +55,50 @@ def changed(asked: Iterable[Asked]) -> Question | None:
 def _entry(path: str) -> Answer:
     """What is at a path: its type (stat.h), with the text of a link; None for nothing, or nothing to see.
 
-    None too for what /proc shows of whoever looks, which is another thing for each.
+    None too for what /proc shows of whoever looks, which is another thing for each, and for the cover of a
+    session that runs, which goes with it.
     """
     if path.startswith("/proc/"):
         return None
     try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):
-            return [str(stat.S_IFMT(mode)), os.fsdecode(os.readlink(path))]
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return [str(stat.S_IFMT(status.st_mode)), os.fsdecode(os.readlink(path))]
     except (OSError, ValueError):
         return None
-    return [str(stat.S_IFMT(mode))]
+    return None if is_cover(path, status) else [str(stat.S_IFMT(status.st_mode))]
+
+
+def is_cover(path: str, status: os.stat_result) -> bool:
+    """Whether what is at a path was put there by a launcher, for the time of a run (oci/launchers/covers).
+
+    It is known by a mode that nobody else gives: an empty directory that is sticky and not to be written, or
+    one of Git's files that nobody may write, and that says nothing.
+    """
+    try:
+        if status.st_mode == _COVERED_DIRECTORY:
+            return not os.listdir(path)
+        if status.st_mode != _COVERED_FILE or status.st_size not in _COVERED_SIZES:
+            return False
+        with open(path, "rb") as file:
+            return os.path.basename(path) in _COVERED_NAMES and file.read(3) in (b"", b".\n")
+    except OSError:
+        return False
+
+
+_COVERED_DIRECTORY = stat.S_IFDIR | 0o1555
+_COVERED_FILE = stat.S_IFREG | 0o444
+_COVERED_SIZES = (0, 2)
+_COVERED_NAMES = ("attributes", "commondir", "config", "config.worktree")
 
 
 def _type(path: str) -> Answer:
     """What kind of thing is at a path, links followed, as `stat.S_IFMT` gives it; None for nothing."""
     try:
-        return stat.S_IFMT(os.stat(path).st_mode)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
+    return None if is_cover(path, status) else stat.S_IFMT(status.st_mode)
 
 
 def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
@@ -152,7 +177,7 @@ def _digest(path: str) -> Answer:
         return None
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or is_cover(path, status):
             return None
         with open(descriptor, "rb", closefd=False) as file:
             return [str(status.st_size), sha256(file.read(_SMALL)).hexdigest()]

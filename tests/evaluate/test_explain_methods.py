@@ -132,13 +132,45 @@ def test_seatbelt_tells_what_it_refuses_to_create(
     assert ("can be neither made nor renamed" in row.reason) is (status == "stricter")
 
 
-def test_names_that_mounts_cannot_protect_are_a_disagreement() -> None:
-    found = explain_methods(_policy(), "write", "$PROJECT/.envrc", methods=["bwrap", "seatbelt"])
+RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes"]
+
+
+@pytest.mark.parametrize(
+    "name", [".envrc", ".vscode/tasks.json", ".mcp.json", "sandbox.yaml", ".git/commondir"]
+)
+def test_no_method_lets_a_protected_name_be_made(name: str) -> None:
+    found = explain_methods(_policy(), "write", f"$PROJECT/{name}", methods=RENDERED)
     assert [(row.method, row.decision, row.status) for row in found.rows] == [
-        ("bwrap", "allow", "disagrees"),
-        ("seatbelt", "deny", "agrees"),
+        (method, "deny", "agrees") for method in RENDERED
     ]
-    assert not found.agree
+
+
+@pytest.mark.parametrize("rule", ["deny", "readonly"])
+def test_no_method_lets_a_restricted_path_of_the_project_be_made(rule: str) -> None:
+    policy = _policy(f"method: bwrap\nfilesystem: {{{rule}: [$PROJECT/new/er]}}\n")
+    found = explain_methods(policy, "write", "$PROJECT/new/er/x", methods=RENDERED)
+    assert [(row.method, row.decision, row.status) for row in found.rows] == [
+        (method, "deny", "agrees") for method in RENDERED
+    ]
+
+
+@pytest.mark.parametrize("method", ["bwrap", "docker", "podman", "gvisor", "oci"])
+def test_what_lies_on_the_way_to_a_protected_name_is_not_made(method: str) -> None:
+    row = _row("write", "$PROJECT/.claude/notes", method)
+    assert (row.decision, row.status) == ("deny", "stricter")
+    assert row.reason.startswith(f"{PROJECT}/.claude does not exist, and is not made")
+
+
+def test_names_that_nothing_protects_elsewhere_are_told() -> None:
+    policy = _policy("method: bwrap\nfilesystem: {write: [$PROJECT, /srv]}\n")
+    found = explain_methods(policy, "write", "/srv/.envrc", methods=["bwrap", "oci", "seatbelt"])
+    assert [(row.method, row.decision, row.status, row.level) for row in found.rows] == [
+        ("bwrap", "allow", "looser", "partly"),
+        ("oci", "allow", "looser", "partly"),
+        ("seatbelt", "deny", "agrees", "exact"),
+    ]
+    assert "no further run starts" in found.row("bwrap").reason
+    assert found.agree
 
 
 def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: bytes, new: bytes) -> None:

@@ -17,7 +17,8 @@ from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.mounts import Mount, MountPlan, mount_plan, unguarded
+from sandwright.policy.uses import unguarded
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
 DIRECTORY, FILE, SOCKET = Entry("directory"), Entry("file"), Entry("socket")
 ENTRIES = {
@@ -166,8 +167,9 @@ def test_what_is_granted_and_not_there_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "exposed"),
     [
-        ("filesystem: {deny: [$PROJECT/secret]}", [("/home/u/p/secret", "absent")]),
-        ("filesystem: {readonly: [$PROJECT/a/b]}", [("/home/u/p/a/b", "absent")]),
+        ("filesystem: {deny: [$PROJECT/secret]}", []),
+        ("filesystem: {write: [/srv], deny: [/srv/secret]}", [("/srv/secret", "absent")]),
+        ("filesystem: {write: [/srv], readonly: [/srv/a/b]}", [("/srv/a/b", "absent")]),
         ("filesystem: {deny: [/srv/secret]}", []),
         ("filesystem: {write: [/srv], deny: [/srv/data]}", []),
         ("filesystem: {deny: [$PROJECT/link]}", [("/home/u/p/link", "link")]),
@@ -181,21 +183,28 @@ def test_what_mounts_cannot_keep_is_told(text: str, exposed: list[tuple[str, str
 
 
 def test_names_that_would_move_gits_hooks_are_covered() -> None:
-    plan = mount_plan(_resolve(""), root="host")
-    assert [(each.path, each.entry, each.content) for each in plan.covers] == [
-        ("/home/u/p/.git/commondir", "file", b".\n")
+    covers = _covers_of_git()
+    assert covers == [
+        ("commondir", "file", b".\n"),
+        ("config.worktree", "file", b""),
+        ("info", "directory", b""),
     ]
-    without = dataclasses.replace(
-        FACTS, entries={k: v for k, v in ENTRIES.items() if not k.endswith("hooks")}
-    )
-    assert [each.path for each in mount_plan(_resolve("", without), root="host").covers] == [
-        "/home/u/p/.git/commondir",
-        "/home/u/p/.git/hooks",
-    ]
-    there = FACTS.with_entries({"/home/u/p/.git/commondir": FILE})
-    assert mount_plan(_resolve("", there), root="host").covers == ()
+    info = FACTS.with_entries({"/home/u/p/.git/info": DIRECTORY})
+    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b"")]
+    entries = {path: entry for path, entry in ENTRIES.items() if not path.endswith(("hooks", ".git/config"))}
+    assert _covers_of_git(dataclasses.replace(FACTS, entries=entries)) == [
+        covers[0], ("config", "file", b""), covers[1], ("hooks", "directory", b""), covers[2],
+    ]  # fmt: skip
+    assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == covers[1:]
     readonly = "filesystem: {write: [$PROJECT/src]}"
     assert mount_plan(_resolve(readonly), root="host").covers == ()
+
+
+def _covers_of_git(facts: HostFacts = FACTS) -> list[tuple[str, str, bytes]]:
+    git = "/home/u/p/.git"
+    covers = mount_plan(_resolve("", facts), root="host").covers
+    assert {each.closes for each in covers if each.path.startswith(f"{git}/")} == {git}
+    return [(each.path.removeprefix(f"{git}/"), each.entry, each.content) for each in covers if each.closes]
 
 
 def test_a_git_file_cannot_be_rewritten() -> None:
@@ -205,7 +214,7 @@ def test_a_git_file_cannot_be_rewritten() -> None:
 
 
 def test_protected_names_that_could_appear() -> None:
-    found = set(unguarded(_resolve("")))
+    found = {path for path, _ in unguarded(_resolve(""))}
     assert "/home/u/p/.vscode" in found
     assert "/home/u/p/.git/config.worktree" in found
     assert "/home/u/p/.git/hooks" not in found
@@ -386,9 +395,12 @@ def test_git_works_with_what_covers_its_names(tmp_path: Path) -> None:
     plan = mount_plan(
         Policy.from_text("").resolve(collect(Policy.from_text(""), project=tmp_path, environ={})), root="host"
     )
-    (cover,) = plan.covers
-    assert cover.path == f"{tmp_path}/.git/commondir"
-    Path(cover.path).write_bytes(cover.content)
+    for cover in plan.covers:
+        if cover.entry == "directory":
+            Path(cover.path).mkdir(mode=0o1555)
+        else:
+            Path(cover.path).write_bytes(cover.content)
+    assert Path(tmp_path, ".git", "commondir").read_bytes() == b".\n"
     process.run(*git, "commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path)
     assert process.run(*git, "status", "--short", cwd=tmp_path).text == ""
     assert process.run(*git, "log", "--oneline", cwd=tmp_path).text.endswith(" x")

@@ -52,7 +52,9 @@ def test_nothing_is_said_twice() -> None:
     [
         ("filesystem.read-all", "bwrap", "exact"),
         ("filesystem.read-all", "docker", "stricter"),
-        ("filesystem.absent", "bwrap", "cannot"),
+        ("filesystem.absent", "bwrap", "exact"),
+        ("filesystem.absent-elsewhere", "bwrap", "cannot"),
+        ("filesystem.protect-elsewhere", "docker", "partly"),
         ("filesystem.absent", "seatbelt", "exact"),
         ("network.localhost", "seatbelt", "exact"),
         ("process.seccomp", "seatbelt", "unused"),
@@ -81,6 +83,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {deny: [$PROJECT/there]}", {"filesystem.deny"}),
         ("filesystem: {deny: [$PROJECT/new]}", {"filesystem.deny", "filesystem.absent"}),
         ("filesystem: {readonly: [$PROJECT/new/er]}", {"filesystem.readonly", "filesystem.absent"}),
+        ("filesystem: {write: [/srv], readonly: [/srv/new]}", {"filesystem.readonly", "filesystem.absent-elsewhere", "filesystem.protect-elsewhere"}),
+        ("filesystem: {write: [/srv]}", {"filesystem.protect-elsewhere"}),
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy"}),
         ("network: {mode: host}", {"network.host"}),
@@ -114,7 +118,7 @@ def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
 def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
-        "filesystem: {readonly: [/srv], deny: [$PROJECT/new], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
+        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host}",
     ]  # fmt: skip
@@ -125,9 +129,9 @@ def test_every_feature_is_used_by_some_policy() -> None:
     ("text", "method", "refused"),
     [
         (
-            "filesystem: {deny: [$PROJECT/new]}",
+            "filesystem: {write: [/srv], deny: [/srv/new]}",
             "bwrap",
-            "bwrap can't enforce filesystem.absent (deny $PROJECT/new, project sandbox.yaml:1:21): a mount needs something to lie on",
+            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs something to lie on, and outside the project nothing is put there",
         ),
         (
             "resources: {memory: 1GiB}",

@@ -21,12 +21,41 @@ from sandwright.errors import RenderError
 from sandwright.policy.facts import Entry
 from sandwright.render.kubernetes import render_kubernetes
 
+PROTECTED = (
+    ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",
+    ".devcontainer", ".devcontainer.json", ".envrc", ".exrc", ".gemini", ".gitconfig", ".gitmodules",
+    ".husky", ".idea", ".mcp.json", ".nvim.lua", ".pre-commit-config.yaml", ".profile", ".ripgreprc",
+    ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
+    "sandbox.yaml",
+)  # fmt: skip
+"""What lies at the top of a project and is protected, or is on the way to that."""
 
-def _mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
+
+def _all_mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
     """Path, volume, place in the volume, and whether it is read-only."""
     mounts = container_of(text, **facts)["volumeMounts"]
     return [
         (each["mountPath"], each["name"], each.get("subPath", ""), each["readOnly"]) for each in mounts[1:]
+    ]
+
+
+def _mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
+    """The same without what lies over protected names that don't exist."""
+    protected = [f"{PROJECT}/{name}" for name in PROTECTED]
+    return [each for each in _all_mounts(text, **facts) if each[0] not in protected or each[1] != "nothing"]
+
+
+@pytest.mark.parametrize("names", [PROTECTED, (".sandbox", "sandbox.yaml")], ids=["default", "built-in"])
+def test_no_protected_name_is_made(names: tuple[str, ...]) -> None:
+    text = "" if names == PROTECTED else "extends: []\n"
+    text += "filesystem: {write: [$PROJECT]}\n"
+    git = {f"{PROJECT}/.git": Entry("directory"), **dict.fromkeys(DIRECTORIES, Entry("directory"))}
+    assert _all_mounts(text, entries=git, git_directories=(f"{PROJECT}/.git",)) == [
+        (PROJECT, "project", "", False),
+        *sorted(
+            [(f"{PROJECT}/{name}", "nothing", "", True) for name in names]
+            + ([(f"{PROJECT}/.git", "project", ".git", True)] if names == PROTECTED else [])
+        ),
     ]
 
 
@@ -104,7 +133,8 @@ def test_a_repository_is_read_only(more: Mapping[str, Entry]) -> None:
 
 def test_a_repository_without_protection() -> None:
     entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **GIT}
-    names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in ("commondir", "config", "hooks")]
+    lifted = ("commondir", "config", "config.worktree", "hooks", "info/attributes")
+    names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in lifted]
     text = f"filesystem: {{write: [$PROJECT], unprotect: [{', '.join(names)}]}}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
     assert found == [(PROJECT, "project", "", False)]
@@ -118,6 +148,7 @@ def test_a_repository_below_the_project() -> None:
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/src/lib/.git",))
     assert found == [
         (PROJECT, "project", "", False),
+        (f"{PROJECT}/.git", "nothing", "", True),
         (f"{PROJECT}/src", "project", "src", False),
         (f"{PROJECT}/src/lib", "project", "src/lib", False),
         (f"{PROJECT}/src/lib/.git", "project", "src/lib/.git", True),

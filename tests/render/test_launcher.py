@@ -262,7 +262,7 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
             ),
             "/p/LICENSE is a link, and was none",
         ),
-        (lambda _, project: (project / ".git" / "commondir").symlink_to("x"), "/p/.git/commondir is a link"),
+        (lambda _, project: (project / ".git/commondir").symlink_to("x"), "/.git/commondir appeared after"),
     ],
     ids=["args", "filter", "appeared", "link", "cover"],
 )

@@ -48,6 +48,9 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a protected name": (
         without_words("--ro-bind", "{write}/.git/hooks", "{write}/.git/hooks"), "files/protected",
     ),
+    "the cover of a protected name that doesn't exist": (
+        without_words("--perms", "0555", "--tmpfs", "{project}/.sandbox"), "files/protected-absent",
+    ),
     "the private temporary directory": (
         without_words("--tmpfs", "/tmp"), "files/temporary files/temporary-of-host",
     ),
@@ -58,7 +61,8 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "a pin": (without_words("--bind", "{write}/deep", "{write}/deep"), "links/exchange links/move-parent"),
     # processes
     "dropped capabilities": (
-        instead_of(["--cap-drop", "ALL"], ["--cap-add", "ALL"]), "processes/raise processes/status",
+        instead_of(["--cap-drop", "ALL"], ["--cap-add", "ALL"]),
+        "files/protected-absent processes/raise processes/status",
     ),
     "the namespace of processes": (
         without_words("--unshare-pid"), "environment/first-process processes/inside processes/outside",
@@ -112,7 +116,7 @@ def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> 
 
 RUNS: dict[str, tuple[Weaken, str]] = {
     "dying with the launcher": (
-        without_words("--die-with-parent"), "lifecycle/killed lifecycle/terminated",
+        without_words("--die-with-parent"), "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
     ),
     "the check of what was rendered": (
         launcher('|| refuse "$sw_here/$1 was changed', '|| : "$sw_here/$1 was changed'), "lifecycle/changed",

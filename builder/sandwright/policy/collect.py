@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import HostError, UsageError
-from sandwright.looks import Looks, sockets_of
+from sandwright.looks import Looks, is_cover, sockets_of
 from sandwright.policy import spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
@@ -144,14 +144,14 @@ class _Looking:
 
 
 def _entry(path: str) -> Entry | None:
-    """What is at a path; None where nothing is, or where this user may not look."""
+    """What is at a path; None where nothing is, nothing that stays, or where this user may not look."""
     try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
             return Entry("symlink", os.fsdecode(Path(path).readlink()))
     except (OSError, ValueError):
         return None
-    return Entry(_kind(mode))
+    return None if is_cover(path, status) else Entry(_kind(status.st_mode))
 
 
 def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
@@ -336,8 +336,7 @@ def _git_of(git: Path, looks: Looks) -> list[Path]:
 
 
 def _is_directory(path: Path, looks: Looks) -> bool:
-    looks.ask("type", str(path))
-    return path.is_dir()
+    return looks.ask("type", str(path)) == stat.S_IFDIR
 
 
 def _inner(directory: Path, looks: Looks) -> list[Path]:

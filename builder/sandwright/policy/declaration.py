@@ -1,7 +1,9 @@
 """What each method makes of each feature of a policy: the table that rendering, reports and `explain` read.
 
 `exact`: as the policy says. `stricter`: less is possible than the policy says. `cannot`: more is possible, so
-rendering refuses the policy unless `degrade` accepts it. `unused`: the feature is about other methods.
+rendering refuses the policy unless `degrade` accepts it. `partly`: more is possible in a case that no policy
+can avoid, so that refusing would refuse nearly every policy; every report says so. `unused`: the feature is
+about other methods.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Literal
 
 from sandwright.policy.names import METHODS
 
-Level = Literal["exact", "stricter", "cannot", "unused"]
+Level = Literal["exact", "stricter", "partly", "cannot", "unused"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,10 @@ _NOTHING = "noop enforces nothing"
 _NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 _OWN_LOOPBACK = "the sandbox has a localhost of its own"
 _OWN_PROGRAM = "a program of that name in the image would be called in a shim's place"
-_PROTECTED = "one that doesn't exist yet can be made; then no further run starts until it is rendered again"
+_COVERED = "during a run an empty directory lies in place of what doesn't exist, or of what is above it"
+_UNCOVERED = "a mount needs something to lie on, and outside the project nothing is put there"
+_APPEARS = f"{_UNCOVERED}; once it exists no further run starts until it is rendered again"
+_ONLY_PROJECT = "of the host there is only the project"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
 _TABLE: Mapping[str, tuple[_Row, ...]] = {
@@ -78,17 +83,33 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "filesystem.absent": (
         _Row("exact", "seatbelt"),
-        _Row("cannot", f"bwrap {_CONTAINERS}", "a mount needs something to lie on"),
+        _Row("exact", f"bwrap {_CONTAINERS}", _COVERED),
         _Row("exact", "kubernetes", "by an empty directory that is mounted there, and stays on the volume"),
         _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
+    "filesystem.absent-elsewhere": (
+        _Row("exact", "seatbelt"),
+        _Row("cannot", f"bwrap {_CONTAINERS}", _UNCOVERED),
+        _Row("exact", "kubernetes", _ONLY_PROJECT),
+        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
+        _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
     "filesystem.protect": (
-        _Row("exact", f"bwrap {_CONTAINERS}", _PROTECTED),
+        _Row("exact", f"bwrap {_CONTAINERS}", _COVERED),
         _Row("exact", "seatbelt", "the directories on the way to such names can be neither made nor renamed"),
         _Row("stricter", "kubernetes", "a repository's own directory is read-only as a whole"),
         _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
+        _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.protect-elsewhere": (
+        _Row("exact", "seatbelt"),
+        _Row("partly", f"bwrap {_CONTAINERS}", _APPEARS),
+        _Row("exact", "kubernetes", _ONLY_PROJECT),
+        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),

@@ -12,6 +12,7 @@ from sandwright import document
 from sandwright.document import Document, field_name
 from sandwright.document import Path as FieldPath
 from sandwright.errors import DocumentError, Problem, UsageError
+from sandwright.looks import is_cover
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import Source
@@ -23,6 +24,9 @@ VERSION = 1
 
 FLOOR = Path("/etc/sandwright/floor.yaml")
 """Where an operator keeps the floor."""
+
+PROJECT_FILE = "sandbox.yaml"
+"""The name of a project's own policy."""
 
 _SHIPPED = Path(__file__).parent / "presets"
 _SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "user", "resources")
@@ -114,7 +118,7 @@ def layers_for(
     """
     config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     user = Path(config) / "sandwright" / "policy.yaml"
-    files: list[tuple[LayerKind, Path]] = [("floor", FLOOR), ("project", Path(project) / "sandbox.yaml")]
+    files: list[tuple[LayerKind, Path]] = [("floor", FLOOR), ("project", Path(project) / PROJECT_FILE)]
     files += [("user", user)] if user.is_absolute() else []
     registered = tuple(methods)
     found = [read_layer(file, kind=kind, methods=registered) for kind, file in files if _exists(file)]
@@ -142,14 +146,17 @@ def run_layer(
 
 
 def _exists(file: Path) -> bool:
-    """Whether there is a file, or something that keeps it from being seen, which reading it then tells."""
+    """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
+
+    What a session put into a project so that nobody makes one is none.
+    """
     try:
-        file.stat()
+        status = file.stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
-    return True
+    return not (file.name == PROJECT_FILE and is_cover(str(file), status))
 
 
 def _put(data: dict[str, document.Value], pair: str) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from sandwright.errors import RenderError, UsageError
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.names import FEATURES
-from sandwright.policy.paths import ancestors
+from sandwright.policy.paths import ancestors, below, is_inside
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import Source
@@ -28,11 +28,11 @@ class Use:
 class Finding:
     """What a method makes of a policy other than what it says.
 
-    `stricter`: less is possible, `reason` says why. `degraded`: more is possible, and `accepted` is the
-    policy's reason for taking that.
+    `stricter`: less is possible, `reason` says why. `partly`: more is possible in the case that `reason`
+    names. `degraded`: more is possible, and `accepted` is the policy's reason for taking that.
     """
 
-    kind: Literal["stricter", "degraded"]
+    kind: Literal["stricter", "partly", "degraded"]
     method: str
     use: Use
     reason: str
@@ -41,7 +41,8 @@ class Finding:
     def __str__(self) -> str:
         """One line for reports."""
         accepted = f"; accepted: {self.accepted}" if self.accepted else ""
-        return f"{self.method}: {self.use.feature} is {self.kind}: {self.reason}{accepted}"
+        how = "holds in part" if self.kind == "partly" else f"is {self.kind}"
+        return f"{self.method}: {self.use.feature} {how}: {self.reason}{accepted}"
 
 
 def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
@@ -68,8 +69,8 @@ def check_expressible(
     refused: list[str] = []
     for use in uses(policy):
         support = declared.get(use.feature, Support("cannot", f"{method} doesn't declare it"))
-        if support.level == "stricter":
-            findings.append(Finding("stricter", method, use, support.reason))
+        if support.level in ("stricter", "partly"):
+            findings.append(Finding(support.level, method, use, support.reason))
         elif support.level == "cannot":
             reason = _accepted(policy, method, accepted.get(use.feature))
             if reason:
@@ -92,6 +93,18 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
         and policy.facts.kind(rule.path) is None
         and tree.changes_host(_existing_parent(rule.path, policy))
     )
+
+
+def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, Source]]:
+    """The protected paths that don't exist and that somebody inside could make, and who protects them."""
+    files, facts = policy.filesystem, policy.facts
+    for protection in files.protections:
+        for root in protection.roots:
+            if files.tree.changes_host(root) and facts.kind(root) == "directory":
+                for name in protection.names:
+                    path = below(root, name.value)
+                    if path not in protection.exceptions and facts.kind(path) is None:
+                        yield path, name.source
 
 
 def _existing_parent(path: str, policy: ResolvedPolicy) -> str:
@@ -123,11 +136,17 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
     for rule in files.rules:
         if rule.origin == "listed" and rule.kind != "read":
             yield Use(f"filesystem.{rule.kind}", f"{rule.kind} {rule.written}", rule.source)
+    project = policy.canonical(policy.facts.project)
     for rule in absent(policy):
-        yield Use("filesystem.absent", f"{rule.kind} {rule.written}", rule.source)
+        elsewhere = "" if is_inside(rule.path, project) else "-elsewhere"
+        yield Use(f"filesystem.absent{elsewhere}", f"{rule.kind} {rule.written}", rule.source)
     for protection in files.protections:
         for name in protection.names:
             yield Use("filesystem.protect", f"protect {name.value}", name.source)
+    for path, source in unguarded(policy):
+        if not is_inside(path, project):
+            yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
+            break
     yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
 
 

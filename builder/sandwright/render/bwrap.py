@@ -16,6 +16,7 @@ from typing import assert_never
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
+from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
 from sandwright.render.launcher import BPF, LOCK, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
@@ -48,10 +49,13 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
         if mount.kind == "proc":
             yield from _kernel_settings()
     for cover in plan.covers:
-        yield from ("--ro-bind", cover.path, cover.path)
+        yield from _cover(cover)
     for mount in plan.mounts:
         if mount.entry == "directory" and mount.kind in ("mask", "tmpfs") and not mount.writable:
             yield from ("--remount-ro", mount.target)
+    for cover in plan.covers:
+        if cover.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
+            yield from ("--remount-ro", cover.path)
     yield from ("--chdir", _start(policy, plan))
     for name, value in sandbox_environment(policy).items():
         yield from ("--setenv", name, value)
@@ -96,6 +100,20 @@ def _mount(mount: Mount) -> tuple[str, ...]:
             return (f"--{mount.kind}", mount.target)
         case _:
             assert_never(mount.kind)
+
+
+def _cover(cover: Cover) -> tuple[str, ...]:
+    """A directory lies under an empty one in memory, which costs bubblewrap a fifth of what a bind does.
+
+    Whoever lifts its mode writes there to the sandbox's own memory, and nothing of it reaches the host.
+    """
+    if cover.entry == "directory":
+        return ("--perms", COVERED, "--tmpfs", cover.path)
+    return ("--ro-bind", cover.path, cover.path)
+
+
+COVERED = "0555"
+"""The mode of what lies over a cover."""
 
 
 def _kernel_settings() -> Iterator[str]:

@@ -38,7 +38,10 @@ FOLDER = "${localWorkspaceFolder}"
 
 DECLARATION: Mapping[str, Support] = {
     **DECLARATIONS["docker"],
-    "filesystem.protect": Support("stricter", "a repository's own directory is read-only as a whole"),
+    "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
+    "filesystem.protect": Support(
+        "partly", "a repository's own directory is read-only as a whole; what doesn't exist yet can be made"
+    ),
     "network.proxy": Support(
         "stricter", "a development container has no network: nobody brings the proxy in"
     ),

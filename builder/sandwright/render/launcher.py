@@ -16,9 +16,10 @@ from typing import Any
 from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import unguarded
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
-from sandwright.render.mounts import MountPlan, unguarded
+from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.shims import shim_values
 from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
@@ -155,7 +156,7 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
         "passed": list(environment.passed),
         "never": [*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS],
         "proxy": policy.network.mode == "proxy",
-        "covers": [(each.path, each.entry, each.content.decode()) for each in plan.covers],
+        **_covers(plan),
         "absent": list(_absent(policy, plan)),
         "unlinked": list(_unlinked(plan)),
         "project": policy.canonical(policy.facts.project),
@@ -164,13 +165,24 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
     }
 
 
+def _covers(plan: MountPlan) -> dict[str, Any]:
+    """What `covers.sh.j2` uses: directories, and files by twos, each with its only line or nothing."""
+    files = [each for each in plan.covers if each.entry == "file"]
+    return {
+        "covers": bool(plan.covers),
+        "cover_directories": [each.path for each in plan.covers if each.entry == "directory"],
+        "cover_files": [word for each in files for word in (each.path, each.content.decode().rstrip("\n"))],
+    }
+
+
 def _absent(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
     """The restricted paths that didn't exist and would be open if they did: no mount is planned for them."""
     covered = {cover.path for cover in plan.covers}
     files = policy.filesystem
     rules = (rule.path for rule in files.rules if rule.kind in ("deny", "readonly"))
-    for path in dict.fromkeys([*rules, *unguarded(policy)]):
-        if policy.facts.kind(path) is None and path not in covered and _visible(policy, path):
+    for path in dict.fromkeys([*rules, *(path for path, _ in unguarded(policy))]):
+        absent = policy.facts.kind(path) is None and covered.isdisjoint((path, *ancestors(path)))
+        if absent and _visible(policy, path):
             yield path
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.policy.facts import EntryKind, HostFacts
-from sandwright.policy.paths import ancestors, below, depth, same_name
+from sandwright.policy.paths import ancestors, depth, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
+from sandwright.render.covers import Cover, covers
 
 Root = Literal["host", "image"]
 """What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
@@ -60,20 +61,6 @@ class Exposed:
 
 
 @dataclass(frozen=True)
-class Cover:
-    """Something that must exist while the sandbox runs, read-only, or a restriction can be walked around.
-
-    It doesn't exist on the host. Whoever starts the sandbox makes it (a file with `content`, or an empty
-    directory), mounts it over itself read-only, and removes it afterwards if it is still just that.
-    """
-
-    path: str
-    entry: Literal["file", "directory"]
-    content: bytes
-    rule: PathRule
-
-
-@dataclass(frozen=True)
 class MountPlan:
     """Mounts in order, and what they leave open. `missing` are granted paths that don't exist."""
 
@@ -92,27 +79,16 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
         planning.place(rule)
     planning.place_sockets()
     planning.place_links()
-    planning.pin()
+    needed = planning.covers()
+    planning.pin(cover.path for cover in needed)
     mounts = sorted(planning.mounts.values(), key=lambda mount: (depth(mount.target), mount.target))
     return MountPlan(
         root=root,
         mounts=tuple(mounts),
-        exposed=tuple(planning.exposed()),
-        covers=tuple(planning.covers()),
+        exposed=tuple(planning.exposed(needed)),
+        covers=needed,
         missing=tuple(planning.missing),
     )
-
-
-def unguarded(policy: ResolvedPolicy) -> Iterator[str]:
-    """The protected paths that don't exist and could be made inside: what to look for after a run."""
-    files = policy.filesystem
-    for protection in files.protections:
-        for root in protection.roots:
-            if files.tree.changes_host(root) and policy.facts.kind(root) == "directory":
-                paths = (below(root, name.value) for name in protection.names)
-                yield from (
-                    p for p in paths if p not in protection.exceptions and policy.facts.kind(p) is None
-                )
 
 
 class _Planning:
@@ -216,48 +192,35 @@ class _Planning:
                 if text and self._state(path) == "hidden" and path not in self.mounts:
                     self.mounts[path] = Mount(path, "symlink", source=text, entry="symlink", rule=rule)
 
-    def pin(self) -> None:
+    def pin(self, covered: Iterable[str]) -> None:
         """Make mount points of the directories from which a restriction could be moved away."""
-        restricted = [
-            mount for mount in self.mounts.values() if not mount.writable and mount.kind != "symlink"
-        ]
-        for mount in restricted:
-            for path in ancestors(mount.target)[:-1]:
+        restricted = {
+            mount.target: mount.rule
+            for mount in self.mounts.values()
+            if not mount.writable and mount.kind != "symlink"
+        }
+        for target, rule in (restricted | dict.fromkeys(covered)).items():
+            for path in ancestors(target)[:-1]:
                 if path not in self.mounts and self._movable(path):
-                    pin = Mount(path, "bind", writable=True, source=path, pin=True, rule=mount.rule)
-                    self.mounts[path] = pin
+                    self.mounts[path] = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
 
-    def exposed(self) -> Iterator[Exposed]:
-        """The restrictions that the plan can't keep."""
+    def exposed(self, needed: Iterable[Cover]) -> Iterator[Exposed]:
+        """The restrictions that the plan can't keep, with its covers."""
         files = self._policy.filesystem
+        covered = {cover.path for cover in needed}
         for rule in (*files.rules, *files.protected):
             if rule.kind not in ("deny", "readonly"):
                 continue
-            if rule.origin in ("listed", "policy") and self._creatable(rule.path):
+            kept = not covered.isdisjoint((rule.path, *ancestors(rule.path)))
+            if rule.origin in ("listed", "policy") and not kept and self._creatable(rule.path):
                 yield Exposed(rule.path, "absent", rule)
             for path in rule.through:
                 if self._state(_parent(path)) == "writable":
                     yield Exposed(path, "link", rule)
 
-    def covers(self) -> Iterator[Cover]:
-        """The files of Git that must be there, or its hooks could be moved (gitrepository-layout(5))."""
-        protections = self._policy.filesystem.protections
-        names = {name.value: name for each in protections for name in each.names}
-        for directory in self._git_directories():
-            for key, content in _COVERS.items():
-                name, path = names.get(f".git/{key}"), f"{directory}/{key}"
-                lifted = any(path in each.exceptions for each in protections)
-                absent = self._facts.kind(path) is None and self._state(directory) == "writable"
-                if name is not None and absent and not lifted:
-                    rule = PathRule(path, "readonly", "protected", name.source, name.value)
-                    yield Cover(path, "directory" if content is None else "file", content or b"", rule)
-
-    def _git_directories(self) -> Iterable[str]:
-        roots = [root for each in self._policy.filesystem.protections for root in each.roots]
-        found = [
-            below(root, ".git") for root in roots if self._facts.kind(below(root, ".git")) == "directory"
-        ]
-        return dict.fromkeys([*found, *self._facts.git_directories])
+    def covers(self) -> tuple[Cover, ...]:
+        """What must lie in the project while the sandbox runs."""
+        return covers(self._policy, lambda directory: self._state(directory) == "writable")
 
     def _put(self, mount: Mount, state: _State) -> None:
         self.mounts[mount.target] = mount
@@ -279,10 +242,6 @@ class _Planning:
         existing = next((each for each in ancestors(path) if self._facts.kind(each) is not None), "/")
         return self._state(existing) == "writable"
 
-
-_COVERS: dict[str, bytes | None] = {"commondir": b".\n", "hooks": None}
-"""What lets Git take its hooks from elsewhere when somebody makes it, and what means the same as its absence:
-`commondir` naming the directory it is in, and no hooks. Measured with Git 2.39: commits work."""
 
 _WANTED: dict[str, _State] = {
     "deny": "hidden",

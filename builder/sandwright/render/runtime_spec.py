@@ -15,6 +15,7 @@ from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
+from sandwright.render.covers import Cover
 from sandwright.render.filters import gvisor_filter, oci_filter
 from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
@@ -142,8 +143,14 @@ def _mounts(
         if not (unreachable and planned.entry == "socket"):
             chosen[planned.target] = _planned(planned, gvisor=gvisor)
     for cover in plan.covers:
-        chosen[cover.path] = _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
+        chosen[cover.path] = _covered(cover)
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
+
+
+def _covered(cover: Cover) -> dict[str, Any]:
+    if cover.entry == "directory":
+        return _mount(cover.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
+    return _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
 
 
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")

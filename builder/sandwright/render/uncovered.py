@@ -1,4 +1,4 @@
-"""The mount plan for where nobody makes the covers of Git's files and removes them again, as launchers do."""
+"""The mount plan for where nobody makes covers and removes them again, as launchers do."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from sandwright.render.mounts import Mount, MountPlan, Root, mount_plan
 
 
 def plan_without_covers(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-    """A plan that holds without covers: each directory that would have one is read-only as a whole.
+    """The plan of a policy that nobody makes covers for."""
+    return without_covers(policy, mount_plan(policy, root=root))
 
-    What is hidden in such a directory stays hidden; what could be written there can't be.
+
+def without_covers(policy: ResolvedPolicy, plan: MountPlan) -> MountPlan:
+    """A plan that holds in Git's directories without covers: each that needs one is read-only as a whole.
+
+    What is hidden in such a directory stays hidden; what could be written there can't be. A name elsewhere
+    that doesn't exist, and must not be made, is left to the caller.
     """
-    plan = mount_plan(policy, root=root)
-    rules = {cover.path.rpartition("/")[0]: cover.rule for cover in plan.covers}
+    rules = {cover.closes: cover.rule for cover in plan.covers if cover.closes}
     closed = {path: rule for path, rule in rules.items() if not rules.keys() & set(ancestors(path))}
     mounts = {
         mount.target: mount

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
+from sandwright.looks import is_cover
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.session import state
@@ -117,7 +118,7 @@ def _covers(alive: set[str]) -> Iterator[Leftover]:
             continue
         covers = data.get("covers")
         for path in covers if isinstance(covers, list) else ():
-            if os.path.lexists(path):
+            if _is_cover(str(path)):
                 yield Leftover(OURS, "file", str(path), str(data["session"]))
 
 
@@ -127,10 +128,14 @@ def _uncover(leftover: Leftover) -> None:
     watch = Path(str(data.get("directory")), "watch")
     if watch.exists():
         process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
-    if os.path.lexists(leftover.name):
-        raise HostError(
-            f"{leftover.name} is not what the session put there, or another one needs it; it stays"
-        )
+    if _is_cover(leftover.name):
+        raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")
+
+
+def _is_cover(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        return is_cover(path, os.lstat(path))
+    return False
 
 
 def _remove_scratch() -> None:

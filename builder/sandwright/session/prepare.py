@@ -257,7 +257,7 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
         "seccomp": resolved.process.seccomp,
         "privileged": resolved.process.privileged,
         "limits": {name: value for name, value in given.items() if value is not None},
-        "degraded": [each.use.feature for each in rendered.findings if each.kind == "degraded"],
+        "degraded": [each.use.feature for each in rendered.findings if each.kind != "stricter"],
         "stricter": [each.use.feature for each in rendered.findings if each.kind == "stricter"],
     }
 

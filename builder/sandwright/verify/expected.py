@@ -67,6 +67,30 @@ _TABLE: Mapping[str, _Row] = {
         "EBUSY",
         seatbelt=_SEATBELT,
     ),
+    "covered.write": _row(
+        "filesystem.protect",
+        "a file of Git's that must not say anything is on a read-only mount, and nobody may write it",
+        "EACCES EROFS",
+        seatbelt=_SEATBELT,
+    ),
+    "covered.make": _row(
+        "filesystem.protect",
+        "something is in the place of a protected name that doesn't exist",
+        "EEXIST",
+        seatbelt=_SEATBELT,
+    ),
+    "covered.replace": _row(
+        "filesystem.protect",
+        "a directory that is a mount point is in the place of a protected name that doesn't exist",
+        "EISDIR EBUSY EXDEV",
+        seatbelt=_SEATBELT,
+    ),
+    "covered.inside": _row(
+        "filesystem.protect",
+        "what lies in the place of a protected name that doesn't exist is empty, and stays so",
+        "EACCES EROFS",
+        seatbelt=_SEATBELT,
+    ),
     "hidden.entry": _row(
         "filesystem.deny", "what lies in a denied directory is not there", "ENOENT", seatbelt=_SEATBELT
     ),

@@ -270,7 +270,9 @@ def _names(project: Path) -> frozenset[str]:
 
 
 def _ghosts(runs: Runs, before: frozenset[str]) -> Outcome:
-    appeared = sorted(_names(Path(runs.subject.policy.facts.project)) - before)
+    project, until = Path(runs.subject.policy.facts.project), time.monotonic() + GRACE
+    while (appeared := sorted(_names(project) - before)) and time.monotonic() < until:
+        time.sleep(0.02)  # what watched a killed run may be about to clear up
     return _outcome(
         runs,
         "ghosts",

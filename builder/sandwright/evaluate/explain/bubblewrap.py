@@ -10,6 +10,7 @@ from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.verdict import Place
 from sandwright.policy.facts import EntryKind
+from sandwright.render.bwrap import COVERED
 from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount, MountKind
 
@@ -72,9 +73,10 @@ def _options(content: bytes) -> Iterator[tuple[str, ...]]:
 def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Place]]:
     """In the order in which they are made, with what is made read-only at the end."""
     closed = {words[1] for words in options if words[0] == "--remount-ro"}
-    for words in options:
+    modes = (words[1] if words[0] == "--perms" else "" for words in options)
+    for before, words in zip(("", *modes), options, strict=False):
         mount = _mount(words)
-        if mount is not None and mount.target in closed:
+        if mount is not None and (mount.target in closed or before == COVERED):
             mount = replace(mount, writable=False)
         if mount is not None:
             yield mount, _place(words)

@@ -45,6 +45,8 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
     absent = policy.facts.kind(rule.path) is None
     match rule.origin:
         case "protected" | "policy":
+            if absent and not is_inside(rule.path, policy.canonical(policy.facts.project)):
+                yield "filesystem.protect-elsewhere"
             yield "filesystem.protect"
         case "tmp":
             yield "filesystem.tmp-shared"
@@ -59,7 +61,8 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
         case _:
             yield f"filesystem.{rule.kind}"
             if absent and rule.kind in ("deny", "readonly"):
-                yield "filesystem.absent"
+                inside = is_inside(rule.path, policy.canonical(policy.facts.project))
+                yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
     if asked.kind == "write" and rule.writable:
         yield "filesystem.protect"
 
@@ -89,6 +92,8 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
     if not rules:
         return ""
+    if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
+        return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
     if verdict.place is None and of_image:
         return DECLARATIONS["oci"]["filesystem.read-all"].reason
@@ -135,8 +140,10 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
 def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapping[str, Finding]) -> str:
     """Why a method allows what the policy denies; empty when nobody knows."""
     for feature in features(policy, asked):
-        if feature in findings and findings[feature].kind == "degraded":
-            found = findings[feature]
+        found = findings.get(feature)
+        if found and found.kind == "partly":
+            return found.reason
+        if found and found.kind == "degraded":
             return f"{found.reason}; accepted: {found.accepted}"
     if method == "seatbelt" and asked.kind == "read" and asked.path == "/":
         return "getcwd(3) and dyld read the names at the root; nothing else is read there"

@@ -8,16 +8,16 @@ changed since.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import loads_code
 from sandwright.render.engines.arguments import limits_of_processors, scratch_options, ulimits
-from sandwright.render.engines.container import Bind, Container, network_files
+from sandwright.render.engines.container import Container, network_files, placed
 from sandwright.render.kubernetes.yamltext import quoted, yaml_text
 from sandwright.render.mounts import MountPlan
-from sandwright.render.uncovered import movable_above
+from sandwright.render.uncovered import without_covers
 
 Json = dict[str, Any]
 
@@ -27,8 +27,10 @@ SERVICE = "sandbox"
 def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> str:
     """The Compose file: one service, to be run with `docker compose run --rm sandbox COMMAND`.
 
-    Paths of its own are relative to the file. Raise RenderError for a colon in a temporary directory's path.
+    `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
+    RenderError for a colon in a temporary directory's path.
     """
+    container = placed(container, without_covers(policy, plan))
     service = {
         **_image(container),
         **_rights(container),
@@ -38,7 +40,7 @@ def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) 
     }
     document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
     text = yaml_text(document, note=_note(policy, plan, container))
-    volumes = "".join(f"    - {volume}\n" for volume in _volumes(policy, plan, container))
+    volumes = "".join(f"    - {volume}\n" for volume in _volumes(container))
     return f"{text}    volumes:\n{volumes}"
 
 
@@ -102,9 +104,9 @@ def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
     yield from (f"{name}=" for name in container.unset)
 
 
-def _volumes(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
+def _volumes(container: Container) -> Iterator[str]:
     """The items of the list that is last in the service, a line each: there may be thousands."""
-    for bind in _without_covers(policy, plan, container.binds):
+    for bind in container.binds:
         yield _bind(bind.source, bind.target, writable=bind.writable)
     for path in container.files:
         yield _bind("/dev/null", path)
@@ -126,24 +128,6 @@ def _text(text: str) -> str:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")
-
-
-def _without_covers(policy: ResolvedPolicy, plan: MountPlan, binds: Iterable[Bind]) -> Iterator[Bind]:
-    """The binds, with each directory that would need a cover read-only, since Compose makes none.
-
-    What hides something in such a directory stays, unlike in a plan that is made without covers.
-    """
-    covers = {cover.path for cover in plan.covers}
-    closed = {path.rpartition("/")[0] for path in covers}
-    left = {bind.target: bind for bind in binds if bind.target not in covers}
-    left |= {path: Bind(path, path, writable=False) for path in closed}
-    for path in closed:
-        for above in movable_above(policy, path):
-            left.setdefault(above, Bind(above, above, writable=True))
-    for target in sorted(left):
-        bind = left[target]
-        within = any(target.startswith(f"{path}/") for path in closed)
-        yield Bind(bind.source, bind.target, writable=bind.writable and not within)
 
 
 def _literal(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -168,6 +152,11 @@ def _note(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iter
     missing: Mapping[str, bool] = {
         "the time limit (resources.time)": policy.resources.time is not None,
         f"variables by pattern ({', '.join(patterns)})": bool(patterns),
-        "files that guard Git's directories: those are read-only as a whole": bool(plan.covers),
+        "files that guard Git's directories: those are read-only as a whole": _closes(plan),
+        "what keeps restricted names that don't exist yet from being made": bool(plan.covers),
     }
     yield from (f"- {text}" for text, there in missing.items() if there)
+
+
+def _closes(plan: MountPlan) -> bool:
+    return any(cover.closes for cover in plan.covers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from sandwright.errors import RenderError
@@ -82,7 +82,6 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
     Raise RenderError for what the engine can't be told: a path that is not UTF-8, less memory than it takes.
     """
     name = _own(policy.image)
-    places = _places(plan)
     user = _user(policy, engine)
     account = _account(policy, user)
     made = Container(
@@ -97,17 +96,31 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
         network=_network(policy),
         proxied=policy.network.mode == "proxy",
         hostname=load_baseline().hostname,
-        directory=_directory(policy, places.binds),
-        binds=tuple(places.binds),
-        folders=tuple(places.folders),
-        files=tuple(places.files),
-        scratch=tuple(places.scratch),
+        directory="/",
+        binds=(),
+        folders=(),
+        files=(),
+        scratch=(),
         environment=_environment(policy, account),
         unset=tuple(_unset(policy)),
         limits=policy.resources,
     )
+    made = placed(made, plan)
+    made = replace(made, directory=_directory(policy, made.binds))
     _check(made)
     return made
+
+
+def placed(container: Container, plan: MountPlan) -> Container:
+    """The same container, with what another plan has of mounts."""
+    places = _places(plan)
+    return replace(
+        container,
+        binds=tuple(places.binds),
+        folders=tuple(places.folders),
+        files=tuple(places.files),
+        scratch=tuple(places.scratch),
+    )
 
 
 def network_files(container: Container) -> dict[str, bytes]:
@@ -191,7 +204,11 @@ def _places(plan: MountPlan) -> _Places:
                 raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
             case _:
                 assert_never(mount.kind)
-    places.binds += [Bind(cover.path, cover.path, writable=False) for cover in plan.covers]
+    for cover in plan.covers:
+        if cover.entry == "directory":
+            places.folders.append(cover.path)
+        else:
+            places.binds.append(Bind(cover.path, cover.path, writable=False))
     if TMP not in {mount.target for mount in plan.mounts}:
         places.scratch.append(TMP)
     return places

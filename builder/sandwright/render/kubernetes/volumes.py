@@ -17,8 +17,8 @@ from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import absent
-from sandwright.render.mounts import Mount
-from sandwright.render.uncovered import movable_above, plan_without_covers
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.uncovered import movable_above, without_covers
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
 """The temporary directory of every program that is told of no other."""
@@ -45,10 +45,11 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
     project = policy.canonical(policy.facts.project)
     temporary = (TMP, policy.filesystem.tmp_path)
     chosen = {path: VolumeMount(path, "tmp", writable=True) for path in temporary}
-    for mount in _planned(policy, project):
+    plan = mount_plan(policy, root="image")
+    for mount in _planned(policy, plan, project):
         chosen.setdefault(mount.path, mount)
-    for path in _first_absent(policy):
-        above = next((chosen[each] for each in ancestors(path) if each in chosen), None)
+    for path in (*_first_absent(policy), *(cover.path for cover in plan.covers)):
+        above = next((chosen[each] for each in (path, *ancestors(path)) if each in chosen), None)
         if is_inside(path, project) and above is not None and above.writable:
             chosen.setdefault(path, VolumeMount(path, "nothing"))
     restricted = [mount.path for mount in chosen.values() if not mount.writable]
@@ -59,9 +60,9 @@ def volume_mounts(policy: ResolvedPolicy) -> tuple[VolumeMount, ...]:
     return tuple(sorted(chosen.values(), key=lambda each: (depth(each.path), each.path)))
 
 
-def _planned(policy: ResolvedPolicy, project: str) -> Iterator[VolumeMount]:
+def _planned(policy: ResolvedPolicy, plan: MountPlan, project: str) -> Iterator[VolumeMount]:
     """What is planned in the project; the project itself too, when it is part of what is planned."""
-    plan = plan_without_covers(policy, root="image")
+    plan = without_covers(policy, plan)
     for mount in plan.mounts:
         if is_inside(mount.target, project) and mount.entry != "socket":
             yield _of_project(mount, project)

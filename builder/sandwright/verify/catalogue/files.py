@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from sandwright.looks import is_cover
+from sandwright.policy.uses import unguarded
 from sandwright.verify.attempt import attempt
 from sandwright.verify.ground import HOSTILE, Ground
 from sandwright.verify.probe import Family, Probe, Step
@@ -140,6 +143,7 @@ def _restrictions(subject: Subject) -> Iterator[Probe]:
             _unchanged(kept / "file", ground.plain) or _unchanged(ground.write / "kept-file", ground.plain)
         ),
     )
+    yield from _absent(subject)
     hooks = ground.write / ".git/hooks"
     if any(
         name.value == ".git/hooks" for each in subject.policy.filesystem.protections for name in each.names
@@ -154,6 +158,47 @@ def _restrictions(subject: Subject) -> Iterator[Probe]:
             controls=(writes_plain(ground),),
             never=(hooks / "pre-commit",),
         )
+
+
+def _absent(subject: Subject) -> Iterator[Probe]:
+    """Protected names of the project itself that don't exist; nothing where the project is not writable."""
+    project = Path(subject.policy.canonical(subject.policy.facts.project))
+    names = dict.fromkeys(path for path, _ in unguarded(subject.policy) if Path(path).parent == project)
+    mine = project / f".sandwright-{subject.word}-other"
+    tried = [Path(path) for path in names][:_NAMES]
+    if tried:
+        yield _probe(
+            "protected-absent",
+            "a protected name that doesn't exist in the project can't be made, whatever it would be",
+            *(each for path in tried for each in _makings(path, mine)),
+            controls=(
+                step("works", "create", mine),
+                step("works", "rename", mine, f"{mine}-moved"),
+                step("works", "rename", f"{mine}-moved", mine),
+            ),
+            check=lambda: _made(tried, mine),
+        )
+
+
+_NAMES = 4
+"""Protected names that are tried: all are alike."""
+
+
+def _makings(path: Path, other: Path) -> Iterator[Step]:
+    """Every way to make something of a name."""
+    yield step("covered.make", "create", path)
+    yield step("covered.make", "mkdir", path)
+    yield step("covered.make", "symlink", "plain", path)
+    yield step("covered.replace", "rename", other, path)
+    yield step("covered.inside", "create", path / "new")
+    yield step("readonly.move", "rename", path, f"{other}-away")
+
+
+def _made(names: Sequence[Path], mine: Path) -> str | None:
+    """What is there of names that must not be made; a cover of another session is nothing."""
+    mine.unlink(missing_ok=True)
+    found = [str(path) for path in names if os.path.lexists(path) and not is_cover(str(path), path.lstat())]
+    return f"{', '.join(found)} was made" if found else None
 
 
 def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[Step]:

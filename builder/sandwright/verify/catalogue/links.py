@@ -93,7 +93,7 @@ def _renames(subject: Subject) -> Iterator[Probe]:
             "move-repository",
             "a repository's own directory is not moved, nor told to take its hooks from elsewhere",
             step("readonly.move", "rename", write / ".git", write / "away-git"),
-            step("readonly.write", "write", write / ".git/commondir"),
+            step("covered.write", "write", write / ".git/commondir"),
             controls=_moves(write, "four"),
         )
 

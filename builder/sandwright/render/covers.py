@@ -1,0 +1,125 @@
+"""What must lie in a project while a sandbox runs, or somebody inside could make it: covers of a mount plan.
+
+A mount needs something to lie on, so a restricted name that doesn't exist can be covered only where somebody
+makes it and removes it again. An empty directory does that best: Git sees none, and no program takes one for
+its configuration. In Git's own directories they are files that say the same as none.
+
+Only the project has covers, and directories of Git. In other directories nobody makes any: whoever else works
+there would not know of them. In the home directory shells would read them; that is never a project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import ancestors, below, is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Something that doesn't exist on the host, and must while the sandbox runs.
+
+    Whoever starts the sandbox makes it (a file with `content`, or an empty directory), puts something empty
+    and read-only over it inside, and removes it afterwards if it is still just that. `rule` is what it keeps:
+    of `rule.path`, the first name on the way that doesn't exist is at `path`. `closes` is the directory of
+    Git that has to be read-only as a whole where nobody makes covers, empty for a cover elsewhere.
+    """
+
+    path: str
+    entry: Literal["file", "directory"]
+    content: bytes
+    rule: PathRule
+    closes: str = ""
+
+
+FILES: Mapping[str, bytes] = {
+    ".git/commondir": b".\n",
+    ".git/config": b"",
+    ".git/config.worktree": b"",
+    ".git/info/attributes": b"",
+}
+"""What Git reads if it is there, with what means the same as its absence (gitrepository-layout(5)):
+`commondir` names the directory that it is in. Measured with Git 2.39: commits work."""
+
+
+def covers(policy: ResolvedPolicy, writable: Callable[[str], bool]) -> tuple[Cover, ...]:
+    """The covers that a policy needs where `writable` directories are those of the host, by path."""
+    found: dict[str, Cover] = {}
+    for cover in (*_of_git(policy), *_of_project(policy)):
+        parent = cover.path.rpartition("/")[0]
+        if policy.facts.kind(parent) == "directory" and writable(parent):
+            found.setdefault(cover.path, cover)
+    inner = {path for path in found if not found.keys().isdisjoint(ancestors(path))}
+    return tuple(found[path] for path in sorted(found.keys() - inner))
+
+
+def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
+    """The directories of Git inside what may be written, each once."""
+    facts = policy.facts
+    roots = (root for each in policy.filesystem.protections for root in each.roots)
+    found = (below(root, ".git") for root in roots)
+    return dict.fromkeys(
+        [
+            *(path for path in found if facts.kind(path) == "directory"),
+            *facts.git_directories,
+        ]
+    )
+
+
+def _of_git(policy: ResolvedPolicy) -> Iterator[Cover]:
+    names = dict.fromkeys(
+        name.value
+        for each in policy.filesystem.protections
+        for name in each.names
+        if name.value.startswith(".git/")
+    )
+    for directory in git_directories(policy):
+        for name in names:
+            path = f"{directory}/{name.removeprefix('.git/')}"
+            rule = _protecting(policy, path)
+            if rule is not None:
+                yield _cover(policy.facts, path, rule, FILES.get(name), directory)
+
+
+def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
+    """The names that are protected, but for those in a directory of Git; then what rules restrict."""
+    files, facts = policy.filesystem, policy.facts
+    project = policy.canonical(facts.project)
+    names = dict.fromkeys(
+        name.value for each in files.protections if project in each.roots for name in each.names
+    )
+    git = below(project, ".git")
+    for name in names:
+        path = below(project, name)
+        rule = _protecting(policy, path)
+        if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
+            yield _cover(facts, path, rule, None)
+    for rule in files.rules:
+        listed = rule.origin in ("listed", "policy") and rule.kind in ("deny", "readonly")
+        if listed and is_inside(rule.path, project) and facts.kind(rule.path) is None:
+            yield _cover(facts, rule.path, rule, None)
+
+
+def _protecting(policy: ResolvedPolicy, path: str) -> PathRule | None:
+    """The rule that protects a path where nothing is; None where something is, and where none does."""
+    if policy.facts.kind(path) is not None:
+        return None
+    rule = policy.filesystem.tree.deciding(path)[:1]
+    return rule[0] if rule and rule[0].origin == "protected" else None
+
+
+def _cover(facts: HostFacts, path: str, rule: PathRule, content: bytes | None, closes: str = "") -> Cover:
+    first = first_missing(facts, path)
+    if first != path or content is None:
+        return Cover(first, "directory", b"", rule, closes)
+    return Cover(path, "file", content, rule, closes)
+
+
+def first_missing(facts: HostFacts, path: str) -> str:
+    """The first name on the way to a path that doesn't exist: the path itself where its directory does."""
+    return [each for each in (path, *ancestors(path)) if facts.kind(each) is None][-1]
