@@ -37,6 +37,10 @@ _NAMES: Mapping[str, str] = {
     "psf-2.0": "PSF-2.0",
     "python-2": "Python-2.0",
 }
+_OPERATORS = ("(", ")", "AND", "OR", "WITH")
+_EXPRESSION = re.compile(r"(?:\( )*L(?: WITH L)?(?: \))*(?: (?:AND|OR) (?:\( )*L(?: WITH L)?(?: \))*)*")
+"""The shape of an expression; whether each parenthesis has its other is left to who reads it."""
+
 _EXCEPTIONS: Mapping[str, str] = {
     "autoconf": "Autoconf-exception-3.0",
     "bison": "Bison-exception-2.2",
@@ -77,14 +81,19 @@ def spdx_licence(text: str) -> Licence:
     """The licence that a package states in SPDX's own words, as Alpine's do."""
     names: dict[str, str] = {}
     words = re.findall(r"\(|\)|[^\s()]+", text)
-    for index, word in enumerate(words):
-        if word in ("(", ")", "AND", "OR", "WITH"):
-            continue
-        known = words[index - 1] == "WITH" if index else False
-        words[index] = word if known or _known(word) == word else _reference(word, names)
-    if not words or any(not re.fullmatch(r"[A-Za-z0-9.()+-]+", word) for word in words):
+    if not _EXPRESSION.fullmatch(" ".join(_shape(word) for word in words)):
         return UNKNOWN
+    for index, word in enumerate(words):
+        if word not in _OPERATORS and words[index - 1 : index] != ["WITH"] and _known(word) != word:
+            words[index] = _reference(word, names)
     return Licence(" ".join(words).replace("( ", "(").replace(" )", ")"), names)
+
+
+def _shape(word: str) -> str:
+    """What a word is in an expression: an operator, or a licence."""
+    if word in _OPERATORS:
+        return word
+    return "L" if re.fullmatch(r"[A-Za-z0-9.+-]+", word) else "?"
 
 
 def _all_of(stated: Iterator[str]) -> Licence:

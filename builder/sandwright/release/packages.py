@@ -200,8 +200,11 @@ def _info(tree: Tree, name: str, architecture: str) -> dict[bytes, tuple[str, st
     stems = [INFO + each.encode() for each in (name, f"{name}:{architecture}")]
     found: dict[bytes, tuple[str, str] | None] = {}
     for stem in stems:
-        listed = tree.kept.get(stem + b".list", b"").splitlines()
-        found |= dict.fromkeys(line.strip(b"/") for line in listed)
+        listed = [line.strip(b"/") for line in tree.kept.get(stem + b".list", b"").splitlines()]
+        above = {
+            path.rpartition(b"/")[0] for path in listed
+        }  # directories of the package, perhaps links here
+        found |= dict.fromkeys(path for path in listed if path not in above)
         found |= _md5sums(tree.kept.get(stem + b".md5sums", b""))
     return found
 

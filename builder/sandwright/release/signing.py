@@ -250,15 +250,16 @@ def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[Veri
 
 
 def _from_service(where: str, public: str, now: datetime | None) -> Key:
-    from securesystemslib.signer import Signer  # noqa: PLC0415
+    from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, Signer  # noqa: PLC0415
 
     if not public:
         raise UsageError(f"{where}: a key service needs --public-key, the file of its public key")
     verifier = load_verifier(public, now=now)
+    if where.partition(":")[0] not in SIGNER_FOR_URI_SCHEME:
+        known = ", ".join(sorted(SIGNER_FOR_URI_SCHEME))
+        raise UsageError(f"{where}: there is neither such a file nor such a kind of key; there is {known}")
     try:
         signer = Signer.from_priv_key_uri(where, verifier.key)
-    except ValueError as error:
-        raise UsageError(f"{where}: no such kind of key: {error}") from None
     except Exception as error:  # whatever the library of a key service raises
         raise HostError(f"{where}: the key can't be used: {type(error).__name__}: {error}") from error
     return Key(signer, verifier)

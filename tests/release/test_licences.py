@@ -1,0 +1,82 @@
+"""Licences from Debian's copyright files and apk's fields, as SPDX expressions."""
+
+from __future__ import annotations
+
+import pytest
+from license_expression import get_spdx_licensing
+
+from sandwright.release.licences import UNKNOWN, debian_licence, spdx_licence
+
+HEAD = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: x\n"
+
+
+def stated(*names: str) -> str:
+    """A copyright file with a paragraph of files for each licence."""
+    files = [
+        f"Files: {number}/*\nCopyright: nobody\nLicense: {name}\n text\n" for number, name in enumerate(names)
+    ]
+    return "\n".join([HEAD, *files, "License: unused\n the text of a licence that is named elsewhere\n"])
+
+
+@pytest.mark.parametrize(
+    ("names", "expression"),
+    [
+        (["Expat"], "MIT"),
+        (["GPL-2"], "GPL-2.0-only"),
+        (["GPL-2+"], "GPL-2.0-or-later"),
+        (["GPL-3.0+"], "GPL-3.0-or-later"),
+        (["LGPL-2.1+"], "LGPL-2.1-or-later"),
+        (["LGPL-2"], "LGPL-2.0-only"),
+        (["GFDL-NIV-1.3+"], "GFDL-1.3-no-invariants-or-later"),
+        (["BSD-3-clause"], "BSD-3-Clause"),
+        (["zlib"], "Zlib"),
+        (["GPL-3+ with GCC exception"], "GPL-3.0-or-later WITH GCC-exception-3.1"),
+        (["Expat", "Expat"], "MIT"),
+        (["GPL-2+", "Expat"], "GPL-2.0-or-later AND MIT"),
+        (["Expat or GPL-2+"], "MIT OR GPL-2.0-or-later"),
+        (["Expat or GPL-2+", "ISC"], "ISC AND (MIT OR GPL-2.0-or-later)"),
+        (["GPL-2 and Expat"], "GPL-2.0-only AND MIT"),
+        (["public-domain"], "LicenseRef-public-domain"),
+        (["GPL-2+ with OpenSSL exception"], "LicenseRef-GPL-2-with-OpenSSL-exception"),
+        (["BSD-like, and more"], "LicenseRef-BSD-like-and-more"),
+        (["GPL-9"], "LicenseRef-GPL-9"),
+    ],
+)
+def test_what_is_stated(names: list[str], expression: str) -> None:
+    found = debian_licence(stated(*names))
+    assert found.expression == expression
+    known = {"LicenseRef-" + each for each in expression.split("LicenseRef-")[1:]}
+    assert set(found.names) == known
+    get_spdx_licensing().parse(
+        found.expression.replace("LicenseRef-", "MIT AND LicenseRef-"), validate=not known
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "This package was debianized by Nobody.\n\nLicense: GPL-2 or so, see /usr/share/common-licenses\n",
+        "\n\n\n",
+        "\0\xff garbage",
+    ],
+)
+def test_prose_is_not_guessed_at(text: str) -> None:
+    assert debian_licence(text) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("MIT", "MIT"),
+        ("GPL-2.0-only", "GPL-2.0-only"),
+        ("MIT AND BSD-2-Clause", "MIT AND BSD-2-Clause"),
+        ("GPL-2.0-or-later WITH GCC-exception-3.1", "GPL-2.0-or-later WITH GCC-exception-3.1"),
+        ("(MIT OR ISC) AND Zlib", "(MIT OR ISC) AND Zlib"),
+        ("custom", "LicenseRef-custom"),
+        ("", ""),
+        ("MIT; rm -rf", ""),
+    ],
+)
+def test_what_alpine_states(text: str, expression: str) -> None:
+    assert spdx_licence(text).expression == expression

@@ -1,0 +1,360 @@
+"""Publishing to a real registry: the order, what a second run sends, and being ended at any moment."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registryserver import Server, registry_server
+from releases import new_key, released, write_key
+from sandwright import process
+from sandwright.image.build import Built
+from sandwright.registry.client import Repository, open_repository
+from sandwright.registry.exchange import Exchange, Request
+from sandwright.registry.reference import Reference, parse_reference
+from sandwright.registry.referrer import fallback_tag, referrers
+from sandwright.registry.settings import Settings
+from sandwright.registry.wire import Answer
+from sandwright.release.check import check_image
+from sandwright.release.publish import Published, make_plan, publish
+from sandwright.release.signing import BUNDLE, Key
+from sandwright.release.subject import Release
+from sandwright.smoke.verdict import Finding, Verdict
+from smallworld import World, small_world
+
+pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
+
+WRITES = {"PUT", "POST", "PATCH", "DELETE"}
+DOCUMENTS = [
+    "application/spdx+json",
+    "application/vnd.cyclonedx+json",
+    "application/vnd.sandwright.lock.v1+json",
+    "application/vnd.sandwright.smoke.v1+json",
+    "application/vnd.sandwright.sources.v1+json",
+]
+
+
+class Ended(BaseException):
+    """The program is no more: nothing catches it."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registry_server(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return small_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def built(world: World) -> dict[str, Built]:
+    return world.build()
+
+
+@pytest.fixture(scope="module")
+def release(world: World, built: dict[str, Built]) -> Release:
+    return released(world, built)
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Key:
+    return new_key(tmp_path_factory.mktemp("key"))
+
+
+def at(server: Server, name: str) -> Reference:
+    return parse_reference(f"{server.host}/{name}")
+
+
+def bring(reference: Reference, release: Release, key: Key, *tags: str) -> Published:
+    with open_repository(reference, Settings(), push=True) as repository:
+        plan = make_plan(repository, release, key.verifier, tags or ("1",))
+        return publish(repository, plan, key)
+
+
+def checked(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
+    with open_repository(reference, Settings()) as repository:
+        return list(check_image(repository, reference.what, key.verifier, scratch))
+
+
+def tags(server: Server, name: str) -> dict[str, str]:
+    """What tags there are, by the registry's own files; not those that stand in for the referrers API."""
+    folder = server.storage / "docker/registry/v2/repositories" / name / "_manifests/tags"
+    found = {path.name: (path / "current/link").read_text() for path in folder.glob("*")}
+    return {name: digest for name, digest in found.items() if not name.startswith("sha256-")}
+
+
+class Watch:
+    """What is asked of registries, and the end of the program before a certain change of theirs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, end_before: int = 0) -> None:
+        self.lines: list[str] = []
+        self.changes = 0
+        original = Exchange.send
+
+        def send(exchange: Exchange, request: Request) -> Answer:
+            self.lines.append(f"{request.method} {request.asked.what}")
+            if request.method in WRITES:
+                self.changes += 1
+                if self.changes == end_before:
+                    raise Ended
+            return original(exchange, request)
+
+        monkeypatch.setattr(Exchange, "send", send)
+
+
+def test_everything_is_there_before_the_tag_is_moved(
+    server: Server, release: Release, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch(monkeypatch)
+    done = bring(at(server, "order"), release, key, "1", "stable")
+    assert (done.digest, done.tagged) == (release.root.digest, ("1", "stable"))
+    wrote = [line for line in watch.lines if line.startswith("PUT manifest") or "put manifest" in line]
+    moved = [line.rpartition(" ")[2] for line in wrote][-2:]
+    assert moved == ["1", "stable"], "the tags are the last that is written"
+    before = watch.lines[: watch.lines.index("PUT put manifest 1")]
+    last_written = max(n for n, line in enumerate(before) if line.split(" ")[0] in WRITES)
+    read_back = before[last_written:]
+    for digest in (release.root.digest, *(each.digest for each in release.manifests.values())):
+        assert f"GET manifest {digest}" in read_back
+    for blob in release.image.graph.blobs:
+        assert f"HEAD blob {blob.digest}" in read_back
+    bundles = [line for line in read_back if line.startswith("GET blob")]
+    assert len(bundles) >= 7 + 4, "documents and signed statements are read"
+
+
+def test_what_is_attached_to_what(server: Server, release: Release, key: Key) -> None:
+    reference = at(server, "attached")
+    bring(reference, release, key)
+    with open_repository(reference, Settings()) as repository:
+        whole = [each.artifact_type for each in referrers(repository, release.root.digest)]
+        assert sorted(whole) == sorted([*DOCUMENTS[2:], BUNDLE, BUNDLE])
+        for manifest in release.manifests.values():
+            own = [each.artifact_type for each in referrers(repository, manifest.digest)]
+            assert sorted(own) == sorted([*DOCUMENTS[:2], BUNDLE])
+        annotated = {
+            each.annotations.get("dev.sigstore.bundle.predicateType")
+            for each in referrers(repository, release.root.digest, artifact_type=BUNDLE)
+        }
+    assert annotated == {"https://slsa.dev/provenance/v1", "https://sigstore.dev/cosign/sign/v1"}
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "p256"])
+def test_a_second_run_sends_nothing(
+    server: Server, release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also with ECDSA, where a second signature would have other bytes."""
+    reference, key = at(server, f"twice/{kind}"), new_key(tmp_path, kind=kind)
+    assert bring(reference, release, key).changed
+    watch = Watch(monkeypatch)
+    assert bring(reference, release, key) == Published(release.root.digest, (), ())
+    assert watch.changes == 0
+
+
+def test_another_key_signs_beside_the_first(
+    server: Server, release: Release, key: Key, tmp_path: Path
+) -> None:
+    reference, other = at(server, "keys:1"), new_key(tmp_path, "other")
+    bring(reference, release, key)
+    done = bring(reference, release, other)
+    assert len(done.sent) == 4, "provenance and three signatures; no part of the image, and no document"
+    for each in (key, other):
+        found = checked(reference, each, tmp_path / each.verifier.fingerprint)
+        assert {finding.verdict for finding in found} == {Verdict.PASS}
+
+
+def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key: Key) -> None:
+    reference = at(server, "planned")
+    with open_repository(reference, Settings(), push=True) as repository:
+        lines = list(make_plan(repository, release, key.verifier, ["1"]).describe())
+    name = f"{reference.name}@{release.root.digest}: "
+    told = [line.removeprefix(name) for line in lines]
+    assert told[0].startswith("push 11 of 11 parts, ")
+    assert [line.partition(",")[0] for line in told[1:8]] == [
+        "attach SBOM cyclonedx linux/amd64",
+        "attach SBOM spdx linux/amd64",
+        "attach SBOM cyclonedx linux/arm64",
+        "attach SBOM spdx linux/arm64",
+        "attach lock",
+        "attach sources",
+        "attach smoke run",
+    ]
+    assert [line.partition(",")[0] for line in told[8:]] == [
+        "sign provenance",
+        "sign signature",
+        "sign signature",
+        "sign signature",
+        "read back and verify",
+        "tag 1",
+    ]
+    assert tags(server, "planned") == {}
+    bring(reference, release, key)
+    with open_repository(reference, Settings(), push=True) as repository:
+        assert list(make_plan(repository, release, key.verifier, ["1"]).describe()) == [
+            f"{name}nothing to do"
+        ]
+
+
+def test_ended_before_each_change(
+    server: Server, release: Release, key: Key, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At no moment is there a tag on something that isn't whole and signed; going on completes it.
+
+    One repository goes through all of it: begun anew and ended a change or three later, again and again, so
+    that the ends lie between all kinds of changes.
+    """
+    reference = at(server, "ended:1")
+    ends = 0
+    while True:
+        with monkeypatch.context() as patched:
+            Watch(patched, end_before=10 + ends if ends < 3 else (3, 2, 4, 2)[ends % 4])
+            try:
+                done = bring(reference, release, key)
+            except Ended:
+                ends += 1
+            else:
+                break
+        if tags(server, "ended"):
+            found = checked(reference, key, tmp_path / str(ends))
+            assert {finding.verdict for finding in found} == {Verdict.PASS}
+        assert ends < 100
+    assert ends > 20, "it was ended in every phase"
+    assert done.digest == release.root.digest
+    assert tags(server, "ended") == {"1": release.root.digest}
+    assert {each.verdict for each in checked(reference, key, tmp_path / "end")} == {Verdict.PASS}
+
+
+def test_a_tag_stays_while_its_successor_is_not_whole(
+    world: World, built: dict[str, Built], server: Server, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = released(world, built, "base"), released(world, built)
+    bring(at(server, "moving"), first, key)
+    with open_repository(at(server, "moving"), Settings(), push=True) as repository:
+        plan = make_plan(repository, second, key.verifier, ["1"])
+    assert list(plan.describe())[-1].endswith(f"tag 1, which names {first.root.digest}")
+    count = 0
+    while True:
+        with monkeypatch.context() as patched:
+            Watch(patched, end_before=9)
+            try:
+                bring(at(server, "moving"), second, key)
+            except Ended:
+                count += 1
+                assert tags(server, "moving") == {"1": first.root.digest}
+            else:
+                break
+    assert count > 3
+    assert tags(server, "moving") == {"1": second.root.digest}
+
+
+KILLED = """\
+import os, signal, sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+from test_publish import Watch
+from sandwright.cli import main
+from sandwright.registry.exchange import Exchange
+original, count = Exchange.send, 0
+def send(exchange, request):
+    global count
+    if request.method in {writes!r}:
+        count += 1
+        if count == {number}:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return original(exchange, request)
+Exchange.send = send
+sys.argv = ["sandwright", *{words!r}]
+main()
+"""
+
+
+def test_killed(
+    world: World, built: dict[str, Built], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program itself, by SIGKILL, among parts, documents and signatures; then run to its end."""
+    from releases import report_of  # noqa: PLC0415
+    from sandwright.smoke.report import write_report  # noqa: PLC0415
+
+    write_report(report_of(built), world.output)
+    own, public = write_key(tmp_path)
+    monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
+    words = ["publish", "app", f"{server.host}/killed", "--key", str(own), "--images", str(world.images)]
+    words += ["--output", str(world.output)]
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    for number in (5, 20, 20):
+        script = KILLED.format(path=paths, writes=WRITES, number=number, words=words)
+        ended = process.run(sys.executable, "-c", script, timeout=120, check=False)
+        assert ended.status == -signal.SIGKILL, ended.stderr
+        assert tags(server, "killed/app") == {}
+    script = KILLED.format(path=paths, writes=WRITES, number=0, words=words)
+    told = process.run(sys.executable, "-c", script, timeout=120).text
+    assert "read back, tagged latest" in told
+    verify = ["verify-image", f"{server.host}/killed/app", "--key", str(public)]
+    script = KILLED.format(path=paths, writes=WRITES, number=0, words=verify)
+    process.run(sys.executable, "-c", script, timeout=120)
+
+
+def lose(server: Server, digest: str) -> None:
+    server.blob(digest).unlink()
+
+
+@pytest.mark.parametrize("what", ["layer", "manifest", "SBOM", "signature", "list"])
+def test_what_the_registry_lost_is_brought_again(
+    server: Server, release: Release, key: Key, tmp_path: Path, what: str
+) -> None:
+    reference = at(server, f"lost/{what.lower()}:1")
+    bring(reference, release, key)
+    lost = _part(reference, release, what)
+    kept = server.blob(lost).read_bytes()
+    lose(server, lost)
+    try:
+        found = _findings(reference, key, tmp_path / "before")
+        assert Verdict.FAIL in {finding.verdict for finding in found}
+        bring(reference, release, key)
+        assert {each.verdict for each in checked(reference, key, tmp_path / "after")} == {Verdict.PASS}
+    finally:
+        server.blob(lost).parent.mkdir(exist_ok=True)
+        server.blob(lost).write_bytes(kept)  # other repositories share it
+
+
+def _findings(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
+    return checked(reference, key, scratch)
+
+
+def _part(reference: Reference, release: Release, what: str) -> str:
+    """The digest of something that was published."""
+    if what == "layer":
+        return release.image.graph.nodes[0].blobs[1].digest
+    if what == "manifest":
+        return release.image.graph.nodes[0].descriptor.digest
+    with open_repository(reference, Settings()) as repository:
+        if what == "list":
+            return repository.manifest(fallback_tag(release.root.digest)).digest
+        kind = BUNDLE if what == "signature" else "application/spdx+json"
+        subject = next(iter(release.manifests.values())).digest
+        (found,) = referrers(repository, subject, artifact_type=kind)
+        return _layer(repository, found.descriptor.digest)
+
+
+def _layer(repository: Repository, manifest: str) -> str:
+    document: dict[str, Any] = json.loads(repository.manifest(manifest).content)
+    return str(document["layers"][0]["digest"])
+
+
+def test_an_unchanged_release_takes_no_time_of_its_own(
+    server: Server, release: Release, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the registry's answers: processor time of a second run, which does not wait."""
+    bring(at(server, "quick"), release, key)
+    started = time.process_time()
+    bring(at(server, "quick"), release, key)
+    assert time.process_time() - started < 1
