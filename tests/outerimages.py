@@ -60,6 +60,8 @@ def archive() -> bytes:
                 0o1777 if directory.startswith(("tmp", "run/")) else 0o755,
             )
             tar.addfile(entry)
+        for name in ("hosts", "resolv.conf"):
+            tar.addfile(tarfile.TarInfo(f"etc/{name}"))
         tar.add(process.which("busybox"), "bin/busybox", filter=_owned_by_root)
         tar.add(process.which("runsc"), "usr/bin/runsc", filter=_owned_by_root)
         for name in ("session", "bundle.awk"):

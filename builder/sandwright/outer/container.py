@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,19 +25,16 @@ from sandwright.smoke.scratch import scratch_directory
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""
 
-_REFUSED = 125
-"""What the session program, and an engine's client, exit with when nothing was run."""
-
 
 @dataclass(frozen=True)
 class OuterContainer:
-    """A running container with gVisor in it.
+    """A running container with gVisor in it. `program` is the engine's client.
 
     Its methods call the session program inside. The names of sandboxes are letters, digits, dots and hyphens.
     Results are those of the session program: falsy unless the status is 0.
     """
 
-    engine: str
+    program: str
     name: str
     environment: Mapping[str, str] = field(repr=False)
 
@@ -107,7 +105,7 @@ class OuterContainer:
         options += [f"--env={name}" for name in given]
         interactive = ["--interactive"] if stdin is not None else []
         return process.run(
-            *(self.engine, "exec", *interactive, *options, self.name, SESSION, *words),
+            *(self.program, "exec", *interactive, *options, self.name, SESSION, *words),
             env={**self.environment, **given},
             stdin=stdin,
             check=False,
@@ -137,9 +135,10 @@ def outer_container(
         name = f"{PREFIX}{uuid.uuid4().hex}"
         own = {**base_environment(), **client_environment(), **_settings(engine)}
         environment = own if environment is None else environment
+        program = shutil.which(engine, path=environment.get("PATH")) or process.which(engine)
         options = _options(policy, rootfs, scratch, given)
         started = process.run(
-            *(engine, "run", "--detach", f"--name={name}", f"--label={LABEL}=outer-{name}"),
+            *(program, "run", "--detach", f"--name={name}", f"--label={LABEL}=outer-{name}"),
             *(*options, image, SESSION, "idle"),
             env=environment,
             check=False,
@@ -148,10 +147,10 @@ def outer_container(
         try:
             if not started:
                 raise HostError(f"{engine} can't start gVisor's container: {started.stderr.strip()}")
-            yield OuterContainer(engine, name, environment)
+            yield OuterContainer(program, name, environment)
         finally:
             process.run(
-                engine, "rm", "--force", "--volumes", name, env=environment, check=False, timeout=LIMIT
+                program, "rm", "--force", "--volumes", name, env=environment, check=False, timeout=LIMIT
             )
 
 
