@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,15 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright.adopt.init import check
+from sandwright.adopt import chosen
+from sandwright.adopt.init import check, propose
 from sandwright.adopt.languages import LANGUAGES, is_secret
 from sandwright.adopt.project import ProjectFacts, look, spellable
 from sandwright.adopt.proposal import Choice, proposal
 from sandwright.errors import RenderError, UsageError
+from sandwright.host import HostFacts, collect_host
+from sandwright.methods.contract import Backend, Preflight
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.load import layer
 from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
+from sandwright.session import preflights
 
 SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
 WAIT = 120
@@ -99,7 +104,7 @@ def test_what_is_proposed_loads_and_renders(folder: Path, method: str, shape: st
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("shape", ["empty", "several", "hostile"])
+@pytest.mark.parametrize("shape", ["several", "hostile"])
 def test_what_is_written_lints_renders_and_runs(folder: Path, shape: str) -> None:
     names = [*SHAPES[shape], "key: value.pem"]
     _make(folder, names)
@@ -266,11 +271,76 @@ def test_every_choice_has_a_comment(folder: Path) -> None:
 
 
 def test_a_linked_work_tree_is_told_from_a_repository(folder: Path) -> None:
+    assert look(folder).git == ""
     (folder / ".git").write_text("gitdir: /elsewhere/.git/worktrees/p\n")
-    assert look(folder).git == "linked"
+    assert look(folder).git == "elsewhere"
     assert "lies elsewhere and stays read-only" in " ".join(
         proposal(look(folder), _choice("bwrap")).replace("#", "").split()
     )
+
+
+def test_a_directory_of_a_repository_has_it_elsewhere(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / "packages" / "web").mkdir(parents=True)
+    assert look(folder).git == "repository"
+    assert look(folder / "packages" / "web").git == "elsewhere"
+
+
+def test_a_virtual_environment_is_not_the_project(folder: Path) -> None:
+    _make(folder, ["myenv/pyvenv.cfg", "myenv/cacert.pem", "myenv/lib/x.key", "tls.key"])
+    assert look(folder).secrets == ("tls.key",)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(".sandbox", ".sandbox is no directory"), (".sandbox/policy.schema.json/x", "schema.json is no file")],
+    ids=["a file for the directory", "a directory for the file"],
+)
+def test_what_is_in_the_way_is_told_before_anything_is_written(folder: Path, name: str, said: str) -> None:
+    _make(folder, [name])
+    before = _tree(folder)
+    refused = _sandwright(folder, "init", "--yes", "--method", "kubernetes")
+    assert (refused.returncode, said in refused.stderr) == (64, True), refused.stderr
+    assert _tree(folder) == before
+
+
+def test_names_of_other_kinds_do_not_stop_it(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.pem")
+    (folder / ".env").mkdir()
+    (folder / "pyproject.toml").mkdir()
+    (folder / "loop").symlink_to(".")
+    found = look(folder)
+    assert (found.secrets, found.languages) == (("pipe.pem",), ())
+
+
+def test_without_any_method_it_still_proposes_and_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = {"bwrap", "podman", "docker", "runsc", "runc", "crun"}
+    here = collect_host()
+    without = {name: path for name, path in here.programs.items() if name not in lacking}
+    monkeypatch.setattr(chosen, "collect_host", lambda: replace(here, os="linux", programs=without))
+    monkeypatch.setattr(preflights, "known", lambda backend, host: backend.preflight(host))
+    found = propose(folder)
+    assert found.method == "bwrap"
+    assert "it did not work: see `sandwright doctor`" in " ".join(found.text.replace("#", "").split())
+    assert [note.split(": ")[1] for note in found.notes] == ["podman", "docker", "gvisor", "oci", "bwrap"]
+
+
+def test_the_first_method_that_works_is_taken_and_no_more_are_tried(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def known(backend: Backend, host: HostFacts) -> Preflight:
+        tried.append(backend.name)
+        return Preflight(backend.name, "ready" if backend.name == "podman" else "namespaces-off", "no", "do")
+
+    monkeypatch.setattr(preflights, "known", known)
+    found = propose(folder)
+    assert (found.method, tried) == ("podman", ["bwrap", "podman"])
+    assert found.notes == ("does not work here: bwrap: no; do",)
+    assert found.next_steps[0] == "sandwright build-images --name debian"
 
 
 def test_only_seatbelt_gets_fragments(folder: Path) -> None:

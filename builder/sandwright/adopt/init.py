@@ -48,7 +48,7 @@ class Proposed:
         """
         _refuse_existing(self.directory)
         schema = self.directory / SCHEMA_FILE
-        _refuse_links(schema)
+        _refuse_others(schema)
         try:
             _create(self.directory / POLICY, self.text)
             schema.parent.mkdir(exist_ok=True)
@@ -80,17 +80,27 @@ def check(directory: Path, text: str, method: str) -> None:
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
+    from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.facts import Entry  # noqa: PLC0415
     from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
     from sandwright.policy.policy import Policy  # noqa: PLC0415
     from sandwright.render.methods import render  # noqa: PLC0415
 
     place = directory.absolute() / POLICY
-    own = replace(layer(text, file=POLICY), file=str(place))
-    others = [each for each in layers_for(directory, os.environ) if each.kind not in ("project", "run")]
+    registered = registry.registered()
+    own = replace(layer(text, file=POLICY, methods=registered), file=str(place))
+    others = [
+        each
+        for each in layers_for(directory, os.environ, methods=registered)
+        if each.kind not in ("project", "run")
+    ]
     policy = Policy.from_layers([*others, own])
     written = {str(place): Entry("file"), os.path.realpath(place): Entry("file")}
-    render(policy.resolve(policy.facts().with_entries(written)), method)
+    resolved = policy.resolve(policy.facts().with_entries(written))
+    if method in registered:
+        registry.backend(method).render(resolved)
+    else:
+        render(resolved, method)
 
 
 def _why(chosen: Chosen) -> str:
@@ -131,10 +141,15 @@ def _refuse_existing(directory: Path) -> None:
         raise UsageError(f"{path} is there already, and stays as it is")
 
 
-def _refuse_links(path: Path) -> None:
-    for each in (path.parent, path):
+def _refuse_others(schema: Path) -> None:
+    """A checkout may hold anything by these names."""
+    for each in (schema.parent, schema):
         if each.is_symlink():
             raise UsageError(f"{each} is a symbolic link: nothing is written through one")
+    if os.path.lexists(schema.parent) and not schema.parent.is_dir():
+        raise UsageError(f"{schema.parent} is no directory, and the schema for editors belongs there")
+    if os.path.lexists(schema) and not schema.is_file():
+        raise UsageError(f"{schema} is no file, and the schema for editors belongs there")
 
 
 def _create(path: Path, text: str) -> None:

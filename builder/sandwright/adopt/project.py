@@ -18,7 +18,7 @@ DEPTH = 3
 MOST = 20_000
 """Names after which the look ends."""
 
-Git = Literal["", "repository", "linked"]
+Git = Literal["", "repository", "elsewhere"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class ProjectFacts:
     """What a project is like, by the names in it.
 
     `languages` in the order of the table; `markers` are the names that told of them. `secrets` are paths
-    relative to the project, sorted; `strange` are those of them that no policy can name. `git` is `linked`
-    for a work tree or submodule, whose repository lies elsewhere. `pipelines` pairs each path with its CI
-    system. `whole` is false when the project is larger than what was looked at.
+    relative to the project, sorted; `strange` are those of them that no policy can name. `git` is
+    `elsewhere` for a linked work tree, a submodule, and a directory inside a repository. `pipelines` pairs
+    each path with its CI system. `whole` is false when the project is larger than what was looked at.
     """
 
     languages: tuple[Language, ...] = ()
@@ -95,6 +95,9 @@ def _names(directory: Path) -> Iterator[str]:
     seen = 0
     for folder, directories, files in os.walk(directory):
         inside = os.path.relpath(folder, directory)
+        if "pyvenv.cfg" in files:  # a virtual environment, whatever it is called
+            directories.clear()
+            continue
         prefix = "" if inside == "." else f"{inside}/"
         bundles = [name for name in directories if name.endswith(".xcodeproj")]
         deep = prefix.count("/") >= DEPTH - 1
@@ -107,10 +110,10 @@ def _names(directory: Path) -> Iterator[str]:
 
 
 def _git(directory: Path) -> Git:
-    path = directory / ".git"
-    if path.is_dir():
+    if (directory / ".git").is_dir():
         return "repository"
-    return "linked" if path.is_file() else ""
+    above = Path(os.path.realpath(directory)).parents
+    return "elsewhere" if any((each / ".git").exists() for each in (directory, *above)) else ""
 
 
 def _is_there(path: Path) -> bool:

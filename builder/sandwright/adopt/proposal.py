@@ -70,8 +70,7 @@ def _method(choice: Choice) -> Iterator[str]:
 
 def _filesystem(project: ProjectFacts) -> Iterator[str]:
     yield "filesystem:"
-    linked = " Its repository lies elsewhere and stays read-only: commit outside." * (project.git == "linked")
-    git = f" In .git, hooks and config stay read-only.{linked}" if project.git else ""
+    git = _GIT[project.git]
     yield from _comment(
         "This directory, and a temporary one of each run. What the host runs by itself from here (settings "
         f"of editors, shells and agents) stays read-only.{git}",
@@ -94,6 +93,13 @@ def _filesystem(project: ProjectFacts) -> Iterator[str]:
             "spell (`sandwright init` prints them): they can be read.",
             2,
         )
+
+
+_GIT = {
+    "": "",
+    "repository": " In .git, hooks and config stay read-only.",
+    "elsewhere": " The repository lies elsewhere and stays read-only as a whole: commit outside.",
+}
 
 
 def _network(project: ProjectFacts) -> Iterator[str]:
