@@ -199,7 +199,7 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 def _write_shims(configuration: Configuration, platform: str) -> None:
     """One program, and a link to it for each name."""
     public = configuration.public
-    crossbuild.build([SHIM_SOURCE], target=platform, output=public / SHIM)
+    crossbuild.build_here([SHIM_SOURCE], target=platform, output=public / SHIM)
     (public / ENTER).symlink_to(SHIM)
     for name in configuration.programs:
         (public / "bin" / name).symlink_to(f"../{SHIM}")

@@ -99,7 +99,8 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
 def _rule_text(rule: PathRule) -> str:
     """A rule as the policy writes it, and what is behind it."""
     written = rule.written or rule.path
-    text = f"{_WORDS.get(rule.origin, rule.kind)} {written}"
+    word = _WORDS.get(rule.origin, rule.kind) if rule.origin != "cloud" else _CLOUD[rule.kind]
+    text = f"{word} {written}"
     notes = [rule.path] if written != rule.path else []
     notes += [rule.why] if rule.why else []
     return f"{text} [{'; '.join(notes)}]" if notes else text
@@ -109,10 +110,12 @@ _WORDS: Mapping[str, str] = {
     "protected": "protect",
     "policy": "protect",
     "engine": "deny always",
-    "cloud": "credentials.cloud reads",
     "own": "the sandbox's own",
     "startup": "needed to start:",
 }
+
+
+_CLOUD: Mapping[str, str] = {"read": "credentials.cloud reads", "deny": "credentials.cloud: none denies"}
 
 
 def _connect(policy: ResolvedPolicy, target: str) -> Explanation:

@@ -151,6 +151,24 @@ class Placing:
             if rule is not None:
                 yield rule
 
+    def without_cloud(self, source: Source) -> Iterator[PathRule]:
+        """The same, closed: directories of this name, and the file that the variable names, if it is one."""
+        yield from (
+            rule
+            for path, why in CLOUD.items()
+            if (rule := self.rule(Sourced(path, source), "deny", "cloud", why))
+        )
+        key = self.facts.environment.get(GOOGLE_KEY, "")
+        if not key.startswith("/") or GOOGLE_KEY in self._secrets:
+            return
+        try:
+            path, links = follow(spelling.expanded(f"${{{GOOGLE_KEY}}}", self._values), self.facts)
+        except ValueError:
+            return  # nothing that could be opened by this name
+        if self.facts.kind(path) == "file" and not spelling.undecodable(path):
+            through = tuple(where for where, _ in links)
+            yield PathRule(path, "deny", "cloud", source, f"${{{GOOGLE_KEY}}}", "Google Cloud", through)
+
     def unprotected(self, settings: Settings) -> Iterator[Unprotected]:
         """The exceptions that a policy makes."""
         for item in settings.items("filesystem.unprotect"):

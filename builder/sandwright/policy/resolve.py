@@ -121,9 +121,21 @@ def _filesystem(settings: Settings, placing: Placing, faults: Faults, files: Seq
 
 
 def _with_cloud(listed: Sequence[PathRule], settings: Settings, placing: Placing) -> Iterator[PathRule]:
-    """The rules, and with `cloud: readonly` those for its credentials in place of the presets' denials."""
+    """The rules, and those for the cloud tools' credentials.
+
+    With `cloud: readonly` they can be read, in place of the presets' denials; else they are denied, but for
+    what a policy lists by its very path.
+    """
     mode = settings.values.get("credentials.cloud")
-    opened = tuple(placing.cloud(mode.source)) if mode and mode.value == "readonly" else ()
+    if mode is None or mode.value == "none":
+        said = {
+            rule.path for rule in listed if rule.kind == "deny" or not rule.source.layer.startswith("preset ")
+        }
+        yield from listed
+        source = mode.source if mode else BUILT_IN
+        yield from (rule for rule in placing.without_cloud(source) if rule.path not in said)
+        return
+    opened = tuple(placing.cloud(mode.source))
     paths = {rule.path for rule in opened}
     for rule in listed:
         if not (rule.kind == "deny" and rule.path in paths and rule.source.layer.startswith("preset ")):

@@ -263,6 +263,30 @@ _TABLE: Mapping[str, _Row] = {
     ),
     # Environment
     "variable.none": _row("environment.pass", "a variable that is not passed", "ENOENT"),
+    # Secrets
+    "shim.token": _row(
+        "credentials.shims", "the program on the host runs, with the sandbox's token and not the host's", "ok"
+    ),
+    "shim.refused": _row("credentials.shims", "the bridge refuses it, and the shim ends with 126", "ok"),
+    "shim.gone": _row("credentials.shims", "the shim finds no bridge, and ends with 125", "ok"),
+    "secret.nowhere": _row("credentials.shims", "a search that finds nothing", "ok"),
+    "cloud.read": _row("credentials.cloud", "a cloud account's file may be read", "ok"),
+    "cloud.write": _row(
+        "credentials.cloud", "a cloud account's file is on a read-only mount", "EROFS", seatbelt=_SEATBELT
+    ),
+    "cloud.hidden": _row(
+        "credentials.cloud",
+        "what lies in a directory that is not opened is not there",
+        "ENOENT",
+        seatbelt=_SEATBELT,
+    ),
+    "cloud.hidden.file": _row(
+        "credentials.cloud",
+        "over a file that is not opened lies a device on a mount that has no devices",
+        "EACCES",
+        gvisor=("ok", "over it lies the sentry's own null device, which is empty"),
+        seatbelt=_SEATBELT,
+    ),
     # Limits
     "limit.files": _row("resources.files", "one file too many", "EMFILE"),
     "limit.pids": _row(

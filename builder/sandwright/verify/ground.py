@@ -77,9 +77,11 @@ class Ground:
             ],
         }
 
-    def settings(self) -> list[str]:
-        """The layer of this run, as settings that `run_layer` takes."""
-        return [f"{field}={json.dumps(paths)}" for field, paths in self.grants().items()]
+    def settings(self, *read: Path) -> list[str]:
+        """The layer of this run, as settings that `run_layer` takes; `read` may be read besides."""
+        grants = self.grants()
+        grants["filesystem.read"] += map(str, read)
+        return [f"{field}={json.dumps(paths)}" for field, paths in grants.items()]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -100,9 +100,7 @@ def _unchanged_only(runs: Runs) -> Outcome:
     changed = next(each for each in sorted(directory.iterdir()) if each.name != "launch")
     with changed.open("ab") as file:
         file.write(b"\n")
-    sandbox = Sandbox(
-        runs.sandbox.method, directory / "launch", runs.sandbox.program, runs.sandbox.environment
-    )
+    sandbox = replace(runs.sandbox, launcher=directory / "launch")
     control, _ = _ran(runs.sandbox, "exit", "0")
     status, stderr = _ran(sandbox, "exit", "0")
     return _outcome(
@@ -138,7 +136,10 @@ def _time(runs: Runs, sandbox: Sandbox) -> Outcome:
 def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
     """Start, see it alive, send the launcher a signal, and look for what is left of it."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
-    with process.start(*runs.sandbox.argv(()), stdin=b"", env=runs.sandbox.environment) as started:
+    given = runs.sandbox
+    with process.start(
+        *given.argv(()), stdin=b"", env=given.environment, pass_fds=given.descriptors
+    ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
         alive = _alive(started.stdin, started.stdout, runs.subject.ground.write / f"alive-{uuid.uuid4().hex}")

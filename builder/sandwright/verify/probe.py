@@ -23,6 +23,8 @@ class Family(StrEnum):
     """What the filter of system calls refuses, whatever rights one has."""
     NETWORK = "network"
     """Networks and sockets."""
+    SECRETS = "secrets"
+    """Tokens of the host, programs that have them there, cloud accounts."""
     ENVIRONMENT = "environment"
     """Variables, secrets, descriptors."""
     LIFECYCLE = "lifecycle"

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import tempfile
 from pathlib import Path
 from platform import machine as machine_name
 
-from sandwright import crossbuild, process
+from sandwright import crossbuild
 from sandwright.errors import HostError
 from sandwright.progress import SILENT, Progress
 
 SOURCE = Path(__file__).parent / "probe"
-
-_FLAGS = ("-std=c11", "-O2", "-s", "-Wall", "-Wextra")
-_LIMIT = 120.0
-"""Seconds for the system's compiler."""
 
 
 def probe_program(platform: str, cache: Path, *, zig: bool = False, progress: Progress = SILENT) -> Path:
@@ -33,7 +28,7 @@ def probe_program(platform: str, cache: Path, *, zig: bool = False, progress: Pr
     if known.exists():
         return known
     with progress.step(f"building the probe program for {platform}", unit="files"):
-        if zig or platform != own_platform() or not _compiled(known):
+        if zig or platform != own_platform() or not crossbuild.compiled_here(_sources(), known):
             crossbuild.build(_sources(), target=platform, output=known, cache=cache)
     return known
 
@@ -62,20 +57,3 @@ def source_digest() -> str:
 
 def _sources() -> list[Path]:
     return sorted(file for file in SOURCE.iterdir() if file.suffix in (".c", ".h"))
-
-
-def _compiled(target: Path) -> bool:
-    """Compile with the system's compiler, beside the target, and rename; false when that can't be done."""
-    compiler = process.find("cc")
-    if compiler is None:
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    static = () if sys.platform == "darwin" else ("-static",)
-    names = [str(file) for file in _sources() if file.suffix == ".c"]
-    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        made = Path(directory) / "probe"
-        if not process.run(compiler, *static, *_FLAGS, "-o", made, *names, timeout=_LIMIT, check=False):
-            return False
-        made.chmod(0o755)
-        made.replace(target)
-    return True

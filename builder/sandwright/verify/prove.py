@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.egress.proxy import proxy, started_for
+from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
+from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.ground import planted
+from sandwright.verify.cloud import CLUSTER, closed, home, opened
+from sandwright.verify.ground import Ground, planted
 from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import Runs, lifecycle
-from sandwright.verify.outcome import Outcome, judge
+from sandwright.verify.outcome import Outcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.sandbox import Batch, Sandbox, base_environment, materialize
 from sandwright.verify.subject import Subject, canaries
+from sandwright.verify.tokens import Bridged, bridged, tokens
+from sandwright.verify.tokens import settings as shim_settings
 from sandwright.verify.witnesses import listening
 
 Resolve = Callable[..., ResolvedPolicy]
@@ -30,6 +35,10 @@ that makes of the host's facts."""
 
 Weaken = Callable[[Subject, tuple[Artifact, ...]], tuple[Artifact, ...]]
 """Changes artifacts before they are started, by which it is seen that probes can fail."""
+
+
+Rendered = Callable[..., Sandbox]
+"""Renders a policy under a name of its own, and gives the sandbox, with a bridge or without one."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +54,18 @@ class Proof:
 
 
 def prove(
-    resolve: Resolve, method: str, *, program: Path, weaken: Weaken | None = None, runs: bool = True
+    resolve: Resolve,
+    method: str,
+    *,
+    program: Path,
+    weaken: Weaken | None = None,
+    runs: bool = True,
+    secrets: bool | None = None,
 ) -> Proof:
-    """Prove one method with all its probes; without `runs` only with those that are attempts inside.
+    """Prove one method with all its probes.
 
-    Raise RenderError when the method can't enforce the policy.
+    Without `runs` only with those that are attempts inside, and without `secrets` (absent: as `runs`) none of
+    the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
     """
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(planted(program))
@@ -67,12 +83,14 @@ def prove(
 
         if policy.network.mode == "proxy" and started_for(method):
             environment |= stack.enter_context(proxy(policy)).environment
+        bridge = stack.enter_context(_bridge(resolve, settings, ground)) if policy.credentials.shims else None
 
-        def rendered(name: str, policy: ResolvedPolicy) -> Sandbox:
+        def rendered(name: str, policy: ResolvedPolicy, given: Bridged | None = bridge) -> Sandbox:
             artifacts = render(policy, method).artifacts
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
             launcher = materialize(artifacts, ground.artifacts / name)
-            return Sandbox(method, launcher, ground.program, environment)
+            own, inherited = (given.environment, (given.bridge.channel,)) if given else ({}, ())
+            return Sandbox(method, launcher, ground.program, {**environment, **own}, inherited)
 
         sandbox = rendered("rendered", policy)
         outcomes = list(_proved(catalogue(subject), sandbox))
@@ -80,8 +98,54 @@ def prove(
             timed = policy.resources.time is not None
             short = rendered("short", resolve([*settings, "resources.time=1s"])) if timed else None
             outcomes += lifecycle(Runs(subject, sandbox, short))
+        if runs if secrets is None else secrets:
+            outcomes += _cloud(subject, resolve, provision.settings, rendered)
+            outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
         findings = (str(finding) for finding in check_expressible(policy, method))
         return Proof(method, tuple(outcomes), (*findings, _granted(subject), *provision.notes))
+
+
+def _bridge(
+    resolve: Resolve, settings: Sequence[str], ground: Ground
+) -> contextlib.AbstractContextManager[Bridged]:
+    """A bridge for the policy's own shims and the planted one."""
+    return bridged(resolve([*settings, *shim_settings()]), ground, tokens())
+
+
+def _bridging(
+    subject: Subject, policy: Callable[[], ResolvedPolicy], rendered: Rendered, given: Bridged | None
+) -> Iterator[Outcome]:
+    """What is proved with one shim more, or why it can't be."""
+    with contextlib.ExitStack() as stack:
+        try:
+            own = policy()
+            bridge = given or stack.enter_context(bridged(own, subject.ground, tokens()))
+            sandbox = rendered("bridged", own, bridge)
+        except (RenderError, UsageError, ToolMissing) as error:
+            yield untried(subject.method, str(error))
+            return
+        yield from bridging(Bridging(replace(subject, policy=own), sandbox, bridge))
+
+
+def _cloud(
+    subject: Subject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
+) -> Iterator[Outcome]:
+    """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
+    own = home(subject.ground)
+    for mode, read, made in (
+        ("readonly", (own.path / CLUSTER,), opened),
+        ("none", (own.path,), closed),
+    ):
+        words = [*subject.ground.settings(*read), *settings, f"credentials.cloud={mode}"]
+        policy = resolve(words, own.seen)
+        probes = made(replace(subject, policy=policy), own)
+        try:
+            sandbox = rendered(f"cloud-{mode}", policy)
+        except RenderError as error:
+            yield from (skipped(each, subject.method, str(error)) for each in probes)
+            continue
+        _, found = _answers(probes, sandbox)
+        yield from (judge(each, subject.method, own) for each, own in zip(probes, found, strict=True))
 
 
 def _granted(subject: Subject) -> str:

@@ -31,13 +31,14 @@ class Sandbox:
     """A rendered method that can be started.
 
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
-    which is no more than the host's with what a method needs besides.
+    which is no more than the host's with what a method needs besides; `descriptors` are what it inherits.
     """
 
     method: str
     launcher: Path
     program: Path
     environment: Mapping[str, str] = field(repr=False)
+    descriptors: tuple[int, ...] = ()
 
     def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
         """Start it once and make all attempts in it."""
@@ -57,7 +58,9 @@ class Sandbox:
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
         argv = self.argv(words)
-        return process.run(*argv, stdin=stdin, check=False, timeout=limit, env=self.environment)
+        return process.run(
+            *argv, stdin=stdin, check=False, timeout=limit, env=self.environment, pass_fds=self.descriptors
+        )
 
 
 def materialize(artifacts: Sequence[Artifact], directory: Path) -> Path:

@@ -55,7 +55,7 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
         case "startup":
             yield read_all
         case "cloud":
-            yield "credentials.cloud"
+            yield "credentials.cloud" if rule.readable else "filesystem.deny"
         case _ if rule.kind == "read":
             yield read_all
         case _:

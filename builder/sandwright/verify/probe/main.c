@@ -40,7 +40,7 @@ struct report {
 };
 
 static const struct operation *const parts[] = {
-    file_operations, process_operations, network_operations, limit_operations,
+    file_operations, process_operations, network_operations, limit_operations, secret_operations,
 };
 
 long number(const char *text) { return (long)strtoull(text, NULL, 0); }

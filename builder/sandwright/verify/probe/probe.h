@@ -34,6 +34,7 @@ extern const struct operation file_operations[];
 extern const struct operation process_operations[];
 extern const struct operation network_operations[];
 extern const struct operation limit_operations[];
+extern const struct operation secret_operations[];
 
 /* errno's name as in errno(3), NULL for one that has none here. */
 const char *errno_name(int number);

@@ -1,0 +1,310 @@
+"""Proves bridge and shims in one sandbox that is alive: which token the program has, and that none is inside.
+
+The sandbox is the method's own with one shim more. While it runs it is asked, and the host is looked over:
+arguments, what an engine keeps of container and image, files that the launcher and the bridge made. Then the
+bridge is killed, and the sandbox is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from sandwright import process
+from sandwright.errors import CommandFailed
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt, answers, attempt, requests
+from sandwright.verify.catalogue.files import reads_plain
+from sandwright.verify.image import ENGINES
+from sandwright.verify.outcome import Outcome, judge
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.sandbox import LIMIT, Sandbox
+from sandwright.verify.subject import Subject, step
+from sandwright.verify.tokens import NAME, Bridged, told
+
+_ENGINE = 60.0
+"""Seconds for a question to an engine."""
+
+
+@dataclass(frozen=True)
+class Bridging:
+    """What is proved: a sandbox whose launcher knows the bridge, and the image that it runs on."""
+
+    subject: Subject
+    sandbox: Sandbox
+    bridged: Bridged
+
+    @property
+    def needle(self) -> bytes:
+        """What both tokens begin with."""
+        return self.bridged.tokens.needle.encode()
+
+
+def bridging(given: Bridging) -> Iterator[Outcome]:
+    """The verdicts, from two starts of the sandbox, the second one without a bridge."""
+    method, probes, later = given.subject.method, list(_probes(given)), _without(given)
+    with _talking(given.sandbox) as talk:
+        heard = iter(talk.ask([each.attempt for probe in probes for each in probe.asked]))
+        for probe in probes:
+            yield judge(probe, method, [next(heard) for _ in probe.asked])
+        yield _outside(given, talk.launcher)
+        os.kill(given.bridged.bridge.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, given.bridged.bridge.pid, os.WEXITED | os.WNOWAIT)
+        yield judge(later, method, talk.ask([each.attempt for each in later.asked]))
+    yield _required(given)
+
+
+def untried(method: str, reason: str) -> Outcome:
+    """The two-token proof as a skip: what the policy says keeps a sandbox from any bridge."""
+    return Outcome(
+        probe="secrets/two-tokens",
+        method=method,
+        family=Family.SECRETS,
+        verdict=Verdict.SKIPPED,
+        expected="ok",
+        observed="",
+        evidence=reason,
+        about="the host has token A and the sandbox token B: through the shim the program has B",
+    )
+
+
+def _probes(given: Bridging) -> Iterator[Probe]:
+    """What is asked while the bridge runs."""
+    tokens, control = given.bridged.tokens, (reads_plain(given.subject.ground),)
+    yield _probe(
+        "two-tokens",
+        "the host has token A and the sandbox token B: through the shim the program has B",
+        Step(attempt("call", NAME), "shim.token", value=b"status 0\n" + told(tokens.sandbox)),
+        controls=control,
+        check=lambda: (
+            None if given.bridged.directly() == told(tokens.host) else "started directly, it has not token A"
+        ),
+    )
+    own = [name for name in given.subject.policy.credentials.shims if name != NAME]
+    yield _probe(
+        "refused",
+        f"what the policy does not let through is refused: {', '.join([NAME, *own])}",
+        *(
+            Step(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
+            for name in (NAME, *own)
+        ),
+        controls=(Step(attempt("call", NAME), "shim.token", holds=b"status 0\n"),),
+    )
+    yield _inside(given)
+
+
+def _inside(given: Bridging) -> Probe:
+    """That neither token is anywhere, by searches that find what is there."""
+    ground, needle = given.subject.ground, given.needle
+    return _probe(
+        "inside",
+        "neither token is inside: not in a variable, in what the kernel tells of processes, nor in a file",
+        Step(attempt("environment"), "secret.nowhere", lacks=(needle,), private=True),
+        Step(attempt("search-processes", needle), "secret.nowhere", lacks=(b"/",)),
+        Step(attempt("search", needle, *_roots(given)), "secret.nowhere", lacks=(b"/",)),
+        controls=(
+            Step(attempt("search-processes", ground.program), "works", holds=b"/cmdline\n"),
+            Step(attempt("search", ground.plain, ground.read), "works", holds=b"/plain\n"),
+        ),
+    )
+
+
+def _roots(given: Bridging) -> tuple[str, ...]:
+    """Where files are looked into: an image's whole root, else where a sandbox has something of its own."""
+    subject, public = given.subject, given.bridged.bridge.public
+    if subject.image_root:
+        return ("/",)
+    files, root = subject.policy.filesystem, subject.ground.root
+    return tuple(map(str, (files.tmp_path, public, root, subject.policy.facts.project, "/run")))
+
+
+def _without(given: Bridging) -> Probe:
+    """What is asked when the bridge is dead."""
+    tokens = given.bridged.tokens
+    return _probe(
+        "gone",
+        "without a bridge a shim ends with 125, and nothing is run in its place",
+        Step(
+            attempt("call", NAME),
+            "shim.gone",
+            holds=b"status 125\n",
+            lacks=(told(tokens.host), told(tokens.sandbox)),
+        ),
+        controls=(reads_plain(given.subject.ground), step("works", "echo", "alive")),
+    )
+
+
+def _probe(
+    name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), check: object = None
+) -> Probe:
+    made = Probe(f"secrets/{name}", Family.SECRETS, about, steps, controls)
+    return replace(made, check=check) if callable(check) else made
+
+
+class _Talk:
+    """A started sandbox, asked one batch after the other."""
+
+    def __init__(self, launcher: int, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self.launcher = launcher
+        self._stdin = stdin
+        self._stdout = stdout
+
+    def ask(self, attempts: Sequence[Attempt]) -> list[Answer]:
+        """Answers to attempts, in order; none to what it did not answer in time."""
+        word = uuid.uuid4().hex
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(requests(attempts, word=word))
+            self._stdin.flush()
+        until, source, said = time.monotonic() + LIMIT, self._stdout.fileno(), b""
+        found = [NO_ANSWER] * len(attempts)
+        while any(each is NO_ANSWER for each in found) and time.monotonic() < until:
+            if not select.select([source], [], [], 1.0)[0]:
+                continue
+            more = os.read(source, 1 << 16)
+            said += more
+            found = answers(said, len(attempts), word=word) if said.endswith(b"\n") or not more else found
+            if not more:
+                break
+        return found
+
+
+@contextlib.contextmanager
+def _talking(sandbox: Sandbox) -> Iterator[_Talk]:
+    with process.start(
+        *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors
+    ) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        yield _Talk(started.pid, started.stdin, started.stdout)
+        with contextlib.suppress(BrokenPipeError):
+            started.stdin.close()
+        until = time.monotonic() + LIMIT
+        while started.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def _outside(given: Bridging, launcher: int) -> Outcome:
+    """What the host keeps of the run, while it runs. The launcher's own environment is the control."""
+    looked: list[str] = []
+    hits = [f"{where}: {hit}" for where, hit in _looks(given, looked)]
+    control = given.needle in _content(Path(f"/proc/{launcher}/environ"))
+    verdict = Verdict.FAIL if hits else Verdict.PASS if control else Verdict.INCONCLUSIVE
+    return _outcome(
+        given,
+        "outside",
+        "neither token is in what the host keeps of the run: arguments, metadata, images, logs, files",
+        verdict,
+        expected="nowhere",
+        observed="; ".join(hits) or "nowhere",
+        evidence=f"looked into {', '.join(looked)}\ncontrol: the launcher's variables → "
+        + ("found" if control else "not found"),
+    )
+
+
+def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
+    """Where a token was found, and in what; `looked` gets what was looked into."""
+    needle, ground = given.needle, given.subject.ground
+    lines = {str(path.parent.name): _content(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
+    looked.append(f"the arguments of {len(lines)} processes")
+    yield from (("arguments", f"process {pid}") for pid, line in lines.items() if needle in line)
+    for name, folder in (
+        ("the bridge's files and log", given.bridged.place),
+        ("artifacts", ground.artifacts),
+        ("the launcher's files", ground.state),
+    ):
+        paths = [Path(above, each) for above, _, names in os.walk(folder) for each in names]
+        looked.append(f"{name} ({len(paths)})")
+        yield from ((name, str(path)) for path in paths if needle in _content(path))
+    if given.subject.method in ENGINES:
+        yield from _engine_looks(given, looked)
+
+
+def _engine_looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
+    """What an engine tells of the container and of its image, and the image's layers themselves."""
+    engine, session = given.subject.method, given.sandbox.environment["SANDWRIGHT_SESSION"]
+
+    def said(*words: str) -> bytes:
+        result = process.run(engine, *words, check=False, timeout=_ENGINE)
+        return result.stdout + result.stderr.encode()
+
+    labelled = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
+    containers = said(*labelled).decode().split()
+    looked.append(f"{engine} inspect, logs and diff of {len(containers)} containers")
+    if not containers:
+        yield engine, "no container was found to look at"
+    for each in containers:
+        for words in (("inspect", each), ("logs", each), ("diff", each)):
+            if given.needle in said(*words):
+                yield engine, " ".join(words)
+        image = said("inspect", "--format", "{{.Image}}", each).decode().strip()
+        looked.append(f"{engine} history and layers of its image")
+        for more in (("history", "--no-trunc", image), ("image", "inspect", image)):
+            if given.needle in said(*more):
+                yield engine, " ".join(more)
+        if _streamed(given.needle, engine, "save", image):
+            yield engine, "a layer of its image"
+
+
+def _streamed(needle: bytes, *argv: str) -> bool:
+    """Whether a program's output holds something, read as it comes."""
+    held, until = b"", time.monotonic() + LIMIT
+    with process.start(*argv) as started:
+        assert started.stdout is not None
+        while time.monotonic() < until and (more := started.stdout.read(1 << 20)):
+            held = held[-len(needle) :] + more
+            if needle in held:
+                return True
+    return False
+
+
+def _content(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return path.read_bytes() if path.is_file() else b""
+    return b""
+
+
+def _required(given: Bridging) -> Outcome:
+    """A start without a bridge."""
+    kept = {
+        key: value
+        for key, value in given.sandbox.environment.items()
+        if not key.startswith("SANDWRIGHT_SHIMS")
+    }
+    try:
+        result = replace(given.sandbox, environment=kept).run(("exit", "0"))
+        status, said = result.status, result.stderr.strip()
+    except CommandFailed as failed:
+        status, said = failed.status or -1, failed.stderr
+    refused = status == 125 and "SANDWRIGHT_SHIMS names no bridge" in said
+    return _outcome(
+        given,
+        "required",
+        "without a bridge nothing is started",
+        Verdict.PASS if refused else Verdict.FAIL,
+        expected="125",
+        observed=str(status),
+        evidence=f"exit 0, with no bridge named → {status}: {said}",
+    )
+
+
+def _outcome(
+    given: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
+) -> Outcome:
+    return Outcome(
+        probe=f"secrets/{name}",
+        method=given.subject.method,
+        family=Family.SECRETS,
+        verdict=verdict,
+        expected=expected,
+        observed=observed,
+        evidence=evidence,
+        about=about,
+    )

@@ -1,0 +1,106 @@
+"""Proves `credentials.cloud`: planted accounts are read and not written, and without it not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandwright.policy.collect import observe
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.placing import GOOGLE_KEY
+from sandwright.verify.attempt import attempt
+from sandwright.verify.catalogue.files import reads_plain
+from sandwright.verify.ground import Ground
+from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.subject import Subject, step
+
+ACCOUNTS = (
+    ".aws/credentials",
+    ".config/gcloud/application_default_credentials.json",
+    ".azure/msal_token_cache.json",
+)
+"""A file of each account that `credentials.cloud` knows, below the home."""
+
+KEY = "keys/google.json"
+"""What GOOGLE_APPLICATION_CREDENTIALS names."""
+
+CLUSTER = ".kube/config"
+"""What only a policy that lists it opens."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """A planted home. `word` is in each of its secrets, `plain` in what anybody may read."""
+
+    path: Path
+    word: str
+
+    def seen(self, facts: HostFacts) -> HostFacts:
+        """The facts of a host where this is the person's home."""
+        named = (*ACCOUNTS, KEY, CLUSTER)
+        moved = replace(
+            facts,
+            home=str(self.path),
+            environment={**facts.environment, GOOGLE_KEY: str(self.path / KEY)},
+        )
+        return observe(moved, [str(self.path / name) for name in named])
+
+
+def home(ground: Ground) -> Home:
+    """Plant it."""
+    made = Home(ground.root / "home", ground.word)
+    for name in (*ACCOUNTS, KEY, CLUSTER):
+        (made.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (made.path / name).write_text(f"account {ground.word}\n", encoding="ascii")
+    (made.path / "plain").write_text(ground.plain, encoding="ascii")
+    return made
+
+
+def opened(subject: Subject, own: Home) -> Sequence[Probe]:
+    """The probes where the policy says `cloud: readonly`, and lists the configuration of a cluster."""
+    return [
+        _probe(
+            "cloud",
+            f"with credentials.cloud: readonly accounts are read and not written: {', '.join(_names())}",
+            *_reads(own, (*ACCOUNTS, KEY)),
+            controls=(reads_plain(subject.ground),),
+        ),
+        _probe(
+            "cluster",
+            f"a policy that lists {CLUSTER} opens it for reading",
+            *_reads(own, (CLUSTER,)),
+            controls=(reads_plain(subject.ground),),
+        ),
+    ]
+
+
+def closed(subject: Subject, own: Home) -> Sequence[Probe]:
+    """The probes where it says `cloud: none`, which is the default."""
+    control = Step(attempt("read", own.path / "plain"), "works", value=subject.ground.plain.encode())
+    word, cluster = own.word.encode(), str(own.path / CLUSTER)
+    hidden = (*ACCOUNTS, *(() if subject.policy.is_path_readable(cluster) else (CLUSTER,)))
+    return [
+        _probe(
+            "cloud-off",
+            f"by default no account is there: {', '.join((*hidden, KEY))}",
+            *(Step(attempt("read", own.path / name), "cloud.hidden", lacks=(word,)) for name in hidden),
+            Step(attempt("read", own.path / KEY), "cloud.hidden.file", lacks=(word,)),
+            controls=(control,),
+        )
+    ]
+
+
+def _reads(own: Home, names: Sequence[str]) -> Iterator[Step]:
+    for name in names:
+        yield Step(attempt("read", own.path / name), "cloud.read", holds=own.word.encode(), private=True)
+        yield step("cloud.write", "write", own.path / name, "changed")
+
+
+def _names() -> Iterator[str]:
+    yield from ACCOUNTS
+    yield f"the target of {GOOGLE_KEY}"
+
+
+def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...]) -> Probe:
+    return Probe(f"secrets/{name}", Family.SECRETS, about, steps, controls)

@@ -1,0 +1,131 @@
+"""Two tokens for one run, a program on the host that tells which of them it was given, and a bridge to it.
+
+The host has token A under the very name by which the program looks for one, and the sandbox's token B under
+another, as a person has who logged in and set one aside for sandboxes. Both begin with a text of this run's
+own, by which they are looked for where neither must be; the text itself is no secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.bridge.environment import KEPT
+from sandwright.bridge.start import Bridge, serve
+from sandwright.image.cache import default_cache
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.verify.ground import Ground
+
+NAME = "canary-token"
+"""The planted program and its shim."""
+
+VARIABLE = "CANARY_TOKEN"
+SOURCE = "VERIFY_CANARY_TOKEN"
+"""Where the program looks for its token, and which variable of the host has the sandbox's."""
+
+_TELLER = f"""#!/bin/sh
+digest() {{
+    if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi
+}}
+printf %s "${VARIABLE}" | digest | cut -c1-64
+"""
+_SILENT = "#!/bin/sh\nexit 0\n"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """`needle` begins both; `host` is A, `sandbox` is B, neither ever shown."""
+
+    needle: str
+    host: str = field(repr=False)
+    sandbox: str = field(repr=False)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The host's variables."""
+        return {VARIABLE: self.host, SOURCE: self.sandbox}
+
+
+def tokens() -> Tokens:
+    """Tokens that nobody else has."""
+    needle = f"sandwright-canary-{uuid.uuid4().hex[:16]}"
+    return Tokens(needle, f"{needle}-A-{uuid.uuid4().hex}", f"{needle}-B-{uuid.uuid4().hex}")
+
+
+def told(token: str) -> bytes:
+    """What the program says when it is given a token."""
+    return hashlib.sha256(token.encode()).hexdigest().encode() + b"\n"
+
+
+def settings() -> list[str]:
+    """The layer of this run that names the shim, as settings that `run_layer` takes."""
+    shim = {NAME: {"secrets": {VARIABLE: f"${{{SOURCE}}}"}, "allow": ["*"]}}
+    return [f"credentials.shims={json.dumps(shim)}"]
+
+
+@dataclass(frozen=True)
+class Bridged:
+    """A bridge that runs, and where everything of it lies on the host."""
+
+    bridge: Bridge
+    place: Path
+    tokens: Tokens
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The launcher's: both tokens, and where the bridge is."""
+        return {**self.tokens.environment, **self.bridge.environment}
+
+    def directly(self) -> bytes:
+        """What the program says when it is started on the host, as the person would."""
+        environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **self.tokens.environment}
+        return process.run(self.place / "tools" / NAME, env=environment, timeout=60, check=False).stdout
+
+
+@contextlib.contextmanager
+def bridged(policy: ResolvedPolicy, ground: Ground, own: Tokens) -> Iterator[Bridged]:
+    """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
+
+    No program and no secret of the host's is used. Raise what `serve` raises.
+    """
+    with _directory(policy, ground) as place:
+        tools = place / "tools"
+        tools.mkdir()
+        secrets = {SOURCE: own.sandbox}
+        for name, shim in policy.credentials.shims.items():
+            (tools / name).write_text(_TELLER if name == NAME else _SILENT, encoding="ascii")
+            (tools / name).chmod(0o755)
+            secrets |= {
+                host: f"{own.needle}-B-{uuid.uuid4().hex}" for host in shim.secrets.values() if host != SOURCE
+            }
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+        with serve(
+            policy,
+            directory=place / "bridges",
+            audit=place / "audit.jsonl",
+            environment={**kept, **secrets, "PATH": search},
+        ) as bridge:
+            yield Bridged(bridge, place, own)
+
+
+@contextlib.contextmanager
+def _directory(policy: ResolvedPolicy, ground: Ground) -> Iterator[Path]:
+    """A directory that the sandbox can't write: ours, or where all of /tmp is the sandbox's, the cache's."""
+    if not policy.filesystem.tree.changes_host(policy.canonical(str(ground.root))):
+        place = ground.root / "host"
+        place.mkdir()
+        yield place
+        return
+    cache = default_cache(os.environ)
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="verify-", dir=cache) as name:
+        yield Path(name).resolve()

@@ -1,0 +1,176 @@
+"""The two-token proof and that of cloud accounts: red where something is given away.
+
+That they are green for each method is held by the tests that prove all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from proving import resolver
+from sandwright.errors import RenderError
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.render.artifact import Artifact
+from sandwright.render.methods import render
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.outcome import Outcome
+from sandwright.verify.page import page
+from sandwright.verify.probe import Family
+from sandwright.verify.prove import Weaken, prove
+from sandwright.verify.report import Report, encode, junit
+from sandwright.verify.subject import Subject
+from sandwright.verify.tokens import SOURCE, VARIABLE
+from weakening import replaced
+
+POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+ALL = {
+    "secrets/cloud", "secrets/cloud-off", "secrets/cluster", "secrets/gone", "secrets/inside",
+    "secrets/outside", "secrets/refused", "secrets/required", "secrets/two-tokens",
+}  # fmt: skip
+
+
+@pytest.fixture
+def secrets(program: Path, tmp_path: Path) -> Callable[..., list[Outcome]]:
+    """Proves a method's probes about secrets."""
+
+    def proved(method: str, weaken: Weaken | None = None, text: str = POLICY) -> list[Outcome]:
+        resolve = resolver(text, tmp_path / "project")
+        proof = prove(resolve, method, program=program, weaken=weaken, runs=False, secrets=True)
+        return [each for each in proof.outcomes if each.family is Family.SECRETS]
+
+    return proved
+
+
+def _red(found: Sequence[Outcome]) -> dict[str, str]:
+    """Those that are not green, with their evidence; all of them must have been judged."""
+    assert {each.probe for each in found} == ALL
+    return {each.probe: each.evidence for each in found if each.verdict is not Verdict.PASS}
+
+
+def _bound_writable(name: str) -> Weaken:
+    """bwrap is given something of the planted home writable."""
+
+    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        path = f"{subject.ground.root}/home/{name}\0".encode()
+        readonly = b"--ro-bind\0" + path + path
+        return _where_there(artifacts, "args", readonly, b"--bind\0" + path + path)
+
+    return weaken
+
+
+def _not_hidden(name: str) -> Weaken:
+    """bwrap hides one account less."""
+
+    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        path = f"{subject.ground.root}/home/{name}\0".encode()
+        artifacts = _where_there(artifacts, "args", b"--remount-ro\0" + path, b"")
+        return _where_there(artifacts, "args", b"--tmpfs\0" + path, b"")
+
+    return weaken
+
+
+def _where_there(artifacts: tuple[Artifact, ...], name: str, old: bytes, new: bytes) -> tuple[Artifact, ...]:
+    """The same artifacts in sandboxes that lack what is taken away: each proof has several."""
+    if not any(each.name == name and old in each.content for each in artifacts):
+        return artifacts
+    return replaced(artifacts, name, lambda content: content.replace(old, new))
+
+
+def _launching(old: str, new: str) -> Weaken:
+    return lambda _subject, artifacts: _where_there(artifacts, "launch", old.encode(), new.encode())
+
+
+ARGS = 'exec 3<"$sw_here/args"'
+BWRAP: dict[str, tuple[Weaken, str]] = {
+    "token A as a variable": (
+        _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"'), "inside",
+    ),
+    "token B in a file of the launcher's": (
+        _launching(ARGS, f'printf %s "${{{SOURCE}-}}" >"$sw_here/log"; {ARGS}'),
+        "outside",
+    ),
+    "token B in a file inside": (
+        lambda subject, artifacts: _where_there(
+            artifacts, "launch", b'exec 3<"$sw_here/args"',
+            f'printf %s "${{{SOURCE}-}}" >{subject.ground.write}/log; {ARGS}'.encode(),
+        ),
+        "inside",
+    ),
+    "the shims' place on PATH": (
+        _launching('PATH "$sw_shims/bin:$sw_path"', 'PATH "$sw_path"'), "gone refused two-tokens",
+    ),
+    "the check for a bridge": (_launching('"$SANDWRIGHT_SHIMS/socket" ] ||', '"" ] || true ||'), "required"),
+    "an account's being read-only": (_bound_writable(".aws"), "cloud"),
+    "the key file's being read-only": (_bound_writable("keys/google.json"), "cloud"),
+    "a cluster's being read-only": (_bound_writable(".kube/config"), "cluster"),
+    "an account's being hidden": (_not_hidden(".config/gcloud"), "cloud-off"),
+}  # fmt: skip
+
+
+@pytest.mark.needs("bwrap", "cc")
+@pytest.mark.parametrize(("change", "red"), BWRAP.values(), ids=BWRAP)
+def test_what_is_given_away_turns_exactly_its_probes_red(
+    change: Weaken, red: str, secrets: Callable[..., list[Outcome]]
+) -> None:
+    assert {each.removeprefix("secrets/") for each in _red(secrets("bwrap", change))} == set(red.split())
+
+
+@pytest.mark.needs("runc", "cc")
+def test_a_variable_in_the_bundle(secrets: Callable[..., list[Outcome]]) -> None:
+    """runc's configuration of the run is metadata of the container."""
+    change = _launching("SANDWRIGHT_PASSED=$(passed)", f"SANDWRIGHT_PASSED=$(passed; echo {SOURCE})")
+    assert set(_red(secrets("oci", change))) == {"secrets/inside", "secrets/outside"}
+
+
+@pytest.mark.needs("docker", "cc")
+def test_what_docker_is_told(secrets: Callable[..., list[Outcome]]) -> None:
+    """A label is an argument of its client, and what it tells of the container."""
+    option = f'"--label=token=${{{SOURCE}-}}"'
+    change = _launching('set -- "--name=$sw_run"', f'set -- {option} "--name=$sw_run"')
+    found = secrets("docker", change)
+    assert set(_red(found)) == {"secrets/outside"}
+    (outside,) = (each for each in found if each.probe == "secrets/outside")
+    assert "docker: inspect " in outside.observed
+    assert "arguments: process " in outside.observed
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[Outcome]]) -> None:
+    """None of its programs is run and none of its secrets is read: stand-ins take their place."""
+    shims = "credentials: {shims: {deploy-it: {secrets: {DEPLOY_KEY: '${NOT_SET_HERE}'}, allow: ['now']}}}\n"
+    found = secrets("bwrap", None, POLICY + shims)
+    assert _red(found) == {}
+    (refused,) = (each for each in found if each.probe == "secrets/refused")
+    assert "call deploy-it --sandwright → ok 'status 126" in refused.evidence
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[Outcome]]) -> None:
+    found = {each.probe: each for each in secrets("bwrap", None, POLICY + "network: {mode: host}\n")}
+    assert found["secrets/two-tokens"].verdict is Verdict.SKIPPED
+    assert "neither Unix sockets nor a loopback of its own" in found["secrets/two-tokens"].evidence
+    assert found["secrets/cloud"].verdict is Verdict.PASS
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_no_token_is_in_a_report(secrets: Callable[..., list[Outcome]]) -> None:
+    """Not of a proof in which one was found, either."""
+    change = _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"')
+    found = tuple(secrets("bwrap", change))
+    report = Report("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
+    for text in (encode(report), junit(report), page(report)):
+        assert b"sandwright-canary-" in text, "what was looked for is told"
+        assert b"-A-" not in text
+        assert b"-B-" not in text
+
+
+@pytest.mark.parametrize("refused", ["kubernetes"])
+def test_methods_that_can_not_are_refused(refused: str, tmp_path: Path) -> None:
+    loaded = Policy.from_text(f"{POLICY}credentials: {{cloud: readonly}}\n")
+    policy = loaded.resolve(collect(loaded, project=tmp_path, environ={"HOME": "/home/u"}))
+    with pytest.raises(RenderError, match=rf"{refused} can't enforce credentials\.cloud"):
+        render(policy, refused)
