@@ -62,6 +62,16 @@ def launch(project: Path, tmp_path: Path) -> Launch:
     return run
 
 
+@pytest.fixture
+def launch_words(project: Path, tmp_path: Path) -> Launch:
+    """Runs a command in the sandbox."""
+
+    def run(*words: str, shell: str = "sh") -> process.Result:
+        return process.run(*_command(project, tmp_path, "", shell), *words, timeout=30, check=False)
+
+    return run
+
+
 def _command(project: Path, tmp_path: Path, policy: str = "", shell: str = "sh") -> list[str]:
     loaded = Policy.from_text(POLICY + policy)
     facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
@@ -203,10 +213,51 @@ def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_
             os.killpg(running.pid, number)
         else:
             running.send_signal(number)
-        running.wait(timeout=10)
+        running.wait(timeout=30)
         assert running.returncode != 0
         _wait_until(lambda: not _processes_with(marker))
         _wait_until(lambda: _tree(project) == before)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_killed_while_it_starts(project: Path, tmp_path: Path, shell: str) -> None:
+    """At whatever moment: the sandbox's first process dies with its parent only once all is set up."""
+    before = _tree(project)
+    argv = _command(project, tmp_path, shell=shell)
+    marker = f"{os.getpid()}{tmp_path.name}".encode()
+    for step in range(24):
+        with process.start(*argv, "sh", "-c", f"sleep 595; : {marker.decode()}") as running:
+            time.sleep(step * 0.0015)
+            os.kill(running.pid, signal.SIGKILL)
+            running.wait(timeout=30)
+        _wait_until(lambda: not _processes_with(marker))
+    _wait_until(lambda: _tree(project) == before)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path, shell: str) -> None:
+    """As a shell has it; and 1 is a command's own, never bubblewrap's."""
+    (project / "text").write_text("x")
+    for word, status in (
+        ("no-such-program", 127),
+        ("/no/such/program", 127),
+        (f"{project}/text", 126),
+        (str(project), 126),
+        ("false", 1),
+    ):
+        result = launch_words(word, shell=shell)
+        assert (result.status, result.stdout) == (status, b""), result.stderr
+        assert bool(result.stderr) is (status != 1)
+
+
+def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
+    """What the policy grants has gone since: that is no failure of the command's."""
+    argv = _command(project, tmp_path)
+    (project / "LICENSE").unlink()
+    result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
+    assert (result.status, result.stdout) == (125, b"")
+    assert "LICENSE" in result.stderr
+    assert not (project / "ran").exists()
 
 
 def _processes_with(marker: bytes) -> list[str]:
@@ -222,7 +273,7 @@ def _processes_with(marker: bytes) -> list[str]:
 
 
 def _wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -88,7 +88,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         launcher("exec env -i", "exec env"), "environment/first-process environment/withheld",
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
-    "closed descriptors": (launcher("exec env -i", "exec 7</; exec env -i"), "environment/descriptors"),
+    "closed descriptors": (launcher("exec env -i", "exec 6</; exec env -i"), "environment/descriptors"),
     # limits
     "no core files": (launcher("ulimit -c 0", "ulimit -c unlimited"), "limits/core"),
     "the limit of files": (launcher("ulimit -n 256", "true"), "limits/files"),
