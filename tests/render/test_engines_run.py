@@ -95,7 +95,12 @@ def sandbox(host: EngineHost, tmp_path: Path) -> Iterator[Sandbox]:
 
 
 def _tree(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    """All paths; what is being removed may be among them."""
+    return {
+        (Path(base) / name).relative_to(folder).as_posix()
+        for base, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
 
 
 def test_files(sandbox: Sandbox) -> None:

@@ -80,7 +80,12 @@ def _command(project: Path, tmp_path: Path, policy: str = "", shell: str = "sh")
 
 
 def _tree(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    """All paths; what is being removed may be among them."""
+    return {
+        (Path(base) / name).relative_to(folder).as_posix()
+        for base, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
 
 
 pytestmark = pytest.mark.needs("bwrap")

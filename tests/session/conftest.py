@@ -70,8 +70,12 @@ class Project:
         )
 
     def tree(self) -> set[str]:
-        """All paths of the project."""
-        return {path.relative_to(self.root).as_posix() for path in self.root.rglob("*")}
+        """All paths of the project; what is being removed may be among them."""
+        return {
+            (Path(base) / name).relative_to(self.root).as_posix()
+            for base, folders, files in os.walk(self.root)
+            for name in (*folders, *files)
+        }
 
     def records(self) -> list[Path]:
         """The records of sessions."""
