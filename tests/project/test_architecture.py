@@ -24,7 +24,7 @@ LAYERS = [
     {"methods", "bridge", "egress", "outer"},
     {"session"},
     {"verify"},
-    {"release", "adopt", "reference"},
+    {"release", "adopt", "reference", "check"},
     {"cli"},
 ]
 """From the ground up. A room imports rooms of its own layer and of those below it."""

@@ -7,6 +7,7 @@ from invoke.collection import Collection
 from sandwright.cli import (
     bridge,
     bundles,
+    check,
     completion,
     engines,
     evaluators,
@@ -35,6 +36,7 @@ namespace = Collection(
     release.prove_image,
     release.publish,
     release.verify_image,
+    check.check_image,
     bundles.bundle,
     mapping.prove_mapping,
     init.init,

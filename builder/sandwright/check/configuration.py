@@ -1,0 +1,127 @@
+"""Looks an image's configuration over: who it runs as, what it starts, what it tells (config.md)."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sandwright.check.finding import Finding
+from sandwright.check.secrets import secret_variable, secrets_in
+from sandwright.errors import BuildError
+from sandwright.image.tree import Tree
+from sandwright.release.contents import Contents
+from sandwright.rootfs.bundles.identity import Accounts, resolve_user
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.tar.entry import Kind
+
+LABELS = ("created", "version", "revision", "source", "licenses")
+"""Of image-spec's annotations.md: those without which nobody can tell what an image is."""
+
+_PREFIX = "org.opencontainers.image."
+_SYSTEM = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr")
+_SHELLS = re.compile(r"(?:/\S*/)?(?:ba|da|a|z|k)?sh")
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_EXECUTABLE = 0o111
+_REAL_TIME = re.compile(r"SIGRT(?:MIN|MAX)(?:[+-]\d{1,2})?")
+
+
+def check_configuration(image: Image, contents: Contents) -> Iterator[Finding]:
+    """All findings of rules `config/…` and `secret/configuration`."""
+    config = image.config.get("config") or {}
+    environment = dict(each.partition("=")[::2] for each in _strings(config.get("Env")))
+    yield from _user(str(config.get("User") or ""), contents.tree)
+    yield from _start(config, environment, contents.tree)
+    yield from _path(environment, contents.tree)
+    yield from _rest(config)
+    yield from _labels(image, config)
+    yield from _secrets(image.config, config, environment)
+
+
+def _user(user: str, tree: Tree) -> Iterator[Finding]:
+    texts = [
+        (tree.content(path) or b"").decode("utf-8", "surrogateescape")
+        for path in (b"etc/passwd", b"etc/group")
+    ]
+    try:
+        identity = resolve_user(user, Accounts(*texts))
+    except BuildError as error:
+        yield Finding("config/unknown-user", "User", str(error))
+        return
+    if identity.uid == 0:
+        yield Finding("config/user", "User", "is root" if user else "is not set, which is root")
+
+
+def _start(config: Mapping[str, Any], environment: Mapping[str, str], tree: Tree) -> Iterator[Finding]:
+    argv = [*_strings(config.get("Entrypoint")), *_strings(config.get("Cmd"))]
+    directory = str(config.get("WorkingDir") or "/")
+    if not directory.startswith("/"):
+        yield Finding("config/directory", "WorkingDir", f"'{directory}' is not absolute")
+    if not argv:
+        return
+    where = "Entrypoint" if config.get("Entrypoint") else "Cmd"
+    if len(argv) > 1 and _SHELLS.fullmatch(argv[0]) and argv[1] == "-c":
+        yield Finding("config/shell", where, f"is a line for {argv[0]}, which doesn't pass signals on")
+    folders = environment.get("PATH", _DEFAULT_PATH).split(":")
+    places = [argv[0]] if "/" in argv[0] else [f"{folder}/{argv[0]}" for folder in folders]
+    if "/" in argv[0] and not argv[0].startswith("/"):
+        places = [f"{directory}/{argv[0]}"]
+    if not any(_executable(tree, place) for place in places):
+        yield Finding("config/program", where, f"'{argv[0]}' is not there, or can't be executed")
+
+
+def _executable(tree: Tree, path: str) -> bool:
+    real = tree.resolve(path.strip("/").encode("utf-8", "surrogateescape"))
+    node = None if real is None else tree.get(real)
+    return node is not None and node.kind is not Kind.DIRECTORY and bool(node.mode & _EXECUTABLE)
+
+
+def _path(environment: Mapping[str, str], tree: Tree) -> Iterator[Finding]:
+    for folder in environment.get("PATH", "/").split(":"):
+        if not folder.startswith("/"):
+            yield Finding("config/path", "Env: PATH", f"'{folder}' is relative to wherever a program is")
+            continue
+        real = tree.resolve(folder.strip("/").encode("utf-8", "surrogateescape"))
+        node = None if real is None else tree.get(real)
+        if node is not None and node.mode & 0o002:
+            yield Finding("config/path", "Env: PATH", f"everybody can write to {folder}")
+
+
+def _rest(config: Mapping[str, Any]) -> Iterator[Finding]:
+    for volume in config.get("Volumes") or {}:
+        path = "/" + str(volume).strip("/")
+        if path in _SYSTEM or path.startswith(("/dev/", "/proc/", "/sys/")):
+            yield Finding("config/volume", "Volumes", f"{path} is a directory of the system")
+    stop = str(config.get("StopSignal") or "SIGTERM")
+    name = stop if stop.startswith("SIG") else f"SIG{stop}"
+    known = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
+    if not known and not (stop.isascii() and stop.isdigit() and 0 < int(stop) < 65):
+        yield Finding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
+
+
+def _labels(image: Image, config: Mapping[str, Any]) -> Iterator[Finding]:
+    said = {**(config.get("Labels") or {}), **(image.manifest.get("annotations") or {})}
+    if image.config.get("created"):
+        said[f"{_PREFIX}created"] = image.config["created"]
+    missing = [name for name in LABELS if not said.get(_PREFIX + name)]
+    if missing:
+        yield Finding("config/label", "", f"nothing says its {', '.join(missing)} ({_PREFIX}…)")
+
+
+def _secrets(
+    document: Mapping[str, Any], config: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Finding]:
+    named = [*((f"Env: {key}", key, value) for key, value in environment.items())]
+    named += [(f"Labels: {key}", str(key), str(value)) for key, value in (config.get("Labels") or {}).items()]
+    for where, key, value in named:
+        if why := secret_variable(key, value):
+            yield Finding("secret/configuration", where, why)
+    for number, step in enumerate(document.get("history") or ()):
+        text = " ".join(str(value) for value in step.values()) if isinstance(step, dict) else str(step)
+        for what in secrets_in(text.encode("utf-8", "surrogateescape")):
+            yield Finding("secret/configuration", f"history[{number}]", f"has {what} in it")
+
+
+def _strings(value: object) -> Sequence[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []

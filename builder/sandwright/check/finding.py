@@ -1,0 +1,127 @@
+"""What can be found wrong with an image, and how a finding is waived with its reason kept."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sandwright.errors import UsageError
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something an image must or should be. `title` says what, as a sentence without its full stop."""
+
+    name: str
+    severity: Severity
+    title: str
+
+
+_TABLE: tuple[tuple[str, Severity, str], ...] = (
+    ("layout/refused", "error", "every document and layer can be read, and is what its digest says"),
+    ("layout/blob", "error", "every blob that a document names is there, with its size and digest"),
+    ("layout/unreferenced", "warning", "no blob lies in the layout that nothing leads to"),
+    ("layout/media-type", "warning", "documents name their own media type"),
+    ("layout/history", "warning", "the history has as many steps with a layer as there are layers"),
+    ("layout/elsewhere", "error", "no layer has to be fetched from another place"),
+    ("layer/duplicate", "error", "no path is in one layer twice"),
+    ("layer/whiteout", "warning", "what a layer takes away is in a layer below"),
+    ("layer/link-outside", "warning", "no symbolic link climbs above the root"),
+    ("layer/device", "error", "there are no device nodes"),
+    ("layer/set-id", "error", "no program runs with another's rights, but those known to need it"),
+    ("layer/capability", "error", "no program has capabilities of its own"),
+    ("layer/world-writable", "error", "nobody can write what belongs to others, but in sticky directories"),
+    ("layer/time", "warning", "no file is newer than the image"),
+    ("layer/name", "error", "names have no control characters"),
+    ("layer/encoding", "warning", "names are UTF-8"),
+    ("layer/case", "warning", "no two names in a directory differ in case alone"),
+    ("files/merged-usr", "warning", "either all of /bin, /sbin and /lib are links into /usr, or none"),
+    ("files/accounts", "error", "passwd and group can be read, and no name or id has two meanings"),
+    ("files/no-password", "error", "no account can be entered without a password"),
+    ("files/shadow", "error", "only root can read the passwords"),
+    ("files/owner", "warning", "every file belongs to an account of the image"),
+    ("files/temporary", "error", "directories for temporary files have mode 1777"),
+    ("files/os-release", "warning", "os-release says what system it is"),
+    ("files/of-the-host", "warning", "resolv.conf, hosts and hostname, which a runtime writes, are empty"),
+    ("files/cache", "warning", "no package manager's downloads or lists are left"),
+    ("files/architecture", "error", "programs are for the image's own architecture"),
+    ("files/interpreter", "error", "the loader that a program names is there"),
+    ("files/library", "error", "the libraries that programs need are there"),
+    ("config/user", "warning", "it runs as another user than root"),
+    ("config/unknown-user", "error", "its user is one of its accounts, or a number"),
+    ("config/directory", "error", "its working directory is an absolute path"),
+    ("config/program", "error", "what it starts is there, and can be executed"),
+    ("config/shell", "warning", "what it starts is no line for a shell, which would swallow signals"),
+    ("config/label", "warning", "annotations or labels say where it comes from and when it was made"),
+    ("config/volume", "error", "no volume covers a directory of the system"),
+    ("config/signal", "error", "its stop signal is one"),
+    ("config/path", "error", "PATH has absolute directories only, none of which others can write"),
+    ("secret/configuration", "error", "no secret is in its environment, labels or history"),
+    ("secret/file", "error", "no file is one in which programs keep secrets"),
+    ("secret/content", "error", "no file has a private key or a token in it, in any layer"),
+    ("size/budget", "error", "its packed layers are within the budget"),
+    ("structure/test", "error", "the structure tests that were given pass"),
+)
+
+RULES: Mapping[str, Rule] = {name: Rule(name, severity, title) for name, severity, title in _TABLE}
+"""Every rule by name."""
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """That a rule does not hold.
+
+    `where` is a path in the image, or a part of a document; empty for all of it. `waived` is why it is
+    accepted, empty when it isn't.
+    """
+
+    rule: str
+    where: str
+    message: str
+    waived: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is: that of its rule."""
+        return RULES[self.rule].severity
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{self.severity}: {self.rule}: {place}{self.message}"
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Accepts findings of a rule where `where` matches a pattern, for a reason."""
+
+    rule: str
+    pattern: str
+    reason: str
+
+    @classmethod
+    def parse(cls, text: str) -> Waiver:
+        """Read `RULE=REASON` or `RULE:PATTERN=REASON`. Raise UsageError for a rule that there isn't."""
+        what, equals, reason = text.partition("=")
+        rule, _, pattern = what.partition(":")
+        if not equals or not reason.strip():
+            raise UsageError(f"'{text}' gives no reason; write RULE=REASON or RULE:PATTERN=REASON")
+        if rule not in RULES:
+            raise UsageError(f"there is no rule '{rule}'; the rules are {', '.join(RULES)}")
+        return cls(rule, pattern or "*", reason.strip())
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether it is about this finding."""
+        return finding.rule == self.rule and fnmatch.fnmatchcase(finding.where, self.pattern)
+
+
+def waive(findings: Iterable[Finding], waivers: Sequence[Waiver]) -> list[Finding]:
+    """The findings, sorted, each once, those that are accepted with the reason."""
+    made = []
+    for finding in sorted(set(findings)):
+        reason = next((each.reason for each in waivers if each.covers(finding)), "")
+        made.append(replace(finding, waived=reason))
+    return made

@@ -1,0 +1,195 @@
+"""Looks each layer over by itself: what a layer above hides is still in the image that people fetch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from sandwright.check.finding import Finding
+from sandwright.check.secrets import LARGEST, secret_file, secrets_in
+from sandwright.rootfs.digest import Verified
+from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.minimal.elf import MAGIC, Elf, Malformed, read_elf
+from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
+from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.unpacking.layers import Layer
+from sandwright.rootfs.unpacking.merge import whiteout
+
+SET_ID = frozenset(
+    {
+        *(
+            b"usr/bin/" + name
+            for name in b"chage chfn chsh expiry gpasswd mount newgrp passwd su umount".split()
+        ),
+        *(b"usr/bin/" + name for name in b"ssh-agent wall write".split()),
+        *(b"usr/sbin/unix_chkpwd", b"usr/lib/openssh/ssh-keysign", b"sbin/unix_chkpwd"),
+        *(b"bin/" + name for name in b"bbsuid mount su umount".split()),
+    }
+)
+"""Programs that distributions install with another's rights: of shadow, util-linux, PAM and OpenSSH in
+Debian, of busybox-suid in Alpine. In a sandbox without new privileges they have none."""
+
+_CAPABILITY = b"security.capability"
+_STICKY, _SET_ID, _OTHERS_WRITE = 0o1000, 0o6000, 0o002
+
+
+@dataclass
+class Programs:
+    """What ELF files of the final image say of themselves, by path as the layer has it."""
+
+    elves: dict[bytes, Elf] = field(default_factory=dict)
+
+
+@dataclass
+class _Below:
+    """What the layers so far have, as they wrote it."""
+
+    paths: set[bytes] = field(default_factory=lambda: {b""})
+
+    def knows(self, path: bytes) -> bool:
+        return path in self.paths
+
+    def add(self, path: bytes) -> None:
+        while path and path not in self.paths:
+            self.paths.add(path)
+            path = path.rpartition(b"/")[0]
+
+
+def check_layers(image: Image, created_ns: int | None, programs: Programs) -> Iterator[Finding]:
+    """All findings of rules `layer/…`, and of `secret/…` in layers. `programs` is filled on the way.
+
+    `created_ns` is the image's time in nanoseconds since 1970, None where it says none. Raise what reading
+    raises: ArchiveRefused for a member that can't be in a layer, IntegrityError for other bytes than
+    promised.
+    """
+    below = _Below()
+    for number, layer in enumerate(image.layers, 1):
+        yield from _Look(number, layer, below, created_ns, programs).findings()
+
+
+@dataclass
+class _Look:
+    """One layer being read."""
+
+    number: int
+    layer: Layer
+    below: _Below
+    created_ns: int | None
+    programs: Programs
+    seen: set[bytes] = field(default_factory=set)
+    folded: dict[bytes, bytes] = field(default_factory=dict)
+
+    def findings(self) -> Iterator[Finding]:
+        with self.layer.archive(DEFAULT, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
+            reader = Reader(Verified(archive, self.layer.diff_id, name=self.layer.name), name=self.layer.name)
+            for entry in reader:
+                yield from self._entry(entry, reader)
+                if entry.kind is Kind.FILE and entry.size:
+                    yield from self._content(entry, reader, scratch)
+        for path in self.seen:
+            self.below.add(path)
+
+    def _entry(self, entry: Entry, reader: Reader) -> Iterator[Finding]:
+        if entry.path in self.seen:
+            yield self._finding(
+                "layer/duplicate", entry, "is there twice; readers differ on which one counts"
+            )
+        self.seen.add(entry.path)
+        try:
+            hidden = whiteout(entry.path)
+        except Refusal as refusal:
+            reader.refuse(entry.path, str(refusal))
+        if hidden is not None:
+            gone = entry.path.rpartition(b"/")[0] if hidden == entry.path else hidden
+            if not self.below.knows(gone):
+                yield self._finding(
+                    "layer/whiteout", entry, f"takes {show(gone)} away, which no layer below has"
+                )
+            return
+        yield from self._name(entry)
+        yield from self._rights(entry)
+        if entry.kind in (Kind.CHARACTER, Kind.BLOCK):
+            major, minor = entry.device
+            yield self._finding("layer/device", entry, f"is a {entry.kind.value}, {major}:{minor}")
+        if entry.kind is Kind.SYMLINK and _climbs(entry):
+            yield self._finding("layer/link-outside", entry, f"leads above the root, to {show(entry.link)}")
+        if self.created_ns is not None and entry.mtime_ns > self.created_ns:
+            yield self._finding("layer/time", entry, "is newer than the image says that it is itself")
+        what = secret_file(entry.path)
+        if what and (entry.kind is not Kind.DIRECTORY or entry.path.endswith(b".git")):
+            yield self._finding("secret/file", entry, f"is where programs keep {what}")
+
+    def _name(self, entry: Entry) -> Iterator[Finding]:
+        try:
+            text = entry.path.decode()
+        except UnicodeDecodeError:
+            yield self._finding("layer/encoding", entry, "is not UTF-8")
+            text = entry.path.decode("utf-8", "replace")
+        if any(ord(char) < 32 or ord(char) == 127 for char in text):
+            yield self._finding("layer/name", entry, "has control characters in its name")
+        folded = text.casefold().encode()
+        other = self.folded.setdefault(folded, entry.path)
+        if other != entry.path:
+            yield self._finding("layer/case", entry, f"differs from {show(other)} in case alone")
+
+    def _rights(self, entry: Entry) -> Iterator[Finding]:
+        if entry.kind is Kind.SYMLINK:
+            return
+        if entry.kind is Kind.FILE and entry.mode & _SET_ID and entry.path not in SET_ID:
+            who = " and ".join(
+                text
+                for bit, text in ((0o4000, f"user {entry.uid}"), (0o2000, f"group {entry.gid}"))
+                if entry.mode & bit
+            )
+            yield self._finding("layer/set-id", entry, f"runs as {who} whoever starts it")
+        if _CAPABILITY in entry.xattrs:
+            yield self._finding("layer/capability", entry, "has capabilities whoever starts it")
+        sticky = entry.kind is Kind.DIRECTORY and entry.mode & _STICKY
+        if entry.kind in (Kind.FILE, Kind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
+            yield self._finding(
+                "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
+            )
+
+    def _content(self, entry: Entry, reader: Reader, scratch: IO[bytes]) -> Iterator[Finding]:
+        """Search the beginning for secrets, and keep what an ELF file says of itself."""
+        chunks = reader.chunks()
+        head = b""
+        for chunk in chunks:
+            head += chunk
+            if len(head) >= LARGEST:
+                break
+        for what in secrets_in(head[:LARGEST]):
+            yield self._finding("secret/content", entry, f"has {what} in it")
+        if not head.startswith(MAGIC):
+            return
+        scratch.seek(0)
+        scratch.truncate()
+        scratch.write(head)
+        for chunk in chunks:
+            scratch.write(chunk)
+        scratch.flush()
+        try:
+            elf = read_elf(scratch.fileno())
+        except Malformed:
+            return
+        if elf is not None:
+            self.programs.elves[entry.path] = elf
+
+    def _finding(self, rule: str, entry: Entry, message: str) -> Finding:
+        return Finding(rule, show(entry.path).strip("'"), f"in layer {self.number}: {message}")
+
+
+def _climbs(entry: Entry) -> bool:
+    """Whether a link, read by itself, has more `..` than there are directories above it."""
+    depth = 0 if entry.link.startswith(b"/") else entry.path.count(b"/")
+    for part in entry.link.split(b"/"):
+        if part == b"..":
+            depth -= 1
+        elif part not in (b"", b"."):
+            depth += 1
+        if depth < 0:
+            return True
+    return False

@@ -1,0 +1,115 @@
+"""Looks a whole image over, and says how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sandwright.check.commands import run_commands
+from sandwright.check.configuration import check_configuration
+from sandwright.check.documents import check_layout, check_manifest
+from sandwright.check.files import check_files, keeps
+from sandwright.check.finding import Finding, Waiver, waive
+from sandwright.check.layers import Programs, check_layers
+from sandwright.check.structure import StructureTests, check_structure
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.progress import SILENT, Progress
+from sandwright.release.contents import Contents, read_contents
+from sandwright.rootfs.images.source import Image, open_image
+
+_NANO = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in one image for one platform. `size` is that of its packed layers, in bytes.
+
+    `skipped` says which runtimes started none of its tests, and why.
+    """
+
+    name: str
+    digest: str
+    platform: str
+    size: int
+    layers: int
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> list[Finding]:
+        """What keeps it from being good: errors that nobody accepted."""
+        return [each for each in self.findings if each.severity == "error" and not each.waived]
+
+
+def check_image(
+    path: Path,
+    *,
+    platform: str | None = None,
+    ref: str | None = None,
+    budget: int | None = None,
+    waivers: Sequence[Waiver] = (),
+    tests: Sequence[StructureTests] = (),
+    runtimes: Sequence[str] = (),
+    progress: Progress = SILENT,
+) -> Checked:
+    """Look the image at `path` over: a layout, or an archive of one or of Docker.
+
+    Nothing of it is run but the commands of `tests`, under `runtimes`, or all that are here. `budget` is in
+    bytes of packed layers. What can't be read is a finding too, of rule `layout/refused`; only
+    an image that can't be opened at all, or that is not one alone, is an error, as `open_image` raises it.
+    """
+    image = open_image(path, platform=platform, ref=ref)
+    with progress.step(f"look over {path.name}"):
+        found = [*(check_layout(path) if path.is_dir() else ()), *_findings(image, budget, tests)]
+    skipped: list[str] = []
+    for each in tests:
+        failed, missing = run_commands(image, each, runtimes=runtimes, progress=progress)
+        found += failed
+        skipped += missing
+    size = sum(layer.size for layer in image.layers)
+    return Checked(
+        path.name,
+        image.digest,
+        str(image.platform),
+        size,
+        len(image.layers),
+        tuple(waive(found, waivers)),
+        tuple(dict.fromkeys(skipped)),
+    )
+
+
+def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests]) -> Iterator[Finding]:
+    size = sum(layer.size for layer in image.layers)
+    if budget is not None and size > budget:
+        yield Finding("size/budget", "", f"{size} bytes are more than {budget}")
+    yield from check_manifest(image)
+    programs = Programs()
+    try:
+        yield from check_layers(image, _created(image), programs)
+        contents = _contents(image, frozenset().union(*(each.paths() for each in tests)))
+    except (ArchiveRefused, IntegrityError) as error:
+        yield Finding("layout/refused", "", str(error))
+        return
+    yield from check_files(contents, programs.elves, image.platform.architecture)
+    yield from check_configuration(image, contents)
+    for each in tests:
+        yield from check_structure(each, image, contents)
+
+
+def _contents(image: Image, asked: frozenset[bytes]) -> Contents:
+    """The image's files, with the content of those asked about; what links lead to takes a second reading."""
+    contents = read_contents(image, keep=lambda path: keeps(path) or path in asked)
+    real = {contents.tree.resolve(path) for path in asked} - {None, *contents.tree.kept}
+    if not any(path in contents.files for path in real):
+        return contents
+    return read_contents(image, keep=lambda path: keeps(path) or path in asked or path in real)
+
+
+def _created(image: Image) -> int | None:
+    """The time that the image says it is of, in nanoseconds since 1970."""
+    try:
+        return int(datetime.fromisoformat(str(image.config["created"])).timestamp()) * _NANO
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,92 @@
+"""What was found, as JSON, as SARIF 2.1.0 for code hosts, and as JUnit's XML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import sandwright
+from sandwright.check.finding import RULES, Finding
+from sandwright.check.look import Checked
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_json(images: Sequence[Checked]) -> bytes:
+    """An object whose `images` have name, digest, platform, size, layers and findings."""
+    rows = [
+        {**asdict(image), "findings": [{**asdict(f), "severity": f.severity} for f in image.findings]}
+        for image in images
+    ]
+    return _encoded({"images": rows})
+
+
+def to_sarif(images: Sequence[Checked]) -> bytes:
+    """One run with a result for each finding; what is waived is suppressed there, with its reason."""
+    names = sorted({finding.rule for image in images for finding in image.findings})
+    rules = [
+        {
+            "id": name,
+            "shortDescription": {"text": f"{RULES[name].title}."},
+            "defaultConfiguration": {"level": RULES[name].severity},
+        }
+        for name in names
+    ]
+    driver = {"name": "sandwright", "version": sandwright.__version__, "rules": rules}
+    results = [
+        _result(image, finding, names.index(finding.rule)) for image in images for finding in image.findings
+    ]
+    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
+    return _encoded({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _result(image: Checked, finding: Finding, index: int) -> dict[str, Any]:
+    subject = f"{image.name}@{image.digest}"
+    where = finding.where or "image"
+    made: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.severity,
+        "message": {"text": f"{image.name} {image.platform}: {where}: {finding.message}"},
+        "locations": [{"logicalLocations": [{"name": where, "fullyQualifiedName": f"{subject}/{where}"}]}],
+        "partialFingerprints": {"finding/v1": f"{image.name}/{image.platform}/{finding.rule}/{where}"},
+    }
+    if finding.waived:
+        made["suppressions"] = [{"kind": "external", "justification": finding.waived}]
+    return made
+
+
+def to_junit(images: Sequence[Checked]) -> bytes:
+    """A suite for each image, a case for each rule: failed by errors, skipped where all are waived."""
+    root = ET.Element("testsuites", name="sandwright check-image")
+    for image in images:
+        name = f"{image.name} {image.platform}"
+        suite = ET.SubElement(root, "testsuite", name=name, tests=str(len(RULES)))
+        for rule in RULES:
+            case = ET.SubElement(suite, "testcase", classname=name, name=rule)
+            found = [finding for finding in image.findings if finding.rule == rule]
+            open_ones = [each for each in found if not each.waived]
+            text = "\n".join(f"{each.where}: {each.message}" for each in open_ones or found)
+            if open_ones and RULES[rule].severity == "error":
+                ET.SubElement(case, "failure", message=_printable(text))
+            elif open_ones:
+                ET.SubElement(case, "system-out").text = _printable(text)
+            elif found:
+                ET.SubElement(case, "skipped", message=_printable(f"{text}; accepted: {found[0].waived}"))
+        for kind, plural in (("failure", "failures"), ("skipped", "skipped")):
+            suite.set(plural, str(len(suite.findall(f"testcase/{kind}"))))
+    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -1,0 +1,85 @@
+"""What secrets look like: files that programs keep them in, and tokens whose form gives them away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LARGEST = 1 << 20
+"""Bytes of a file that are searched: keys and tokens lie in small files, or near the beginning of others."""
+
+_FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
+    (re.compile(pattern), what)
+    for pattern, what in (
+        (rb"(?:.*/)?\.git(?:/.*)?", "a repository of git, with its history"),
+        (rb"(?:.*/)?\.ssh/id_[^/]*(?<!\.pub)", "a private key of ssh"),
+        (rb"etc/ssh/ssh_host_[^/]*_key", "a host key of sshd, the same in every container"),
+        (rb"(?:.*/)?\.netrc", "logins of curl and git"),
+        (rb"(?:.*/)?\.git-credentials", "logins of git"),
+        (rb"(?:.*/)?\.pypirc", "logins of twine"),
+        (rb"(?:.*/)?\.docker/config\.json", "logins of Docker"),
+        (rb"(?:.*/)?\.dockercfg", "logins of Docker"),
+        (rb"(?:.*/)?containers/auth\.json", "logins of Podman"),
+        (rb"(?:.*/)?\.aws/credentials", "keys of AWS"),
+        (
+            rb"(?:.*/)?\.config/gcloud/(?:credentials\.db|application_default_credentials\.json)",
+            "keys of gcloud",
+        ),
+        (rb"(?:.*/)?\.kube/config", "keys of Kubernetes"),
+        (rb"(?:.*/)?\.gnupg/private-keys-v1\.d/.+", "private keys of GnuPG"),
+        (rb"(?:.*/)?\.(?:bash|zsh|python|mysql|psql)_history", "what somebody typed"),
+        (rb"(?:.*/)?\.env(?:\.(?:local|production|development))?", "variables of an application"),
+    )
+)
+
+_TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
+    (marks, re.compile(pattern), what)
+    for marks, pattern, what in (
+        (
+            (b"PRIVATE KEY",),
+            rb"-----BEGIN (?:[A-Z0-9]{2,10} )?PRIVATE KEY(?: BLOCK)?-----\r?\n[A-Za-z0-9+/=:, \r\n-]{64}",
+            "a private key",
+        ),
+        ((b"AKIA", b"ASIA"), rb"(?<![A-Za-z0-9])A[KS]IA[0-9A-Z]{16}(?![A-Za-z0-9])", "an access key of AWS"),
+        (
+            (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"),
+            rb"(?<![A-Za-z0-9_])gh[pousr]_[A-Za-z0-9]{36,}",
+            "a token of GitHub",
+        ),
+        ((b"github_pat_",), rb"(?<![A-Za-z0-9_])github_pat_[A-Za-z0-9_]{50,}", "a token of GitHub"),
+        ((b"glpat-",), rb"(?<![A-Za-z0-9_-])glpat-[A-Za-z0-9_-]{20,}", "a token of GitLab"),
+        ((b"npm_",), rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}", "a token of npm"),
+        ((b"pypi-",), rb"(?<![A-Za-z0-9_-])pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,}", "a token of PyPI"),
+        ((b"xox",), rb"(?<![A-Za-z0-9_-])xox[abprs]-[0-9]{8,}-[A-Za-z0-9-]{10,}", "a token of Slack"),
+        ((b"sk-ant-",), rb"(?<![A-Za-z0-9_-])sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{32,}", "a key of Anthropic"),
+        ((b"AIza",), rb"(?<![A-Za-z0-9_-])AIza[0-9A-Za-z_-]{35}(?![A-Za-z0-9_-])", "a key of Google"),
+        ((b"_authToken",), rb"(?m)^\s*//[^\s=]+/:_authToken\s*=\s*(?!\$)\S{8,}", "a token of npm"),
+    )
+)
+"""Bytes without which a pattern can't fit, the pattern, and what it finds."""
+
+_NAMES = re.compile(r"(?i)(?:^|_)(?:password|passwd|secret|token|api_?key|private_?key|credentials?)(?:_|$)")
+_NO_VALUE = re.compile(r"|\$\{?\w+\}?|/.*|\*+|true|false|yes|no|0|1|none|null", re.IGNORECASE)
+
+
+def secret_file(path: bytes) -> str:
+    """What programs keep in a file of this path (relative, normalised); empty when it is nothing secret."""
+    return next((what for pattern, what in _FILES if pattern.fullmatch(path)), "")
+
+
+def secrets_in(content: bytes) -> Iterator[str]:
+    """What secrets a text or file has in it, each kind once. The secrets themselves are not told."""
+    told = set()
+    for marks, pattern, what in _TOKENS:
+        if what not in told and any(mark in content for mark in marks) and pattern.search(content):
+            told.add(what)
+            yield what
+
+
+def secret_variable(name: str, value: str) -> str:
+    """Why a variable is taken for a secret; empty when it isn't."""
+    for what in secrets_in(value.encode("utf-8", "surrogateescape")):
+        return f"its value is {what}"
+    if _NAMES.search(name) and not _NO_VALUE.fullmatch(value):
+        return "its name says that it is one"
+    return ""

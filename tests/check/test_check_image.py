@@ -1,0 +1,293 @@
+"""Each rule of `check-image` is broken by an image made byte by byte, and by nothing else in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import layouts
+import tars
+from elffiles import AARCH64, Machine, elf, library, program
+from sandwright import process
+from sandwright.check import report
+from sandwright.check.finding import RULES, Finding, Waiver
+from sandwright.check.look import Checked, check_image
+from sandwright.errors import UsageError
+from tars import file, folder, symlink
+
+KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
+TOKEN = b"ghp_" + b"a1B2" * 9
+PASSWD = b"root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"
+GROUP = b"root:x:0:\napp:x:1000:\n"
+MTIME = 1_600_000_000
+GOOD = (
+    folder(b"bin"),
+    file(b"bin/run", b"#!/bin/run\n", mode=0o755),
+    folder(b"etc"),
+    file(b"etc/passwd", PASSWD),
+    file(b"etc/group", GROUP),
+    file(b"etc/os-release", b"ID=small\n"),
+    folder(b"tmp", mode=0o1777),
+)
+CONFIG: dict[str, Any] = {
+    "User": "app",
+    "Env": ["PATH=/bin"],
+    "Entrypoint": ["/bin/run"],
+    "Labels": {
+        f"org.opencontainers.image.{key}": "1" for key in ("version", "revision", "source", "licenses")
+    },
+}
+
+
+def checked(
+    path: Path,
+    *members: bytes,
+    upper: tuple[bytes, ...] = (),
+    config: dict[str, Any] | None = None,
+    without: bytes = b"",
+    **options: Any,
+) -> Checked:
+    """Look over an image that is good but for `members`, a second layer, or its configuration."""
+    made = layouts.Layout(path)
+    kept = [each for each in GOOD if not without or without not in each[:100]]
+    archives = [tars.archive(*kept, *members), *([tars.archive(*upper)] if upper else [])]
+    steps = [{"created_by": "test"}] * len(archives)
+    change = {"history": steps, "created": "2026-01-01T00:00:00Z"}
+    image = made.image(*archives, config={**CONFIG, **(config or {})}, change_config=change)
+    return check_image(made.index(image), **options)
+
+
+def found(path: Path, *members: bytes, **options: Any) -> list[tuple[str, str]]:
+    return [(each.rule, each.where) for each in checked(path, *members, **options).findings]
+
+
+def test_a_good_image_has_no_finding(tmp_path: Path) -> None:
+    made = checked(tmp_path / "i")
+    assert made.findings == ()
+    assert (made.platform, made.layers) == ("linux/amd64", 1)
+
+
+MEMBERS: dict[str, tuple[tuple[bytes, ...], list[tuple[str, str]]]] = {
+    "twice": ((file(b"bin/run", b"other", mode=0o755),), [("layer/duplicate", "bin/run")]),
+    "takes nothing away": ((file(b"etc/.wh.gone"),), [("layer/whiteout", "etc/.wh.gone")]),
+    "climbs": ((symlink(b"etc/up", b"../../x"),), [("layer/link-outside", "etc/up")]),
+    "climbs and comes back": ((symlink(b"etc/up", b"../etc/../../x"),), [("layer/link-outside", "etc/up")]),
+    "set-uid": ((file(b"bin/own", b"x", mode=0o4755),), [("layer/set-id", "bin/own")]),
+    "set-gid": ((file(b"bin/own", b"x", mode=0o2755),), [("layer/set-id", "bin/own")]),
+    "writable file": ((file(b"etc/open", mode=0o666),), [("layer/world-writable", "etc/open")]),
+    "writable directory": ((folder(b"open", mode=0o777),), [("layer/world-writable", "open")]),
+    "newer": ((file(b"etc/new", mtime=2_000_000_000),), [("layer/time", "etc/new")]),
+    "control characters": ((file(b"etc/a\nb"),), [("layer/name", r"etc/a\nb")]),
+    "not UTF-8": ((file(b"etc/\xff"),), [("layer/encoding", r"etc/\xff")]),
+    "case": ((file(b"etc/Passwd"),), [("layer/case", "etc/Passwd")]),
+    "a key": ((file(b"etc/tls.pem", KEY),), [("secret/content", "etc/tls.pem")]),
+    "a token": ((file(b"etc/rc", b"x=" + TOKEN),), [("secret/content", "etc/rc")]),
+    "logins": ((folder(b"root"), file(b"root/.netrc", b"machine x")), [("secret/file", "root/.netrc")]),
+    "a repository": (
+        (folder(b"app"), folder(b"app/.git"), file(b"app/.git/HEAD", b"ref")),
+        [("secret/file", "app/.git"), ("secret/file", "app/.git/HEAD")],
+    ),
+    "strangers": ((file(b"etc/x", uid=7), file(b"etc/y", uid=7)), [("files/owner", "etc/x")]),
+    "the host's": (
+        (file(b"etc/resolv.conf", b"nameserver 10.0.0.1\n"),), [("files/of-the-host", "etc/resolv.conf")],
+    ),
+    "downloads": (
+        (file(b"var/cache/apt/archives/a.deb", b"x"), file(b"var/cache/apt/archives/lock")),
+        [("files/cache", "var/cache/apt/archives/")],
+    ),
+    "half merged": (
+        (symlink(b"lib", b"usr/lib"), folder(b"usr"), folder(b"usr/lib")), [("files/merged-usr", "bin")],
+    ),
+    "open passwords": (
+        (file(b"etc/shadow", b"root:*:1::::::\n", mode=0o644),), [("files/shadow", "etc/shadow")],
+    ),
+    "no password": (
+        (file(b"etc/shadow", b"root::1::::::\n", mode=0o600),), [("files/no-password", "etc/shadow")],
+    ),
+    "another machine's": (
+        (file(b"bin/arm", elf(machine=Machine(AARCH64)), mode=0o755),), [("files/architecture", "bin/arm")],
+    ),
+    "a missing library": (
+        (file(b"bin/lost", library(b"", b"libgone.so.1"), mode=0o755),), [("files/library", "bin/lost")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("members", "rules"), MEMBERS.values(), ids=MEMBERS)
+def test_a_member(members: tuple[bytes, ...], rules: list[tuple[str, str]], tmp_path: Path) -> None:
+    assert found(tmp_path / "i", *members) == rules
+
+
+ALLOWED: dict[str, tuple[bytes, ...]] = {
+    "su": (folder(b"usr"), folder(b"usr/bin"), file(b"usr/bin/su", b"x", mode=0o4755)),
+    "sticky": (folder(b"drop", mode=0o1777),),
+    "a link inside": (symlink(b"etc/up", b"../bin/run"), symlink(b"etc/root", b"/bin/run")),
+    "a public key": (file(b"etc/tls.pem", KEY.replace(b"PRIVATE", b"PUBLIC")),),
+    "the words alone": (file(b"etc/doc", b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"),),
+    "a library that is there": (
+        file(b"bin/found", library(b"", b"libhere.so.1"), mode=0o755), file(b"bin/libhere.so.1", b"x"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", ALLOWED.values(), ids=ALLOWED)
+def test_what_is_right(members: tuple[bytes, ...], tmp_path: Path) -> None:
+    assert found(tmp_path / "i", *members) == []
+
+
+def test_what_an_upper_layer_hides_is_found(tmp_path: Path) -> None:
+    rules = found(tmp_path / "i", file(b"etc/rc", TOKEN), upper=(folder(b"etc"), file(b"etc/.wh.rc")))
+    assert rules == [("secret/content", "etc/rc")]
+
+
+CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "root": ({"User": ""}, [("config/user", "User")]),
+    "uid 0": ({"User": "0:1000"}, [("config/user", "User")]),
+    "nobody it knows": ({"User": "ghost"}, [("config/unknown-user", "User")]),
+    "relative": ({"WorkingDir": "work"}, [("config/directory", "WorkingDir")]),
+    "no program": ({"Entrypoint": ["/bin/gone"]}, [("config/program", "Entrypoint")]),
+    "not executable": ({"Entrypoint": ["/etc/passwd"]}, [("config/program", "Entrypoint")]),
+    "a line": (
+        {"Entrypoint": ["/bin/sh", "-c", "run"]},
+        [("config/program", "Entrypoint"), ("config/shell", "Entrypoint")],
+    ),
+    "by PATH": ({"Entrypoint": ["run"]}, []),
+    "not by PATH": ({"Entrypoint": ["passwd"]}, [("config/program", "Entrypoint")]),
+    "relative PATH": ({"Env": ["PATH=/bin:."]}, [("config/path", "Env: PATH")]),
+    "open PATH": ({"Env": ["PATH=/bin:/tmp"]}, [("config/path", "Env: PATH")]),
+    "no labels": ({"Labels": {}}, [("config/label", "")]),
+    "volume": ({"Volumes": {"/etc": {}, "/data": {}}}, [("config/volume", "Volumes")]),
+    "signal": ({"StopSignal": "SIGWRONG"}, [("config/signal", "StopSignal")]),
+    "signals": ({"StopSignal": "SIGRTMIN+3"}, []),
+    "a secret's name": (
+        {"Env": ["PATH=/bin", "DB_PASSWORD=hunter22"]}, [("secret/configuration", "Env: DB_PASSWORD")],
+    ),
+    "a name alone": ({"Env": ["PATH=/bin", "TOKEN_FILE=/run/token", "PASSWORD="]}, []),
+    "a token": ({"Env": ["PATH=/bin", f"X={TOKEN.decode()}"]}, [("secret/configuration", "Env: X")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "rules"), CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_a_configuration(config: dict[str, Any], rules: list[tuple[str, str]], tmp_path: Path) -> None:
+    assert found(tmp_path / "i", config=config) == rules
+
+
+@pytest.mark.parametrize(
+    ("without", "rule"),
+    [(b"etc/passwd", "files/accounts"), (b"etc/os-release", "files/os-release"), (b"tmp", "files/temporary")],
+)
+def test_what_is_missing(without: bytes, rule: str, tmp_path: Path) -> None:
+    assert rule in [name for name, _ in found(tmp_path / "i", without=without)]
+
+
+def test_accounts_with_two_meanings(tmp_path: Path) -> None:
+    double = PASSWD + b"toor:x:0:0::/:/bin/sh\nbroken\n"
+    made = checked(tmp_path / "i", file(b"etc/passwd", double), without=b"etc/passwd")
+    assert [each.message for each in made.findings] == ["line 4 is no line of it", "the id 0 is there twice"]
+
+
+def test_a_damaged_layout(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    checked(path)
+    blobs = sorted((path / "blobs" / "sha256").iterdir(), key=lambda each: each.stat().st_size)
+    layer = next(each for each in blobs if each.read_bytes().startswith(b"\x1f\x8b"))
+    (path / "blobs" / "sha256" / ("0" * 64)).write_bytes(b"")
+    raw = bytearray(layer.read_bytes())
+    raw[-20] ^= 1
+    layer.write_bytes(raw)
+    rules = [(each.rule, each.where) for each in check_image(path).findings]
+    assert ("layout/blob", f"sha256:{layer.name}") in rules
+    assert ("layout/unreferenced", "sha256:" + "0" * 64) in rules
+    assert ("layout/refused", "") in rules
+
+
+def test_size_and_waivers(tmp_path: Path) -> None:
+    made = checked(
+        tmp_path / "i",
+        file(b"bin/own", b"x", mode=0o4755),
+        file(b"bin/other", b"x", mode=0o4755),
+        budget=10,
+        waivers=[Waiver.parse("layer/set-id:bin/own=it is ours = really")],
+    )
+    assert [(each.rule, each.where, each.waived) for each in made.findings] == [
+        ("layer/set-id", "bin/other", ""),
+        ("layer/set-id", "bin/own", "it is ours = really"),
+        ("size/budget", "", ""),
+    ]
+    assert [each.rule for each in made.faults] == ["layer/set-id", "size/budget"]
+    for text in ("layer/set-id", "layer/set-id=", "no/rule=x"):
+        with pytest.raises(UsageError):
+            Waiver.parse(text)
+
+
+def test_every_rule_is_broken_by_some_test() -> None:
+    """So that no rule is a name without a look behind it."""
+    own = Path(__file__).read_text() + Path(__file__).with_name("test_structure.py").read_text()
+    assert {name for name in RULES if f'"{name}"' not in own} == set()
+
+
+def test_documents(tmp_path: Path) -> None:
+    made = layouts.Layout(tmp_path / "i")
+    archive = tars.archive(*GOOD)
+    image = made.manifest(archive, config=CONFIG)
+    del image["mediaType"]
+    image["layers"][0]["urls"] = ["https://example.com/layer"]
+    path = made.index(made.document(image, layouts.MANIFEST))
+    rules = [each.rule for each in check_image(path).findings]
+    assert {"layout/media-type", "layout/history", "layout/elsewhere"} <= set(rules)
+
+
+def test_rights_of_files_and_devices(tmp_path: Path) -> None:
+    null = tars.header(b"dev0", kind=b"3", device=(1, 3), mode=0o600)
+    rules = found(tmp_path / "i", null, file(b"bin/lost", program(interpreter=b"/lib/ld.so"), mode=0o755))
+    assert rules == [("files/interpreter", "bin/lost"), ("layer/device", "dev0")]
+    capable = tars.pax({b"SCHILY.xattr.security.capability": b"\1\0\0\2" + bytes(16)}) + file(
+        b"bin/ping", b"x", mode=0o755
+    )
+    assert found(tmp_path / "j", capable) == [("layer/capability", "bin/ping")]
+
+
+def test_reports(tmp_path: Path) -> None:
+    made = [
+        checked(
+            tmp_path / "i",
+            file(b"bin/own\x01", b"x", mode=0o4755),
+            waivers=[Waiver.parse("layer/name=old names")],
+        )
+    ]
+    rows = json.loads(report.to_json(made))["images"][0]["findings"]
+    assert [(row["rule"], row["severity"], row["waived"]) for row in rows] == [
+        ("layer/name", "error", "old names"), ("layer/set-id", "error", ""),
+    ]  # fmt: skip
+    run = json.loads(report.to_sarif(made))["runs"][0]
+    assert [result["ruleId"] for result in run["results"]] == ["layer/name", "layer/set-id"]
+    assert run["results"][0]["suppressions"] == [{"kind": "external", "justification": "old names"}]
+    assert "suppressions" not in run["results"][1]
+    for result in run["results"]:
+        assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    suite = ET.fromstring(report.to_junit(made)).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (str(len(RULES)), "1", "1")
+
+
+def test_the_task(tmp_path: Path) -> None:
+    checked(tmp_path / "i", file(b"bin/own", b"x", mode=0o4755))
+    task = (sys.executable, "-c", "from sandwright.cli import main; main()", "check-image", tmp_path / "i")
+    words = (*task, "--sarif", tmp_path / "out.sarif")
+    ended = process.run(*words, check=False, timeout=60)
+    assert ended.status == 12
+    assert b"error: layer/set-id: bin/own: in layer 1: runs as user 0 whoever starts it\n" in ended.stdout
+    assert json.loads((tmp_path / "out.sarif").read_bytes())["version"] == "2.1.0"
+    accepted = process.run(*words, "--accept", "layer/set-id=known", timeout=60)
+    assert b"0 errors" in accepted.stdout
+
+
+def test_findings_are_sorted_and_told_once() -> None:
+    one = Finding("layer/name", "b", "x")
+    assert str(one) == "error: layer/name: b: x"
+    assert str(Finding("config/user", "", "is root")) == "warning: config/user: is root"
