@@ -13,7 +13,7 @@ from sandwright.reference.markdown import code, table
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import expected
 from sandwright.verify.ground import Ground
-from sandwright.verify.matrix import METHODS as VERIFIED
+from sandwright.verify.matrix import METHODS as PROVED
 from sandwright.verify.probe import Probe
 from sandwright.verify.subject import Canaries, Subject
 from sandwright.verify.witnesses import Listeners
@@ -30,6 +30,9 @@ POLICIES = (
     "network: {mode: host}\nfilesystem: {tmp: shared}",
 )
 """What the probes are listed for: policies that use what most do. Rules of paths get probes of their own."""
+
+VERIFIED = tuple(name for name in PROVED if name in METHODS)
+"""The methods of policies that `verify` proves; it knows some under further names."""
 
 GRANTED: Mapping[str, tuple[str, ...]] = {
     "filesystem.read-all": ("files/read",),
@@ -74,6 +77,7 @@ RUNS: Mapping[str, str] = {
 _LEVELS: Mapping[str, str] = {
     "exact": "exact",
     "stricter": "stricter",
+    "partly": "**partly**",
     "cannot": "**cannot**",
     "unused": "not about it",
 }
