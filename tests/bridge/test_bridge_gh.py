@@ -1,6 +1,6 @@
-"""gh through the bridge, with a stand-in: a script that tells what it was given. The real one isn't started.
+"""gh through the bridge, with a stand-in: a script that tells what it was given.
 
-What the real gh makes of these variables and options is known from its manual (`gh help environment`) only.
+What the real one makes of that is seen in `test_bridge_real_gh`.
 """
 
 from __future__ import annotations

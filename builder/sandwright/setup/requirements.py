@@ -120,6 +120,12 @@ REQUIREMENTS = (
         "squid", "test", "a proxy to compare ours with", _named("squid", _LINUX), service="squid (port 3128)"
     ),
     Requirement("strace", "test", "sees what programs open", _named("strace", _LINUX)),
+    Requirement(
+        "gh",
+        "test",
+        "runs behind the bridge, against a stand-in for GitHub",
+        {"apt": "gh", "apk": "github-cli", "dnf": "gh", "brew": "gh"},
+    ),
     Requirement("setfattr", "test", "sets extended attributes", _named("attr", _LINUX)),
     Requirement(
         "busybox",
