@@ -419,25 +419,28 @@ REMAPPED = "[name=seccomp,profile=builtin name=userns]"
 @pytest.mark.parametrize(
     ("mapping", "environment", "user", "files"),
     [
-        ("auto", {}, None, True),
-        ("auto", {"DOCKER_HOST": "unix:///x"}, None, True),
-        ("auto", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, "--user=0:0", False),
-        ("auto", {"DOCKER_CONTEXT": "rootless", "SAYS": ROOTLESS}, "--user=0:0", False),
-        ("required", {"SAYS": ROOTLESS}, "--user=0:0", False),
-        ("required", {"SAYS": "[name=seccomp,profile=builtin]"}, None, True),
-        ("off", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, None, False),
+        ("auto", {}, None, {"passwd", "group"}),
+        ("auto", {"DOCKER_HOST": "unix:///x"}, None, {"passwd", "group"}),
+        ("auto", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, "--user=0:0", {"passwd"}),
+        ("auto", {"DOCKER_CONTEXT": "rootless", "SAYS": ROOTLESS}, "--user=0:0", {"passwd"}),
+        ("required", {"SAYS": ROOTLESS}, "--user=0:0", {"passwd"}),
+        ("required", {"SAYS": "[name=seccomp,profile=builtin]"}, None, {"passwd", "group"}),
+        ("off", {"DOCKER_HOST": "unix:///x", "SAYS": ROOTLESS}, None, set()),
     ],
 )
 @pytest.mark.skipif(not Path("/var/run/docker.sock").is_socket(), reason="there is no daemon with root here")
 def test_root_of_a_docker_without_root_is_its_caller(
-    asked: Any, mapping: str, environment: dict[str, str], user: str | None, *, files: bool
+    asked: Any, mapping: str, environment: dict[str, str], user: str | None, files: set[str]
 ) -> None:
+    """Its account file is one that the launcher writes: root's home is the caller's."""
     text = f"extends: []\nuser: {{mapping: {mapping}}}\n"
     words = asked(text, "true", **environment).stdout.decode().split("\0")
     last = [word for word in words if word.startswith("--user=")][-1:]
     own = f"--user={os.getuid()}:{os.getgid()}"
     assert last == ([user] if user else [] if mapping == "off" else [own])
-    assert any("dst=/etc/passwd" in word for word in words) is files
+    assert {
+        name for name in ("passwd", "group") if any(f"dst=/etc/{name}" in word for word in words)
+    } == files
 
 
 def test_a_docker_that_gives_files_away(asked: Any) -> None:

@@ -25,8 +25,10 @@ from sandwright.smoke.runtimes.podman import containers_conf
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 
 WHO = (
-    "id -un; id -gn; id -u; id -g; echo $HOME; touch made; stat -c %U:%G made; cut -c1-40 /proc/self/uid_map"
+    "id -un; id -gn; id -u; id -g; echo $HOME; touch made; stat -c %U:%G made; cut -c1-40 /proc/self/uid_map;"
+    "while IFS=: read -r n p u g c h s; do [ $u != $(id -u) ] || { echo $h; break; }; done </etc/passwd"
 )
+"""Last, the home that the first line of its number has in the account file."""
 
 
 @contextlib.contextmanager
@@ -83,6 +85,7 @@ def test_docker(docker: EngineHost, who: tuple[int, int, str], name: str, group:
         result = process.run(*argv, env=env, timeout=60, check=False)
         said = result.text.splitlines()
         assert said[:6] == [name, group, str(uid), str(gid), str(home), f"{name}:{group}"], result.stderr
+        assert said[-1] == str(home)
         made = (home / "p" / "made").stat()
         assert (made.st_uid, made.st_gid) == (uid, gid)
 
@@ -134,6 +137,7 @@ def test_podman_without_root(tmp_path: Path, *, given: bool) -> None:
             )
         else:
             assert (said[2], said[3], said[4]) == ("0", "0", str(home)), result.stderr
+        assert said[-1] == str(home)
         assert (home / "p" / "made").stat().st_uid == uid
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from sandwright.errors import RenderError
+from sandwright.policy.resolved import ResolvedPolicy
 
 FALLBACK = "user"
 """The name of who has one that can't stand in these files."""
@@ -42,6 +43,16 @@ class Account:
         taken = {name: uid for name, uid, _, _ in _USERS}
         possible = _PLAIN.fullmatch(self.name) and taken.get(self.name, self.uid) == self.uid
         return self.name if possible else FALLBACK
+
+
+def account_of(policy: ResolvedPolicy, uid: int, gid: int) -> Account:
+    """Who runs in a policy's sandbox with these numbers. Root inside is so called, whoever that is outside.
+
+    The home is where the policy's `~` lies, so that paths mean the same inside and outside.
+    """
+    facts = policy.facts
+    name = "root" if uid == 0 and facts.uid != 0 else facts.user
+    return Account(name, uid, gid, policy.environment.set.get("HOME", facts.home))
 
 
 def passwd_file(account: Account) -> bytes:

@@ -77,7 +77,7 @@ def bwrap_launcher(
 def runtime_launcher(
     policy: ResolvedPolicy,
     plan: MountPlan,
-    config: Artifact,
+    files: tuple[Artifact, ...],
     *,
     gvisor: bool,
     points: Sequence[str],
@@ -85,8 +85,8 @@ def runtime_launcher(
 ) -> tuple[Artifact, ...]:
     """`launch` for an OCI runtime, and `watch`.
 
-    `points` are the mount points that the image has to have. `private` are the names at the root that are not
-    the image's.
+    `files` are the configuration, and accounts to lie over the image's. `points` are the mount points that
+    the image has to have. `private` are the names at the root that are not the image's.
     """
     limits = policy.resources
     shims = shim_values(policy, "gvisor" if gvisor else "oci")
@@ -103,8 +103,9 @@ def runtime_launcher(
         "points": points,
         "private": private,
         "image": policy.image,
+        "accounts": [each.name for each in files if each.name in ("passwd", "group")],
     }
-    return _launchers("runtime", values, (config,), "runs a command in a container of an OCI runtime")
+    return _launchers("runtime", values, files, "runs a command in a container of an OCI runtime")
 
 
 def engine_launcher(

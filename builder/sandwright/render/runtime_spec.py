@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
+from sandwright.render.accounts import account_of, group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover
@@ -45,12 +46,15 @@ IMAGE_DIRECTORIES = _SYSTEM - _OWN
 
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`config.json` for runc and crun, `launch`, `watch`."""
+    """`config.json` for runc and crun, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
+
+    Not these two when `user.mapping` is off.
+    """
     return _render(policy, gvisor=False)
 
 
 def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`config.json` for runsc, `watch`, and `launch`, which starts it with `--oci-seccomp`.
+    """The same for runsc, which `launch` starts with `--oci-seccomp`.
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
     has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
@@ -69,7 +73,17 @@ def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
-    return config, *runtime_launcher(policy, plan, config, gvisor=gvisor, points=points, private=private)
+    files = (config, *_accounts(policy))
+    launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
+    return *files, *launchers
+
+
+def _accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """Who root inside is: the caller, so that the home that getpwuid(3) tells is $HOME."""
+    if policy.mapping != "off":
+        account = account_of(policy, 0, 0)
+        yield Artifact("passwd", passwd_file(account), "the accounts, over the image's /etc/passwd")
+        yield Artifact("group", group_file(account), "their groups, over the image's /etc/group")
 
 
 def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:

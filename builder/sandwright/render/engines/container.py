@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 
 from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy, Resources
-from sandwright.render.accounts import Account
+from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
@@ -83,7 +83,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: Engine) -> Contai
     """
     name = _own(policy.image)
     user = _user(policy, engine)
-    account = _account(policy, user)
+    account = None if user is None else account_of(policy, *user)
     made = Container(
         engine=engine,
         image=f"sandwright/{name}:latest" if name else policy.image,
@@ -148,15 +148,6 @@ def _user(policy: ResolvedPolicy, engine: Engine) -> tuple[int, int] | None:
     if policy.process.privileged and (policy.mapping != "required" or engine == "podman"):
         return None if policy.mapping == "off" else (0, 0)
     return None if policy.mapping == "off" else (facts.uid, facts.gid)
-
-
-def _account(policy: ResolvedPolicy, user: tuple[int, int] | None) -> Account | None:
-    """The home is where the policy's `~` lies, so that paths mean the same inside and outside."""
-    if user is None:
-        return None
-    facts = policy.facts
-    home = policy.environment.set.get("HOME", facts.home)
-    return Account("root" if user == (0, 0) and facts.uid != 0 else facts.user, *user, home)
 
 
 def _environment(policy: ResolvedPolicy, account: Account | None) -> dict[str, str]:
