@@ -51,7 +51,6 @@ def rendered(place: Path, text: str) -> str:
 def test_linters_find_nothing(name: str, platform: str) -> None:
     text = render_text(wish(), name, platform)
     assert faults(text) == []
-    assert all(len(line) <= 200 for line in text.splitlines() if not line.startswith('"org.'))
 
 
 BROKEN = {
@@ -118,7 +117,7 @@ def test_a_base_is_pinned_and_nobody_elses() -> None:
     assert [base.partition(":")[0] for base in bases] == [
         "localhost/sandwright/debian",
         "localhost/sandwright/builder",
-        "base",
+        "localhost/sandwright/debian",
     ]
     assert text == render_text(wish(), "workspace", AMD)
     assert bases[0] not in render_text(wish(), "workspace", ARM)
@@ -143,9 +142,9 @@ def test_an_unknown_image_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        pytest.param('config: {environment: {A: "x y"}}', 'ENV A="x y"', id="a space"),
-        pytest.param("config: {environment: {A: '$HOME'}}", 'ENV A="\\$HOME"', id="a variable"),
-        pytest.param('config: {environment: {A: "\\"\\\\"}}', 'ENV A="\\"\\\\"', id="quotes and backslashes"),
+        pytest.param('config: {environment: {A: "x y"}}', 'A="x y"', id="a space"),
+        pytest.param("config: {environment: {A: '$HOME'}}", 'A="\\$HOME"', id="a variable"),
+        pytest.param('config: {environment: {A: "\\"\\\\"}}', 'A="\\"\\\\"', id="quotes and backslashes"),
         pytest.param(
             'config: {command: [sh, -c, "a\\nb $X"]}', 'CMD ["sh", "-c", "a\\nb $X"]', id="an array"
         ),
@@ -156,7 +155,7 @@ def test_an_unknown_image_is_refused() -> None:
     ],
 )
 def test_settings(text: str, line: str, tmp_path: Path) -> None:
-    assert line in rendered(tmp_path, text).splitlines()
+    assert line in [each.strip() for each in rendered(tmp_path, text).splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_what_a_dockerfile_cannot_hold(text: str, message: str, tmp_path: Path) 
 
 def test_descriptions_can_not_leave_their_comment(tmp_path: Path) -> None:
     text = rendered(tmp_path, 'files: [{path: "/a\\u2028RUN x", content: x}]')
-    assert [each.word for each in parse(text)] == ["FROM", "FROM", "ADD", "LABEL"]
+    assert [each.word for each in parse(text)] == ["FROM", "ADD", "LABEL"]
 
 
 @pytest.mark.parametrize("text", ["a b", "a\nRUN x", "", "-x", "$A", "a;b", 'a"b'])

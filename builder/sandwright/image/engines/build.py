@@ -48,7 +48,7 @@ class Wish:
     `catalogue` has the definitions, `names` those wanted, none meaning all; a base that is not among them
     comes from the embedded builder. `builder` is another image for the first stages, pinned by digest, absent
     ours. `output` is where the embedded builder's images are. `repository` is what the names of the results
-    begin with. The rest is as for `build_images`.
+    begin with, `grounds` those of what they are built on. The rest is as for `build_images`.
     """
 
     catalogue: Mapping[str, ImageDefinition]
@@ -57,6 +57,7 @@ class Wish:
     output: Path
     supply: Supply
     repository: str = "sandwright"
+    grounds: str = REPOSITORY
     builder: str = ""
     epoch: int | None = None
     frozen: bool = False
@@ -226,18 +227,18 @@ class _Work:
             return self._wish.builder
         definition = _builder_catalogue()[BUILDER]
         lock = load_lock(definition.folder)
-        return f"{REPOSITORY}/{BUILDER}:{fingerprint(definition, lock, platform)}"
+        return f"{self._wish.grounds}/{BUILDER}:{fingerprint(definition, lock, platform)}"
 
     def _base(self, definition: ImageDefinition, platform: str) -> str | None:
         if definition.suite is not None:
             return None
         if definition.parent is not None:
             below = self._fingerprint(self._wish.catalogue[definition.parent], platform)
-            return f"{REPOSITORY}/{definition.parent}:{below}"
+            return f"{self._wish.grounds}/{definition.parent}:{below}"
         lock = self._lock(definition)
         assert isinstance(lock, BaseLock)
         digest = lock.platforms[platform].digest.partition(":")[2]
-        return f"{REPOSITORY}/{definition.name}-base:{digest[:16]}"
+        return f"{self._wish.grounds}/{definition.name}-base:{digest[:16]}"
 
     def _config(self, definition: ImageDefinition, platform: str) -> Config:
         """What containers of the image below do by default. A registry's is asked where it has to be."""

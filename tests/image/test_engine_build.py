@@ -1,0 +1,476 @@
+"""Images that engines build from rendered Dockerfiles: the same trees and settings as the embedded builder's.
+
+The base of the derived images is the small image that the first stages run on: it is built in seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import BuildError, HostError, ToolMissing
+from sandwright.host import HostFacts, collect_host
+from sandwright.image.build import Supply
+from sandwright.image.cache import Cache, default_cache
+from sandwright.image.definition import load_catalogue
+from sandwright.image.engines import build, recipe
+from sandwright.image.engines.build import BuiltInEngine, Wish, build_in_engine, embedded
+from sandwright.image.engines.context import Context
+from sandwright.image.engines.contract import Engine
+from sandwright.image.engines.docker import Docker
+from sandwright.image.engines.podman import Podman
+from sandwright.image.engines.trees import KNOWN, Difference, compare, explained, read_files, unexplained
+from sandwright.image.mirrors import find_mirrors
+from sandwright.resources import data_path
+from sandwright.rootfs.images.source import Image, open_image
+from sandwright.smoke import inengine
+from sandwright.smoke.dockerd import docker_client
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("engine-builds")]
+
+ENGINES = [
+    pytest.param("docker", marks=pytest.mark.needs("dockerd")),
+    pytest.param("podman", marks=pytest.mark.needs("podman")),
+]
+ODD = r"""
+schema: 1
+description: What "quotes" and $variables, and 'names' of many kinds \ make of an image.
+base: {image: debian}
+accounts:
+  users:
+    - {name: app, uid: 1234, gid: 4321, home: /home/app, shell: /bin/sh}
+  groups:
+    - {name: app, gid: 4321, members: [app]}
+directories:
+  - {path: /home/app, mode: "2750", user: app, group: app}
+  - {path: /opt/deep/er, mode: "1777"}
+  - {path: /etc, mode: "0750"}
+files:
+  - {path: /bin/run, content: "#!/bin/sh\nexec \"$@\"\n", mode: "6755", user: 1234, group: root}
+  - {path: /made/here/file, content: ""}
+  - {path: "/opt/a b [*] $x \\ ü", content: "x"}
+  - {path: /etc/os-release, content: "NAME=other\n"}
+links:
+  - {path: /opt/dangling, target: "../no where/$x"}
+  - {path: /opt/over, target: /etc}
+  - {path: /home/app/in, target: .}
+config:
+  user: app
+  workdir: /opt/deep/er
+  environment: {EMPTY: "", PATH: "/usr/bin:/bin", QUOTED: "a \"b\" $HOME \\ 'c' #d  ü"}
+  entrypoint: [/bin/run, "a \"b\"\n$HOME"]
+  labels: {org.example.one: "1 $x \"2\"", two: ""}
+  stop_signal: SIGINT
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """An engine, what it built, and the same by the embedded builder."""
+
+    engine: Engine
+    wish: Wish
+    built: Mapping[str, BuiltInEngine]
+    layouts: Mapping[str, Path]
+    scratch: Path
+    open_session: Any
+
+    def image(self, name: str) -> Image:
+        """What the engine has."""
+        archive = self.scratch / f"{name}.tar"
+        if not archive.exists():
+            self.engine.save(self.built[name].references[0], archive)
+        return open_image(archive)
+
+    def same(self, name: str) -> Image:
+        """What the embedded builder makes."""
+        return open_image(self.layouts[name], platform=HOST.platform, ref=HOST.architecture)
+
+
+HOST: HostFacts = collect_host()
+
+
+def catalogue(root: Path) -> Path:
+    """A small base, the catalogue's own `workspace` on it and `distroless` beside it, and an odd one."""
+    shutil.copytree(data_path("images", "engine", "builder"), root / "debian")
+    for name in ("workspace", "distroless"):
+        shutil.copytree(data_path("images", name), root / name)
+    (root / "odd").mkdir()
+    (root / "odd/image.yaml").write_text(ODD.lstrip(), encoding="utf-8")
+    return root
+
+
+@contextlib.contextmanager
+def opened(name: str, place: Path) -> Iterator[tuple[Engine, Any]]:
+    if name == "docker":
+        with docker_client() as client:
+            yield Docker(client), partial(inengine.open_docker, client)
+        return
+    assert name in {"podman", "buildah"}
+    options = ("--root", str(place / "store"), "--runroot", str(place / "run"))
+    yield Podman(name, HOST, options), partial(inengine.open_podman, HOST, options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def wish(tmp_path_factory: pytest.TempPathFactory) -> Wish:
+    """What every engine is to build; what the embedded builder makes for it is made once."""
+    directory = tmp_path_factory.mktemp("engines")
+    mark = uuid.uuid4().hex[:12]
+    return Wish(
+        load_catalogue(catalogue(directory / "images")),
+        ["distroless", "odd", "workspace"],
+        [HOST.platform],
+        directory / "build",
+        Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ)),
+        repository=f"sandwright-test-{mark}",
+        grounds=f"localhost/sandwright-test-{mark}",
+        frozen=True,
+    )
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def world(
+    request: pytest.FixtureRequest, wish: Wish, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    scratch = tmp_path_factory.mktemp(request.param)
+    layouts = {name: each.path for name, each in embedded(wish, wish.catalogue, wish.names).items()}
+    with engine_place() as place, opened(request.param, place) as (engine, open_session):
+        try:
+            built = {each.name: each for each in build_in_engine(wish, engine, own=HOST.platform)}
+            yield World(engine, wish, built, layouts, scratch, open_session)
+        finally:
+            for reference in references(engine, wish.repository.rpartition("-")[2]):
+                engine.remove(reference)
+
+
+@contextlib.contextmanager
+def engine_place() -> Iterator[Path]:
+    """A directory with a short name: Podman's may not be long."""
+    place = Path(f"/var/tmp/sandwright-{uuid.uuid4().hex[:8]}")
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        for mounted in ("store/overlay", "store/overlay-containers"):
+            process.run("umount", "--recursive", place / mounted, check=False)
+        shutil.rmtree(place)
+
+
+def references(engine: Engine, mark: str) -> list[str]:
+    """The names in an engine that have a mark, those of images built on others first."""
+    if isinstance(engine, Docker):
+        found = process.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").text
+    else:
+        assert isinstance(engine, Podman)
+        found = process.run(
+            "podman", *engine.options, "images", "--format", "{{.Repository}}:{{.Tag}}", timeout=120
+        ).text
+    return sorted((line for line in found.split() if mark in line), key=lambda line: "-test-" in line)
+
+
+IMAGES = ["distroless", "odd", "workspace"]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_tree_is_the_embedded_builders(world: World, name: str) -> None:
+    ours, theirs = read_files(world.same(name)), read_files(world.image(name))
+    found = compare(ours, theirs)
+    assert [each.describe() for each in unexplained(found, world.engine.name)] == []
+    assert len(ours) > 500
+    allowed = {"docker": {"time of a directory"}, "podman": {"time of a directory", "time of a file"}}
+    linker = {"bytes of the linker's cache"} if name == "distroless" else set()
+    assert explained(found, world.engine.name).keys() <= allowed[world.engine.name] | linker
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_settings_are_the_embedded_builders(world: World, name: str) -> None:
+    assert settings(world.image(name)) == settings(world.same(name))
+
+
+def settings(image: Image) -> dict[str, Any]:
+    section = image.config["config"]
+    told = {
+        key: section.get(key) or None for key in ("User", "WorkingDir", "Entrypoint", "Cmd", "StopSignal")
+    }
+    return {**told, "Env": sorted(section["Env"]), "Labels": section["Labels"]}
+
+
+def test_names(world: World) -> None:
+    repository = world.wish.repository
+    for name in IMAGES:
+        built = world.built[name]
+        assert built.references == (f"{repository}/{name}:latest", f"{repository}/{name}:{HOST.architecture}")
+        for reference in built.references:
+            found = world.engine.find(reference)
+            assert found is not None
+            assert found == built.image
+    assert world.engine.find(f"{repository}/nothing:latest") is None
+
+
+def test_it_starts_where_it_was_built(world: World) -> None:
+    report = inengine.smoke_in_engine(
+        [world.built["distroless"]],
+        world.wish.catalogue,
+        world.engine,
+        world.open_session,
+        host=HOST,
+        output=world.scratch,
+    )
+    (row,) = report.rows
+    assert report.explain() == []
+    assert report.green
+    assert len(row.findings) > 10
+    assert report.subjects[0].built_by == world.engine.name
+    assert report.to_json()["subjects"][0]["built_by"] == world.engine.name
+
+
+def test_nothing_is_loaded_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("loaded again")
+
+    monkeypatch.setattr(type(world.engine), "load", refuse)
+    again = build_in_engine(replace(world.wish, names=["workspace"]), world.engine, own=HOST.platform)
+    if world.engine.name == "podman":
+        assert again[0].image.id == world.built["workspace"].image.id, "the same context gives the same image"
+
+
+class Steps:
+    """Counts the instructions of a build, and may raise at one of them."""
+
+    def __init__(self, at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.count = 0
+        self._at = at
+        self._error = error
+
+    def advance(self, amount: int) -> None:
+        self.count += amount
+        if self.count == self._at:
+            raise self._error
+
+
+def builder(world: World) -> str:
+    lines = (
+        line for line in references(world.engine, world.wish.grounds.rpartition("-")[2]) if "builder" in line
+    )
+    return next(lines)
+
+
+def context(world: World, *lines: str) -> Context:
+    text = "\n".join([f"FROM {builder(world)}", *lines, ""])
+    return Context({"Dockerfile": text.encode()}, 7)
+
+
+def test_a_build_that_fails_says_why_and_leaves_the_last_image(world: World) -> None:
+    before = containers(world.engine)
+    step = Steps()
+    broken = context(world, "RUN echo told; exit 3", "RUN true")
+    with pytest.raises(BuildError, match=r"told") as failed:
+        world.engine.build(broken, HOST.platform, step)
+    assert "3" in str(failed.value)
+    assert step.count == 2
+    assert containers(world.engine) == before
+
+
+def test_a_package_that_is_not_the_locks_ends_the_build(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = recipe.make_context
+    (tmp_path / "bad.deb").write_bytes(b"!<arch>\n")
+
+    def tampered(*words: Any, **more: Any) -> Context:
+        made = make(*words, **more)
+        name = next(name for name in made.files if name.startswith("packages/libc6_"))
+        return Context({**made.files, name: tmp_path / "bad.deb"}, made.epoch)
+
+    monkeypatch.setattr(build, "make_context", tampered)
+    before = world.engine.find(world.built["distroless"].references[0])
+    with pytest.raises(BuildError, match=r"packages/libc6_[^ ]*: FAILED"):
+        build_in_engine(replace(world.wish, names=["distroless"]), world.engine, own=HOST.platform)
+    assert world.engine.find(world.built["distroless"].references[0]) == before
+
+
+def test_a_build_has_no_network(world: World) -> None:
+    """As the control has it, a look at devices works; and there is no other than the loopback."""
+    words = "RUN [\"sh\", \"-c\", \"tail -n +3 /proc/net/dev | mawk '{print $1}' | tr '\\\\n' ' ' ; exit 5\"]"
+    with pytest.raises(BuildError) as failed:
+        world.engine.build(context(world, words), HOST.platform, Steps())
+    told = [line.strip() for line in str(failed.value).splitlines()]
+    assert "lo:" in " ".join(told)
+    assert not any("eth" in line for line in told)
+
+
+def test_ctrl_c_ends_the_build_and_all_that_runs_in_it(world: World) -> None:
+    before = containers(world.engine)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        world.engine.build(context(world, "RUN sleep 600", "RUN true"), HOST.platform, Steps(at=2))
+    assert time.monotonic() - started < 120
+    wait_until(lambda: containers(world.engine) == before)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def containers(engine: Engine) -> set[str]:
+    """What an engine has of containers, those it builds in too."""
+    if isinstance(engine, Docker):
+        words = ["docker", "ps", "--all", "--format", "{{.ID}} {{.Image}} {{.Command}}", "--no-trunc"]
+        return {
+            line for line in process.run(*words).text.splitlines() if "sleep 600" in line or "exit 3" in line
+        }
+    assert isinstance(engine, Podman)
+    words = ["podman", *engine.options, "ps", "--all", "--external", "--format", "{{.ID}} {{.Image}}"]
+    return set(process.run(*words, timeout=120).text.splitlines())
+
+
+@pytest.mark.needs("buildah")
+def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
+    """Where Podman keeps its images, so that the base is there."""
+    if not isinstance(world.engine, Podman):
+        return
+    buildah = Podman("buildah", HOST, world.engine.options)
+    wish = replace(world.wish, names=["odd"], repository=f"{world.wish.repository}-too")
+    (built,) = build_in_engine(wish, buildah, own=HOST.platform)
+    buildah.save(built.references[0], tmp_path / "odd.tar")
+    image, same = open_image(tmp_path / "odd.tar"), world.same("odd")
+    assert unexplained(compare(read_files(same), read_files(image)), "buildah") == []
+    assert settings(image) == settings(same)
+    assert built.image.id == world.built["odd"].image.id, "Podman's builder is Buildah"
+
+
+# -- what is different and may not be
+
+
+FORBIDDEN = {
+    "content": ("docker", Difference("etc/passwd", "file", "content", "a", "b")),
+    "missing": ("docker", Difference("etc/passwd", "file", "there", True, False)),
+    "apt's logs, the other way": ("docker", Difference("var/log/apt", "directory", "there", False, True)),
+    "mode": ("podman", Difference("usr", "directory", "mode", 0o755, 0o777)),
+    "owner": ("podman", Difference("bin/su", "file", "owner", (0, 0), (1, 0))),
+    "time of a file": ("docker", Difference("bin/su", "file", "time", 1, 2)),
+    "linker's cache": ("docker", Difference("etc/ld.so.cache", "file", "meaning", "a", "b")),
+    "capabilities": ("docker", Difference("bin/ping", "file", "xattrs", {}, {b"security.capability": b""})),
+    "hard links": ("podman", Difference("bin/gunzip", "file", "linked", (b"bin/gunzip", b"bin/x"), ())),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_a_difference_without_a_reason(name: str) -> None:
+    engine, difference = FORBIDDEN[name]
+    assert unexplained([difference], engine) == [difference]
+
+
+def test_every_known_difference_has_a_reason() -> None:
+    assert all(row.reason and row.name for row in KNOWN)
+    assert unexplained([Difference("usr", "directory", "time", 1, 2)], "docker") == []
+    assert unexplained([Difference("bin/su", "file", "time", 1, 2)], "podman") == []
+
+
+# -- engines that can't
+
+
+class Daemon:
+    """Answers as a daemon does to the question for its version."""
+
+    def __init__(self, **answer: Any) -> None:
+        self._answer = answer
+
+    def version(self) -> dict[str, Any]:
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(
+            {"ApiVersion": "1.39", "Version": "18.09"},
+            r"^Docker 18\.09 has API 1\.39; images need 1\.40 \(Docker 19\.03\)$",
+            id="old",
+        ),
+        pytest.param({"ApiVersion": "1.4"}, r"has API 1\.4; images need 1\.40", id="no decimals"),
+        pytest.param({}, "has API of no version", id="nothing"),
+        pytest.param(
+            {"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]},
+            "^DOCKER_HOST leads to Podman, which is no Docker; build with --engine podman, or unset it$",
+            id="podman",
+        ),
+    ],
+)
+def test_a_daemon_that_can_not(answer: dict[str, Any], message: str) -> None:
+    with pytest.raises(HostError, match=message):
+        Docker(Daemon(**answer)).check()  # type: ignore[arg-type]
+
+
+def test_a_daemon_that_can() -> None:
+    daemon = Daemon(ApiVersion="1.100", Version="99.0", Components=[{"Name": "Engine"}])
+    assert Docker(daemon).check() == "Docker 99.0, API 1.100"  # type: ignore[arg-type]
+
+
+def test_no_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    with pytest.raises(HostError, match="no Docker daemon"), docker_client():
+        pass
+
+
+def program(place: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.mkdir(exist_ok=True)
+    (place / "podman").write_text(f"#!/bin/sh\n{text}\n")
+    (place / "podman").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+
+def test_podman_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program(tmp_path / "bin", "echo podman version 3.4.4", monkeypatch)
+    with pytest.raises(HostError, match=r"^podman version 3\.4\.4: images need version 4\.0$"):
+        Podman("podman", HOST).check()
+
+
+def test_podman_that_does_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = '[ "$1" = --version ] && echo podman version 4.3.1 && exit; echo "Error: no store" >&2; exit 125'
+    program(tmp_path / "bin", text, monkeypatch)
+    with pytest.raises(HostError, match=r"^podman can't be used here: Error: no store$"):
+        Podman("podman", HOST).check()
+
+
+def test_podman_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "find", lambda _: None)
+    with pytest.raises(ToolMissing, match="podman is not installed"):
+        Podman("podman", HOST).check()
+
+
+def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program(tmp_path / "bin", "echo podman version 4.3.1", monkeypatch)
+    monkeypatch.setenv("LOGNAME", "nobody-at-all")
+    somebody = replace(HOST, uid=54321)
+    with pytest.raises(HostError, match=r"podman without root needs ids .* usermod --add-subuids"):
+        Podman("podman", somebody).check()
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        pytest.param((1024, -1), 4096, id="unlimited"),
+        pytest.param((1024, 2048), 2048, id="lower"),
+        pytest.param((1024, 1 << 20), 4096, id="higher"),
+    ],
+)
+def test_limits_no_higher_than_ours(limits: tuple[int, int], expected: int, tmp_path: Path) -> None:
+    host = replace(HOST, limits={**HOST.limits, "nofile": limits})
+    options = Podman("podman", host)._build_options(Context({}, 7), HOST.platform, tmp_path / "id")
+    assert f"--ulimit=nofile={expected}:{expected}" in options
+    assert "--network=none" in options
