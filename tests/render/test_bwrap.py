@@ -147,3 +147,21 @@ def _policy(paths: list[str], value: str) -> ResolvedPolicy:
         entries=dict.fromkeys(directories, Entry("directory")),
     )
     return Policy.from_text(json.dumps(data)).resolve(facts)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "write", "start"),
+    [
+        ("/tmp/work", "/tmp/work", "/tmp/work"),
+        ("/tmp/work", "/tmp/work/deep", "/tmp/work"),
+        ("/tmp/work", "/home/ada/p", "/"),
+        ("/tmp", "/home/ada/p", "/tmp"),
+        ("/home/ada/p", "/home/ada/p", "/home/ada/p"),
+    ],
+)
+def test_it_starts_where_there_is_a_directory(cwd: str, write: str, start: str) -> None:
+    """bwrap refuses to start in one that is not there: below a private /tmp, what nothing lists."""
+    text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [{write}]}}\n"
+    entries = {each: Entry("directory") for each in ("/tmp", cwd, write)}
+    facts = HostFacts(os="linux", home="/home/ada", project="/home/ada/p", cwd=cwd, entries=entries)
+    assert ("--chdir", start) in _args(Policy.from_text(text).resolve(facts))

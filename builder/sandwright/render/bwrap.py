@@ -133,5 +133,9 @@ _SWITCHES = ("/proc/acpi", "/proc/scsi")
 def _start(policy: ResolvedPolicy, plan: MountPlan) -> str:
     """The directory that the command starts in: the host's current one where it is there, else `/`."""
     cwd = policy.canonical(policy.facts.variables["CWD"])
-    there = any(mount.target.startswith(f"{cwd}/") for mount in plan.mounts)
-    return cwd if there or policy.is_path_readable(cwd) else "/"
+    if any(mount.target.startswith(f"{cwd}/") for mount in plan.mounts):
+        return cwd
+    above = (mount for mount in plan.mounts if f"{cwd}/".startswith(f"{mount.target.rstrip('/')}/"))
+    over = max(above, key=lambda mount: len(mount.target), default=None)
+    empty = over is not None and over.kind in ("tmpfs", "mask") and over.target != cwd
+    return cwd if policy.is_path_readable(cwd) and not empty else "/"
