@@ -249,7 +249,7 @@ _TABLE: Mapping[str, _Row] = {
         "EPERM",
         oci=("ECONNREFUSED", "over it lies a device, to which nobody listens"),
         docker_podman=("EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"),
-        gvisor=("EPERM", "the sentry connects to no socket of the host"),
+        gvisor=("EPERM EACCES", "the sentry connects to no socket; in a container a file lies over it, too"),
         seatbelt=_SEATBELT,
     ),
     "unix.host": _row(

@@ -43,12 +43,19 @@ def provided(method: str, policy: ResolvedPolicy, ground: Ground) -> Iterator[Pr
         with _engine_image(method, policy) as provision:
             yield provision
         return
+    around = _around(method, policy)
     try:
-        yield Provision(environment=backend(method).environment(policy))
+        yield Provision(environment={**around, **backend(method).environment(policy)})
     except HostError as error:
         root = _bare(policy, ground)
         note = f"{method}: on an empty root with mount points only: {error}"
-        yield Provision(environment={"SANDWRIGHT_ROOTFS": str(root)}, notes=(note,))
+        yield Provision(environment={**around, "SANDWRIGHT_ROOTFS": str(root)}, notes=(note,))
+
+
+def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
+    """What the engine needs whose container gVisor runs in."""
+    inside = method == "gvisor" and policy.outer != "none"
+    return backend(policy.outer).environment(policy) if inside else {}
 
 
 @contextlib.contextmanager

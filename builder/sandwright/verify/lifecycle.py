@@ -57,6 +57,10 @@ def lifecycle(runs: Runs) -> Iterator[Outcome]:
     yield from _ended(runs, "killed", signal.SIGKILL)
     yield from _ended(runs, "terminated", signal.SIGTERM)
     yield _ghosts(runs, before)
+    if runs.subject.policy.outer != "none" and runs.subject.method == "gvisor":
+        from sandwright.verify.outer import outer  # noqa: PLC0415 - it needs this module
+
+        yield from outer(runs)
 
 
 def _outcome(
@@ -254,10 +258,12 @@ def _remains(runs: Runs) -> Iterator[str]:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         points = (line.split()[4] for line in mounts.splitlines())
         yield from (f"mount {point}" for point in points if point.startswith(f"{ground.root}/"))
-    if runs.sandbox.method in ENGINES:
+    outer = runs.subject.policy.outer if runs.sandbox.method == "gvisor" else "none"
+    engine = runs.sandbox.method if outer == "none" else outer
+    if engine in ENGINES:
         session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
-        left = process.run(runs.sandbox.method, *asked, timeout=START, check=False).text.split()
+        left = process.run(engine, *asked, timeout=START, check=False).text.split()
         yield from (f"container {each}" for each in left)
     yield from (f"file {each}" for each in sorted(ground.state.glob("sandwright-*")))
 

@@ -6,12 +6,15 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
-from sandwright.methods.registry import backend
+from sandwright.methods.registry import backend, placed
+from sandwright.policy.facts import HostFacts as PolicyFacts
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify import simulate
@@ -20,8 +23,8 @@ from sandwright.verify.probe import Family
 from sandwright.verify.prove import Proof, Resolve, prove
 from sandwright.verify.report import Report
 
-METHODS = ("bwrap", "oci", "gvisor", "docker", "podman", "seatbelt")
-"""The methods that can be verified."""
+METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "seatbelt")
+"""The methods that can be verified. `gvisor` is on the host, or where the policy's `outer` says."""
 
 AT_ONCE = 2
 """Methods under way at the same time: most of a proof is waiting for an engine."""
@@ -77,10 +80,30 @@ def verify(
 def _proof(resolve: Resolve, method: str, program: Path, host: HostFacts) -> Proof:
     if method == simulate.METHOD and host.os != "darwin":
         return _rendered(method, lambda: simulate.simulate(resolve, program=program))
-    found = backend(method).preflight(host)
+    row = placed(method, resolve(()))
+    found = backend(row).preflight(host)
     if not found:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
+    kind, _, engine = row.partition("-")
+    if kind == "gvisor" and engine:
+        return _rendered(method, lambda: _in_container(resolve, method, engine, program))
     return _rendered(method, lambda: prove(resolve, method, program=program))
+
+
+def _in_container(resolve: Resolve, method: str, engine: str, program: Path) -> Proof:
+    """GVisor's proof in a container of an engine, under the name that was asked for."""
+    proof = prove(around(resolve, engine), "gvisor", program=program)
+    outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
+    return Proof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
+
+
+def around(resolve: Resolve, engine: str) -> Resolve:
+    """The same with gVisor in a container of an engine."""
+
+    def resolved(settings: Sequence[str], *other: Callable[[PolicyFacts], PolicyFacts]) -> ResolvedPolicy:
+        return resolve([*settings, f"outer={engine}"], *other)
+
+    return resolved
 
 
 def _rendered(method: str, proof: Callable[[], Proof]) -> Proof:

@@ -1,0 +1,230 @@
+"""What of gVisor's outer container is proved from the host: the probes inside see the sandbox only.
+
+While a sandbox runs, its container's first process and its mounts are looked at in /proc, and programs are
+started beside it in the container. What is expected is written here, never taken from what is rendered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify.lifecycle import START, Runs
+from sandwright.verify.outcome import Outcome
+from sandwright.verify.probe import Family
+
+ROOTFUL = 1 << 6 | 1 << 7 | 1 << 18 | 1 << 21
+"""CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_ADMIN: all that a root's container may have."""
+
+ROOTLESS = 0
+"""Anybody else's may have none."""
+
+_NAMESPACES = ("mnt", "pid", "ipc", "uts")
+_ASKING = 30.0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A running container: its engine, its name, and its first process on the host."""
+
+    engine: str
+    name: str
+    pid: int
+    environment: Mapping[str, str]
+
+    def status(self) -> dict[str, str]:
+        return _status(Path(f"/proc/{self.pid}/status"))
+
+    def mounts(self) -> list[tuple[str, bool]]:
+        """Mount points in the container, and whether they can be written."""
+        lines = Path(f"/proc/{self.pid}/mountinfo").read_text(errors="surrogateescape").splitlines()
+        found = []
+        for line in lines:
+            fields = line.split()
+            found.append((fields[4].encode().decode("unicode_escape"), "rw" in fields[5].split(",")))
+        return found
+
+    def beside(self, *words: str) -> process.Result:
+        """A program of the container's own, started beside the sandbox, under the same filter and rights."""
+        argv = (self.engine, "exec", self.name, "/bin/busybox", *words)
+        return process.run(*argv, env=self.environment, check=False, timeout=_ASKING)
+
+
+def outer(runs: Runs) -> Iterator[Outcome]:
+    """The verdicts on the container, while a sandbox runs in it."""
+    sandbox = runs.sandbox
+    argv = sandbox.argv(("sleep", "600"))
+    with process.start(*argv, stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors) as started:
+        try:
+            seen = _found(runs)
+            if seen is None:
+                yield _outcome(
+                    runs, "starts", "the container is there", expected="a container", decided=False
+                )
+                return
+            yield from _verdicts(runs, seen)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                started.terminate()
+            until = time.monotonic() + START
+            while started.poll() is None and time.monotonic() < until:
+                time.sleep(0.05)
+
+
+def _found(runs: Runs) -> _Seen | None:
+    """The container of this session, once runsc has started more processes in it."""
+    engine, environment = runs.subject.policy.outer, runs.sandbox.environment
+    label = f"label=sandwright.session={environment['SANDWRIGHT_SESSION']}"
+    until = time.monotonic() + START
+    while time.monotonic() < until:
+        listed = process.run(
+            engine, "ps", "--filter", label, "--format", "{{.Names}}", env=environment, timeout=_ASKING
+        )
+        for name in listed.text.split():
+            asked = ("inspect", "--format", "{{.State.Pid}}", name)
+            pid = process.run(engine, *asked, env=environment, check=False, timeout=_ASKING).text
+            if pid.isdigit() and pid != "0" and _inside(int(pid)):
+                return _Seen(engine, name, int(pid), environment)
+        time.sleep(0.1)
+    return None
+
+
+def _inside(pid: int) -> bool:
+    """Whether gVisor's kernel runs in the container of a process."""
+    own = Path(f"/proc/{pid}/cgroup")
+    with contextlib.suppress(OSError):
+        group = own.read_bytes()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (
+                    b"runsc-sandbox" in (entry / "cmdline").read_bytes()
+                    and (entry / "cgroup").read_bytes() == group
+                ):
+                    return True
+    return False
+
+
+def _verdicts(runs: Runs, seen: _Seen) -> Iterator[Outcome]:
+    yield from _rights(runs, seen)
+    yield _namespaces(runs, seen)
+    yield _places(runs, seen)
+    yield _filter(runs, seen)
+
+
+def _rights(runs: Runs, seen: _Seen) -> Iterator[Outcome]:
+    allowed = ROOTLESS if runs.subject.policy.facts.uid else ROOTFUL
+    status, ours = seen.status(), _status(Path("/proc/self/status"))
+    held = {name: int(status[name], 16) for name in ("CapBnd", "CapPrm", "CapEff", "CapInh", "CapAmb")}
+    more = {name: value & ~allowed for name, value in held.items() if value & ~allowed}
+    yield _outcome(
+        runs,
+        "capabilities",
+        "the container holds and can gain no capability but those that gVisor was measured to need",
+        expected=f"at most {allowed:016x}",
+        observed=f"{held['CapBnd']:016x}",
+        wrong="; ".join(f"{name} holds {value:016x} too" for name, value in more.items()),
+        evidence=f"{held}; ours: CapBnd {ours['CapBnd']}",
+    )
+    wanted = {"NoNewPrivs": "1", "Seccomp": "2"}
+    given = {name: status.get(name, "") for name in wanted}
+    yield _outcome(
+        runs,
+        "privileges",
+        "no program of the container gains rights, and a filter of system calls is in force",
+        expected=str(wanted),
+        observed=str(given),
+        wrong="" if given == wanted else "they are not as they must be",
+    )
+
+
+def _namespaces(runs: Runs, seen: _Seen) -> Outcome:
+    kinds = [*_NAMESPACES, *([] if runs.subject.policy.network.mode == "host" else ["net"])]
+    links = {kind: (_link(seen.pid, kind), _link("self", kind)) for kind in kinds}
+    same = [kind for kind, (theirs, ours) in links.items() if theirs == ours]
+    return _outcome(
+        runs,
+        "namespaces",
+        f"the container's namespaces ({', '.join(kinds)}) are not the host's",
+        expected="all differ",
+        observed=f"{', '.join(same)} are the host's" if same else "all differ",
+        wrong="it shares them" if same else "",
+        evidence=str(links),
+    )
+
+
+def _places(runs: Runs, seen: _Seen) -> Outcome:
+    """Nothing of the host can be written in the container but what the policy lets be written."""
+    tree = runs.subject.policy.filesystem.tree
+    mounts = seen.mounts()
+    loose = [
+        point
+        for point, writable in mounts
+        if writable and point.startswith("/host/") and not tree.changes_host(point.removeprefix("/host"))
+    ]
+    root = [writable for point, writable in mounts if point == "/"]
+    wrong = [f"{point} can be written" for point in loose]
+    wrong += ["its root can be written"] if any(root) or not root else []
+    return _outcome(
+        runs,
+        "places",
+        "the container's root is read-only, and all of the host in it but what the policy lets be written",
+        expected="nothing else can be written",
+        observed=", ".join(wrong) or "nothing else can be written",
+        wrong="; ".join(wrong),
+        evidence=f"{len(mounts)} mounts, {sum(at.startswith('/host/') for at, _ in mounts)} of the host",
+    )
+
+
+def _filter(runs: Runs, seen: _Seen) -> Outcome:
+    """A user namespace is everybody's to make, so that only the filter can refuse it."""
+    control = seen.beside("true")
+    tried = seen.beside("unshare", "-U", "true")
+    refused = tried.status != 0 and "Operation not permitted" in tried.stderr
+    return _outcome(
+        runs,
+        "filter",
+        "the container's filter refuses what gVisor does not need",
+        expected="EPERM",
+        observed="EPERM" if refused else f"ended with {tried.status}",
+        wrong="" if refused else "unshare is let through, or failed for another reason",
+        evidence=f"unshare -U → {tried.stderr.strip() or tried.status}\ncontrol: true → {control.status}",
+        decided=control.status == 0,
+    )
+
+
+def _link(process_id: int | str, kind: str) -> str:
+    return str(Path(f"/proc/{process_id}/ns/{kind}").readlink())
+
+
+def _status(path: Path) -> dict[str, str]:
+    fields = (line.partition(":") for line in path.read_text(errors="replace").splitlines())
+    return {name: value.strip() for name, _, value in fields}
+
+
+def _outcome(
+    runs: Runs,
+    name: str,
+    about: str,
+    *,
+    expected: str,
+    observed: str = "",
+    wrong: str = "",
+    evidence: str = "",
+    decided: bool = True,
+) -> Outcome:
+    verdict = Verdict.FAIL if wrong else Verdict.PASS
+    return Outcome(
+        probe=f"outer/{name}",
+        method=runs.subject.method,
+        family=Family.PROCESSES,
+        verdict=verdict if decided else Verdict.INCONCLUSIVE,
+        expected=expected,
+        observed=observed,
+        evidence="\n".join(part for part in ("seen from the host:", evidence, wrong) if part),
+        about=about,
+    )
