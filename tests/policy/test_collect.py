@@ -79,6 +79,13 @@ def test_loops_and_pipes_do_no_harm(tmp_path: Path) -> None:
     assert facts.kind(f"{project}/.git") is None or facts.git_directories == ()
 
 
+def test_a_directory_where_git_has_a_file_does_no_harm(tmp_path: Path) -> None:
+    """Another run's covers may be there at that moment."""
+    project = tmp_path / "home" / "p"
+    (project / ".git" / "commondir").mkdir(parents=True)
+    assert _collect("", tmp_path).git_directories == (f"{project}/.git",)
+
+
 def test_a_name_that_is_no_utf_8_ends_the_way(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).mkdir()
     (tmp_path / "link").symlink_to(os.fsdecode(b"\xff"))
