@@ -28,11 +28,11 @@ from sandwright.verify.probe import Family
 from sandwright.verify.sandbox import Sandbox
 from sandwright.verify.subject import Subject
 
-GRACE = 5.0
-"""Seconds in which all of a run must be gone once its launcher is."""
+GRACE = 30.0
+"""Seconds in which all of a run must be gone once its launcher is: an engine on a busy machine takes some."""
 
-START = 40.0
-"""Seconds that a start may take."""
+START = 120.0
+"""Seconds that a start may take, as in `sandbox.LIMIT`."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,9 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
         while started.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
         left = _left(runs)
+        said = "" if alive or started.poll() is None else _said(started.stderr)
     if not alive:
-        yield _undecided(runs, name, about)
+        yield _undecided(runs, name, about, said)
         return
     yield _outcome(
         runs,
@@ -169,7 +170,14 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
     )
 
 
-def _undecided(runs: Runs, name: str, about: str) -> Outcome:
+def _said(stderr: IO[bytes] | None) -> str:
+    """What a launcher that has ended said, as far as it is there: who outlived it may hold the pipe open."""
+    if stderr is None or not select.select([stderr], [], [], 0)[0]:
+        return ""
+    return os.read(stderr.fileno(), 4096).decode(errors="replace").strip()
+
+
+def _undecided(runs: Runs, name: str, about: str, said: str) -> Outcome:
     return Outcome(
         probe=f"lifecycle/{name}",
         method=runs.subject.method,
@@ -177,7 +185,7 @@ def _undecided(runs: Runs, name: str, about: str) -> Outcome:
         verdict=Verdict.INCONCLUSIVE,
         expected="nothing is left",
         observed="none",
-        evidence="the sandbox did not answer, so there was nothing to leave",
+        evidence=f"it did not answer within {START:g} s, so there was nothing to leave\n{said}".strip(),
         about=about,
     )
 
