@@ -132,6 +132,23 @@ def test_seatbelt_tells_what_it_refuses_to_create(
     assert ("can be neither made nor renamed" in row.reason) is (status == "stricter")
 
 
+@pytest.mark.parametrize(
+    ("network", "looser"),
+    [
+        ("mode: none", ["docker", "podman", "oci"]),
+        ("mode: host", []),
+        ("unix_sockets: [/run/agent]", ["bwrap", "docker", "podman", "gvisor", "oci"]),
+    ],
+)
+def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
+    """Nobody knows of them when a sandbox is made: where mounts alone hide sockets, they can be reached."""
+    text = f"method: bwrap\nextends: []\nfilesystem: {{write: [$PROJECT]}}\nnetwork: {{{network}}}\n"
+    found = explain_methods(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
+    assert [row.method for row in found.rows if row.status == "looser"] == looser
+    assert {row.status for row in found.rows} <= {"agrees", "looser"}
+    assert all("listens when a run starts" in row.reason for row in found.rows if row.status == "looser")
+
+
 RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes"]
 
 

@@ -57,6 +57,9 @@ def test_nothing_is_said_twice() -> None:
         ("filesystem.protect-elsewhere", "docker", "partly"),
         ("filesystem.absent", "seatbelt", "exact"),
         ("network.localhost", "seatbelt", "exact"),
+        ("network.later-sockets", "docker", "partly"),
+        ("network.later-sockets", "bwrap", "exact"),
+        ("network.other-later-sockets", "bwrap", "partly"),
         ("process.seccomp", "seatbelt", "unused"),
         ("filesystem.tmp-shared", "seatbelt", "stricter"),
         ("filesystem.tmp-shared", "bwrap", "exact"),
@@ -88,8 +91,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy"}),
         ("network: {mode: host}", {"network.host"}),
-        ("network: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-sockets"}),
-        ("extends: []\nnetwork: {unix_sockets: [/srv/s]}", {"network.unix-sockets"}),
+        ("network: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-sockets", "network.other-later-sockets"}),
+        ("extends: []\nnetwork: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-later-sockets"}),
         ("network: {localhost: [80]}", {"network.localhost"}),
         ("process: {privileged: true}", {"process.privileged"}),
         ("environment: {set: {A: b}}", {"environment.set"}),
@@ -182,7 +185,8 @@ def test_it_can_be_accepted_with_a_reason() -> None:
 def test_what_is_stricter_is_told() -> None:
     findings = check_expressible(_resolve(""), "docker")
     assert [str(finding) for finding in findings] == [
-        "docker: filesystem.read-all is stricter: the root is the image's; paths of the host appear only when they are listed"
+        "docker: filesystem.read-all is stricter: the root is the image's; paths of the host appear only when they are listed",
+        "docker: network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may have Unix sockets of their own",
     ]
 
 

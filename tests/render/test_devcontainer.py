@@ -347,6 +347,8 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
         "filesystem.protect holds in part: a repository's own directory is read-only as a whole; what "
         "doesn't exist yet can be made",
         "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
+        "network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may "
+        "have Unix sockets of their own",
         "environment.pass is stricter: no variable of the host is passed to a development container",
     ]
 

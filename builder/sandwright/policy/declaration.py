@@ -47,6 +47,7 @@ _COVERED = "during a run an empty directory lies in place of what doesn't exist,
 _UNCOVERED = "a mount needs something to lie on, and outside the project nothing is put there"
 _APPEARS = f"{_UNCOVERED}; once it exists no further run starts until it is rendered again"
 _ONLY_PROJECT = "of the host there is only the project"
+_LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
 _TABLE: Mapping[str, tuple[_Row, ...]] = {
@@ -163,6 +164,20 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         ),
         _Row("exact", f"seatbelt {_CONTAINERS} kubernetes"),
         _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.later-sockets": (
+        _Row("exact", "bwrap", "seccomp refuses AF_UNIX sockets, but pairs"),
+        _Row("exact", "gvisor", "runsc connects to no socket of the host"),
+        _Row("exact", "seatbelt kubernetes"),
+        _Row("partly", "docker podman oci", _LATER),
+        _Row("partly", "user alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.other-later-sockets": (
+        _Row("exact", "seatbelt kubernetes"),
+        _Row("partly", f"bwrap {_CONTAINERS}", "what listens when a run starts is hidden, and nothing else"),
+        _Row("partly", "user alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.localhost": (

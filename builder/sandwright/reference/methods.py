@@ -182,7 +182,7 @@ def _probes(method: str) -> tuple[Probe, ...]:
         project=project,
         entries=dict.fromkeys(places, Entry("directory")),
     )
-    listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", "abstract", ())
+    listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", ground.read / "later", "abstract", ())
     found: dict[str, Probe] = {}
     for text in POLICIES:
         policy = Policy.from_text(f"{POLICY}{text}\n").resolve(facts)

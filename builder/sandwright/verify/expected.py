@@ -252,6 +252,16 @@ _TABLE: Mapping[str, _Row] = {
         gvisor=("EPERM EACCES", "the sentry connects to no socket; in a container a file lies over it, too"),
         seatbelt=_SEATBELT,
     ),
+    "unix.later": _row(
+        "network.later-sockets",
+        "a socket that appeared in a listed directory after rendering",
+        "EPERM",
+        oci_docker_podman=(
+            "ok",
+            "declared: only known sockets are hidden, and programs may have their own",
+        ),
+        seatbelt=_SEATBELT,
+    ),
     "unix.host": _row(
         "network.no-sockets", "with the host's network the filter makes no Unix sockets but pairs", "EPERM"
     ),

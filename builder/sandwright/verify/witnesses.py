@@ -20,7 +20,8 @@ class Listeners:
 
     `loopback` and `datagrams` are ports on 127.0.0.1. `address` and `port` are a way in from outside: an
     address of this host that is not its loopback's, empty where it has none. `path` is a Unix socket in a
-    directory that may be read, `abstract` the name of another that has no path.
+    directory that may be read, `later` another there that nobody could know of when artifacts were rendered,
+    `abstract` the name of one that has no path.
     """
 
     loopback: int
@@ -28,6 +29,7 @@ class Listeners:
     address: str
     port: int
     path: Path
+    later: Path
     abstract: str
     _witnesses: tuple[Witness, ...]
 
@@ -65,7 +67,11 @@ def listening(directory: Path, word: str) -> Iterator[Listeners]:
         wide = stack.enter_context(socket.create_server((address or "127.0.0.1", 0)))
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
-        local = [stack.enter_context(_unix(str(path))), stack.enter_context(_unix(f"\0{abstract}"))]
+        local = [stack.enter_context(_unix(name)) for name in (str(path), f"\0{abstract}")]
+        local.append(stack.enter_context(_unix(f"{directory.parent}/unknown")))
+        later = Path(directory.parent, "unknown").rename(
+            directory / "later"
+        )  # known as `unknown`
         witnesses = (*(Witness(each) for each in (tcp, wide, *local)), _Datagrams(udp))
         for witness in witnesses:
             stack.enter_context(_hearing(witness))
@@ -75,6 +81,7 @@ def listening(directory: Path, word: str) -> Iterator[Listeners]:
             address=address,
             port=wide.getsockname()[1],
             path=path,
+            later=later,
             abstract=abstract,
             _witnesses=witnesses,
         )

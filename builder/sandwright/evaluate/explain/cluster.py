@@ -36,6 +36,7 @@ def read_cluster(rendered: Rendered) -> Enclosure:
         passing=Passing(),
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json"),
         proxied=proxied,
+        sockets=False,
     )
 
 

@@ -41,7 +41,7 @@ class Enclosure:
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
-    bring in the way to a proxy.
+    bring in the way to a proxy. `sockets`: those of the host that are seen can be connected to.
     """
 
     root: Root
@@ -52,6 +52,7 @@ class Enclosure:
     calls: Calls
     absent: Mapping[str, Place] = field(default_factory=dict)
     proxied: bool = True
+    sockets: bool = True
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """What it decides, on the host of `facts`."""
@@ -84,6 +85,8 @@ class Enclosure:
         made = self.calls(Asked("syscall", "socket", name="socket", arguments=(1, 1)), arch)
         if made.allowed is False:
             return Verdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
+        if not self.sockets:
+            return Verdict(allowed=False, because="no socket of the host is connected to")
         seen = self._path(Asked("read", asked.subject, path=asked.path), facts)
         if not seen.allowed:
             return seen

@@ -24,7 +24,9 @@ def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:
             return tuple(_of_path(policy, asked))
         case "connect" if asked.path:
             listed = asked.path in policy.network.unix_sockets
-            return ("network.unix-sockets",) if listed else ("network.no-sockets", "network.other-sockets")
+            unlisted: tuple[str, ...] = ("network.no-sockets", "network.other-sockets")
+            unlisted += ("network.later-sockets", "network.other-later-sockets")
+            return ("network.unix-sockets",) if listed else unlisted
         case "connect" if asked.host == "localhost" and policy.network.mode != "host":
             return ("network.localhost", f"network.{policy.network.mode}")
         case "connect":

@@ -36,6 +36,7 @@ def read_runtime(rendered: Rendered) -> Enclosure:
         passing=launchers.passing(launch),
         calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
         absent=dict(launchers.absent(launch)),
+        sockets=rendered.method != "gvisor" or " --host-uds=open " in launch,
     )
 
 

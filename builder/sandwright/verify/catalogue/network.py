@@ -132,6 +132,16 @@ def _local(subject: Subject) -> Iterator[Probe]:
         controls=(*control, step("works", "read", subject.ground.read / "plain")),
         check=lambda: _silent(subject, word),
     )
+    if not subject.policy.network.unix_sockets:
+        third = uuid.uuid4().hex
+        reached = subject.method in ("oci", "docker", "podman") and not host
+        yield _probe(
+            "later-socket",
+            "a Unix socket that appears in a readable directory after rendering does what is declared of it",
+            step("unix.host" if host else "unix.later", "unix", listeners.later, third),
+            controls=(*control, step("works", "read", subject.ground.read / "plain")),
+            check=None if reached else lambda: _silent(subject, third),
+        )
     if subject.linux:
         yield _probe(
             "abstract-socket",
