@@ -53,6 +53,9 @@ case $1 in
         while :; do sleep 0.05; done ;;
     hang) trap '' TERM HUP INT; echo ready; while :; do sleep 0.05; done ;;
     daemon) setsid sh -c 'while :; do sleep 0.1; done' canary-daemon >/dev/null 2>&1 </dev/null & ;;
+    respawn)
+        [ "$2" -lt 50000 ] && setsid sh "$0" respawn $(($2 + 1)) canary-respawn >/dev/null 2>&1 </dev/null &
+        [ "$2" -gt 1 ] || sleep 0.3 ;;
     holding) setsid sh -c 'while :; do sleep 0.1; done' canary-holding & echo done ;;
     much) exec yes ;;
     count) wc -c ;;
@@ -425,6 +428,31 @@ def test_random_bytes(place: World, bridge: Bridge) -> None:
     assert place.call(bridge, "tool", "status", "6").status == 6
 
 
+@pytest.mark.parametrize(
+    "what", ["nothing", "a pipe", "datagrams", "not listening", "the host's network", "many"]
+)
+def test_what_is_no_listener_of_a_sandbox(place: World, what: str) -> None:
+    """Over the channel comes a listener on the loopback of another network, or it is refused and audited."""
+    with place.bridge(POLICY, environment=ENVIRONMENT) as running, contextlib.ExitStack() as stack:
+        channel = stack.enter_context(socket.socket(fileno=os.dup(running.channel)))
+        answer, reply = os.pipe()
+        stack.callback(os.close, answer)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        plain = stack.enter_context(socket.socket())
+        datagrams = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+        given = {
+            "nothing": [], "a pipe": [answer, reply], "datagrams": [datagrams.fileno(), reply],
+            "not listening": [plain.fileno(), reply], "the host's network": [listener.fileno(), reply],
+            "many": [listener.fileno(), reply, reply, reply],
+        }[what]  # fmt: skip
+        socket.send_fds(channel, [b"\1"], given)
+        os.close(reply)
+        assert os.read(answer, 1) == b"", "the end, and no word"
+        assert "a listener that is none" in place.audit("peer")[-1]["why"]
+        assert not (running.public / "port").exists()
+        assert place.call(running, "tool", "status", "4").status == 4, "it goes on"
+
+
 # Programs that don't end.
 
 
@@ -434,6 +462,13 @@ def test_what_a_program_leaves_behind(place: World, bridge: Bridge) -> None:
     assert _gone("canary-daemon")
     assert place.call(bridge, "tool", "holding").stdout == b"done\n"
     assert _gone("canary-holding")
+
+
+def test_a_program_that_forks_on_and_on(place: World, bridge: Bridge) -> None:
+    """Each child leaves the next one behind in a session of its own, and ends: 50,000 of them, if one lets it."""
+    assert place.call(bridge, "tool", "respawn", "1").status == 0
+    assert _gone("canary-respawn")
+    assert place.call(bridge, "tool", "status", "3").status == 3
 
 
 @pytest.mark.parametrize(
