@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import subprocess
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ agent:x:1000:1000::/home/agent:/bin/sh
 www:x:33:33::/var/www:/bin/false
 """
 GROUP = "root:x:0:\ndisk:x:6:root\ndialout:x:20:\nagent:x:1000:\n"
-APPLETS = ("grep", "id", "kill", "sh", "sleep", "touch", "true")
+APPLETS = ("grep", "id", "kill", "sh", "sleep", "touch", "true", "tty")
 CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID")
 LIMIT = 60
 
@@ -39,6 +40,7 @@ class Container:
     mounts: list[tuple[Path, str]] = field(default_factory=list)
     maps: dict[str, Any] = field(default_factory=dict)
     account: str = "agent"
+    terminal: bool = False
 
     @property
     def root(self) -> Path:
@@ -66,6 +68,19 @@ class Container:
                 yield running, (*words, "kill", name)
 
     @contextlib.contextmanager
+    def at_a_terminal(self, *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+        """Start it at a terminal for the length of a `with`: the process, and the terminal's other end."""
+        ours, theirs = pty.openpty()
+        try:
+            with self._bundle(command, None) as (words, name):
+                run = (*words, "run", "--bundle", str(self.place), name)
+                with process.start(*run, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+                    yield running, ours
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    @contextlib.contextmanager
     def _bundle(
         self, command: Sequence[str], through: Sequence[str] | None
     ) -> Iterator[tuple[Sequence[str], str]]:
@@ -89,13 +104,18 @@ class Container:
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["mode=755"]},
         ]
+        if self.terminal:
+            terminals = ["newinstance", "ptmxmode=0666", "mode=0620"]
+            mounts.append(
+                {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": terminals}
+            )
         for source, target in self.mounts:
             bind = {"destination": target, "type": "bind", "source": str(source), "options": ["rbind", "rw"]}
             mounts.append(bind)
         return {
             "ociVersion": "1.0.2",
             "process": {
-                "terminal": False,
+                "terminal": self.terminal,
                 "user": {"uid": uid, "gid": gid, "additionalGids": list(self.groups)},
                 "args": list(args),
                 "env": ["PATH=/bin", *caller],

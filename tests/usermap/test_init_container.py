@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import tempfile
 import time
@@ -481,3 +482,26 @@ def _await(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until, f"there is no {path}"
         time.sleep(0.02)
+
+
+def test_the_keys_of_a_terminal_are_the_command_s(box: Container) -> None:
+    """It is the terminal's foreground group, so that Ctrl-C reaches it, and the shell has job control."""
+    box.caller, box.terminal = "501:20", True
+    script = "trap 'echo got; exit 7' INT; tty; echo ready; while :; do sleep 0.05; done"
+    with box.at_a_terminal("sh", "-c", script) as (running, terminal):
+        seen = _until(terminal, b"ready")
+        os.write(terminal, b"\x03")
+        seen += _until(terminal, b"got")
+        assert running.wait(timeout=60) == 7
+    assert b"/dev/pts/0" in seen
+
+
+def _until(terminal: int, word: bytes) -> bytes:
+    """What the terminal shows until a word comes."""
+    seen = b""
+    until = time.monotonic() + 60
+    while word not in seen:
+        assert time.monotonic() < until, seen
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 4096)
+    return seen
