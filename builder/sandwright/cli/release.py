@@ -59,14 +59,14 @@ def sbom(
     mirror: str = "",
 ) -> None:
     """Write the SBOM of a built image: every package, and every file, those that no package owns too."""
-    from sandwright.image.existing import read_layout  # noqa: PLC0415
     from sandwright.image.lock import Lock  # noqa: PLC0415
     from sandwright.release import sources  # noqa: PLC0415
     from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
+    from sandwright.release.subject import built_image  # noqa: PLC0415
 
     kind = _format(format)
     catalogue = _catalogue(images, [name])
-    existing = read_layout(Path(output) / "images" / name)
+    existing = built_image(Path(output), name)
     chosen = _platform(platform, list(existing.images), name)
     found = sources.locked(catalogue, name)
     lock = found if isinstance(found, Lock) else None

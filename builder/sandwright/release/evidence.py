@@ -155,9 +155,8 @@ def matrix_evidence(
     lines = []
     if about is None:
         how = "there is none" if matrix is None else f"there is only one of {matrix.digest}"
-        lines = [
-            f"matrix of {method}, which is required: {how}: sandwright prove-image" for method in require
-        ]
+        how += f": sandwright prove-image {image} --method"
+        lines = [f"matrix of {method}, which is required: {how} {method}" for method in require]
     else:
         lines = list(_matrix_faults(about, require))
     if lines:

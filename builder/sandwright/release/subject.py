@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sandwright.errors import BuildError, IntegrityError
+from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.build import Supply
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
@@ -123,7 +123,7 @@ def prepare(
     Raise NotProved where evidence is missing, BuildError when the image is not what its definition and lock
     make, IntegrityError when it isn't whole, and what making its SBOMs raises.
     """
-    existing = read_layout(output / "images" / name)
+    existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
     _check_current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
@@ -149,6 +149,14 @@ def prepare(
     claims = tuple(_claims(subject, predicate))
     image = open_layout(existing.path)
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
+
+
+def built_image(output: Path, name: str) -> Existing:
+    """The layout of an image. Raise UsageError when it isn't built, IntegrityError when it isn't whole."""
+    layout = output / "images" / name
+    if not layout.exists():
+        raise UsageError(f"image '{name}' is not built: no {layout}; sandwright build-images --name {name}")
+    return read_layout(layout)
 
 
 def _evidence(subject: _Subject, proof: Proof) -> Iterator[Document]:

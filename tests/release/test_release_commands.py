@@ -1,0 +1,241 @@
+"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
+from releases import report_of, with_row, write_key
+from sandwright import process
+from sandwright.cli.program import main
+from sandwright.image.build import Built
+from sandwright.smoke.report import write_report
+from sandwright.smoke.verdict import Finding, Verdict
+from smallworld import World, small_world
+
+pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
+
+CHECKS = ["signature", "image", "provenance", "documents", "sources", "SBOM", "evidence", "rebuild"]
+IMAGES = ("--images", "images")
+PROGRAM = (sys.executable, "-c", "from sandwright.cli import main; main()")
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, tls: Tls) -> Iterator[Server]:
+    with registry_server(tmp_path_factory.mktemp("registry"), login=True, tls=tls) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return small_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def built(world: World) -> dict[str, Built]:
+    return world.build()
+
+
+@pytest.fixture
+def place(world: World, built: dict[str, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to work in: the images and what was built of them, a key pair, nobody's logins."""
+    write_report(report_of(built), world.output)
+    shutil.copytree(world.images, tmp_path / "images")
+    shutil.copytree(world.output, tmp_path / "build")
+    write_key(tmp_path)
+    monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture
+def access(place: Path, server: Server, tls: Tls) -> list[str]:
+    """The options by which the registry lets us in."""
+    entry = {"username": LOGIN[0], "password": LOGIN[1]}
+    (place / "logins.json").write_text(json.dumps({"auths": {server.host: entry}}))
+    return ["--authorities", str(tls.authority), "--logins", str(place / "logins.json")]
+
+
+class Command:
+    """The command line, in this process: starting Python for each would take most of the time."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        """What a command prints; on standard error when it fails with `status`."""
+        self._capsys.readouterr()
+        code: object = 0
+        try:
+            main(["sandwright", *words])
+        except SystemExit as end:
+            code = end.code
+        printed = self._capsys.readouterr()
+        assert (code or 0) == status, printed.err
+        assert "Traceback" not in printed.err
+        return (printed.err if status else printed.out).strip()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def test_publish_and_verify_elsewhere(  # noqa: PLR0917 - fixtures
+    place: Path,
+    server: Server,
+    access: list[str],
+    elsewhere: Path,
+    run: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ("publish", "base", "app", f"{server.host}/team", "--key", "key.pem", *IMAGES, *access)
+    planned = run(*words, "--dry-run")
+    assert "team/app@sha256:" in planned
+    assert planned.count("tag latest, which is new") == 2
+    run("verify-image", f"{server.host}/team/app", "--key", "key.pub", *access, status=7)
+    told = run(*words).splitlines()
+    names = [f"{server.host}/team/{name}" for name in ("base", "app")]
+    assert [line.partition("@")[0] for line in told[:2]] == names
+    assert all("read back, tagged latest" in line for line in told[:2])
+    again = run(*words).splitlines()
+    assert all(line.endswith(": nothing has changed; it was read back") for line in again[:2])
+
+    shutil.copy(place / "key.pub", elsewhere)
+    monkeypatch.chdir(elsewhere)
+    verify = ("verify-image", f"{server.host}/team/app", "--key", "key.pub", "--rebuild", *access)
+    lines = process.run(*PROGRAM, *verify, timeout=120).text.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [["pass", check] for check in CHECKS]
+    digest = told[1].partition("@")[2].partition(": ")[0]
+    assert lines[-1] == f"pass: rebuild: made again, it is {digest}"
+    assert {path.name for path in elsewhere.iterdir()} == {"key.pub"}, "nothing is left"
+
+
+def test_what_fails_is_told_and_the_command_fails(
+    place: Path, server: Server, access: list[str], run: Command
+) -> None:
+    run("publish", "base", f"{server.host}/bad", "--key", "key.pem", *IMAGES, *access)
+    write_key(place, "other")
+    told = run("verify-image", f"{server.host}/bad/base", "--key", "other.pub", *access, status=12)
+    assert f"{server.host}/bad/base is not what other.pub vouches for" in told
+
+
+def test_an_image_that_is_not_proved(
+    place: Path, built: dict[str, Built], server: Server, access: list[str], run: Command
+) -> None:
+    """Not one byte is sent, also not of the image beside it that is."""
+    findings = (Finding("read-only", Verdict.FAIL, "it was written"),)
+    write_report(with_row(report_of(built), "app", findings=findings), place / "build")
+    words = ("publish", "base", "app", f"{server.host}/red", "--key", "key.pem", *IMAGES, *access)
+    told = run(*words, status=12)
+    assert "app is not published:" in told
+    assert "linux/amd64: smoke run under runc: fail: read-only: it was written" in told
+    assert not (server.storage / "docker/registry/v2/repositories/red").exists()
+
+
+def test_an_image_that_is_not_what_its_definition_makes(
+    place: Path, server: Server, access: list[str], run: Command
+) -> None:
+    definition = place / "images/app/image.yaml"
+    definition.write_text(definition.read_text().replace("A small image", "Another image"))
+    told = run("publish", "app", f"{server.host}/old", "--key", "key.pem", *IMAGES, *access, status=11)
+    assert "not what images/app makes now: it was made from something else" in told
+
+
+def test_sbom(place: Path, run: Command) -> None:
+    path = "build/release/app/amd64.cdx.json"
+    assert run("sbom", "app", *IMAGES, "--platform", "linux/amd64").startswith(f"{path}: ")
+    document = json.loads(run("sbom", "app", *IMAGES, "--format", "spdx", "--to", "-"))
+    assert document["spdxVersion"] == "SPDX-2.3"
+    words = ("sbom", "app", *IMAGES, "--platform", "linux/amd64", "--check")
+    assert run(*words) == f"{path}: fits app linux/amd64: 26 files"
+    document = json.loads((place / path).read_bytes())
+    document["components"].pop()
+    (place / path).write_text(json.dumps(document))
+    told = run(*words, status=8)
+    assert f"{path}: not what the image holds:" in told
+    assert ": in the image, and not in the SBOM" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["publish", "app", "{host}/x"], 64, "--key is needed"),
+        (["publish", "--key", "key.pem"], 64, "say which images, and where to"),
+        (["publish", "{host}/x", "--key", "key.pem"], 64, "say which images, and where to"),
+        (["publish", "app", "base", "--key", "key.pem"], 64, "'base' does not name a registry"),
+        (
+            ["publish", "none", "{host}/x", "--key", "key.pem"],
+            64,
+            "there is no image 'none'; there is base, app",
+        ),
+        (
+            ["publish", "app", "{host}/x", "--key", "none.pem"],
+            13,
+            "none.pem: the key can't be read: No such file",
+        ),
+        (["publish", "app", "{host}/x", "--key", "key.pub"], 64, "key.pub: not a private key in PEM"),
+        (["publish", "app", "{host}/x", "--key", "key.pem", "--tag", "a b"], 64, "'a b' can't be a tag"),
+        (
+            ["publish", "app", "{host}/x", "--key", "key.pem", "--require", "runsc"],
+            12,
+            "under runsc, which is required",
+        ),
+        (
+            ["publish", "app", "{host}/x", "--key", "key.pem", "--matrix", "oci"],
+            12,
+            "prove-image app --method oci",
+        ),
+        (
+            ["publish", "app", "{host}/x", "--key", "key.pem", "--output", "none"],
+            64,
+            "image 'app' is not built: no none/images/app",
+        ),
+        (["publish", "app", "{host}/x", "--key", "key.pem", "--logins", "none"], 7, "it wants a login"),
+        (["sbom", "app", "--format", "other"], 64, "no format 'other'; there is cyclonedx, spdx"),
+        (["sbom", "app", "--platform", "linux/arm"], 64, "is not built for linux/arm, only for linux/amd64"),
+        (["sbom", "none"], 64, "there is no image 'none'"),
+        (
+            ["sbom", "base", "--check"],
+            13,
+            "can't be read: No such file or directory; write it with 'sandwright sbom base'",
+        ),
+        (["verify-image", "{host}/x"], 64, "--key is needed"),
+        (["verify-image", "{host}/x", "--key", "key.pem"], 64, "this is a private key"),
+        (["verify-image", "{host}/X", "--key", "key.pub"], 64, "'X' can't name a repository"),
+        (["prove-image", "app", "--method", "bwrap"], 64, "'bwrap' does not run on the image's own root"),
+    ],
+)
+def test_what_is_refused(  # noqa: PLR0917 - fixtures and a table
+    place: Path,
+    server: Server,
+    access: list[str],
+    run: Command,
+    words: list[str],
+    status: int,
+    message: str,
+) -> None:
+    given = [word.format(host=server.host) for word in words]
+    if given[0] in ("publish", "sbom"):
+        given += IMAGES
+    if given[0] in ("publish", "verify-image"):
+        given += access[:2] if "--logins" in given else access
+    assert message in run(*given, status=status)
+    assert not (server.storage / "docker/registry/v2/repositories/x").exists()
