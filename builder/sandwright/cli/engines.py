@@ -40,6 +40,7 @@ class Asked:
     smoke: bool
     compare: bool
     strict: bool
+    again: bool
     dry_run: bool
 
     def refuse(self, given: Mapping[str, object]) -> None:
@@ -192,7 +193,7 @@ def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Open]]:
         from sandwright.smoke.dockerd import docker_client  # noqa: PLC0415
 
         with docker_client() as client:
-            yield Docker(client), functools.partial(inengine.open_docker, client)
+            yield Docker(client, cache=not asked.again), functools.partial(inengine.open_docker, client)
         return
     from sandwright.image.engines.podman import Podman  # noqa: PLC0415
 

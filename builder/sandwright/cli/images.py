@@ -114,7 +114,7 @@ def lock_images(
         "smoke": "start every image under every runtime that is there",
         "runtime": "a runtime to start images under; may be given several times (absent: all)",
         "require": "a runtime that must be there; may be given several times",
-        "again": "smoke-run also what passed before and has not changed",
+        "again": "smoke-run also what passed before and has not changed; with --engine: without its cache",
         "strict": STRICT_HELP,
         "dry_run": "only say what would be built, and why",
         "engine": "docker, podman or buildah: build there, from Dockerfiles; for this machine's platform "
@@ -155,8 +155,10 @@ def build_images(
     if engine or builder or compare:
         from sandwright.cli import engines  # noqa: PLC0415
 
-        given = {"runtime": runtime, "require": require, "again": again, "verify": verify}
-        asked = engines.Asked(engine, smoke=smoke, compare=compare, strict=strict, dry_run=dry_run)
+        given = {"runtime": runtime, "require": require, "verify": verify}
+        asked = engines.Asked(
+            engine, smoke=smoke, compare=compare, strict=strict, again=again, dry_run=dry_run
+        )
         asked.refuse(given)
         words = engines.Words(images, name or (), platform or (), mirror, builder, frozen)
         engines.build_with_engine(words, asked, output=Path(output), speak=speak)

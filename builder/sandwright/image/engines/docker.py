@@ -32,8 +32,10 @@ class Docker:
 
     name = "docker"
 
-    def __init__(self, client: DockerClient) -> None:
+    def __init__(self, client: DockerClient, *, cache: bool = True) -> None:
+        """Without `cache` every instruction is carried out, also where the daemon has its result."""
         self._client = client
+        self._cache = cache
 
     def check(self) -> str:
         """Raise HostError for a daemon that is too old, or is Podman's."""
@@ -81,6 +83,7 @@ class Docker:
                 decode=True,
                 rm=True,
                 forcerm=True,
+                nocache=not self._cache,
                 network_mode="none",
                 platform=platform,
                 timeout=int(TIMEOUT),
