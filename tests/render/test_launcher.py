@@ -255,6 +255,33 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path, shel
         assert bool(result.stderr) is (status != 1)
 
 
+@pytest.mark.parametrize(("failing", "status"), [(1, 7), (9, 125)], ids=["once", "always"])
+def test_mounts_that_go_while_they_are_looked_at(
+    project: Path, tmp_path: Path, failing: int, status: int
+) -> None:
+    """As when a container ends beside it: nothing was run, so that it can be tried again; but not for ever.
+
+    A stand-in fails as bubblewrap 0.8 was seen to.
+    """
+    programs, count = tmp_path / "bin", tmp_path / "count"
+    programs.mkdir()
+    said = "bwrap: Can't bind mount /oldroot/ on /newroot/: Unable to apply mount flags: Invalid argument"
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\necho x >>{count}\nwhile read -r x; do n=$((n + 1)); done <{count}\n"
+        f'[ "$n" -gt {failing} ] || {{ echo "{said}" >&2; exit 1; }}\nexec {process.which("bwrap")} "$@"\n'
+    )
+    (programs / "bwrap").chmod(0o755)
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(project.parent)}
+    words = ("sh", "-c", f"read x; echo $x; echo ran >>{project}/ran; exit 7")
+    result = process.run(
+        *_command(project, tmp_path), *words, stdin=b"in\n", env=environment, timeout=60, check=False
+    )
+    assert result.status == status
+    assert result.text == ("in" if status == 7 else "")
+    assert (project / "ran").exists() is (status == 7)
+    assert "nothing was run: once more" in result.stderr
+
+
 def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
     """What the policy grants has gone since: that is no failure of the command's."""
     argv = _command(project, tmp_path)

@@ -135,5 +135,5 @@ def test_one_duty_of_the_launcher_less(
 
 def test_without_the_watcher_time_is_never_up(prove_with: Prove) -> None:
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
-    unwatched = watcher("timeout 1 cat ||", "timeout 1000 cat ||")
+    unwatched = watcher("timeout 1 cat)", "timeout 1000 cat)")
     assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}
