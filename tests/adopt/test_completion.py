@@ -95,24 +95,35 @@ def test_fish_offers(tmp_path: Path, line: str, offered: list[str]) -> None:
     ],
 )
 def test_zsh_completes(tmp_path: Path, line: str, completed: str) -> None:
-    script = _script(tmp_path, "zsh")
+    _zsh(
+        tmp_path, f"autoload -Uz compinit; compinit -u -D; source {_script(tmp_path, 'zsh')}", line, completed
+    )
+
+
+@pytest.mark.needs("zsh")
+def test_zsh_completes_from_its_function_path(tmp_path: Path) -> None:
+    folder = tmp_path / "functions"
+    folder.mkdir()
+    _script(tmp_path, "zsh").rename(folder / "_sandwright")
+    setup = f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D"
+    _zsh(tmp_path, setup, "sandwright rend", "sandwright render ")
+    _zsh(tmp_path, setup, "sandwright render --che", "sandwright render --check")
+
+
+def _zsh(folder: Path, setup: str, line: str, completed: str) -> None:
+    """Press the tab key behind a line, and see what it becomes."""
     controller, terminal = pty.openpty()
-    environ = {"TERM": "dumb", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    environ = {"TERM": "dumb", "HOME": str(folder), "PATH": os.environ["PATH"]}
+    show = 'show() { BUFFER="got:$BUFFER:"; zle accept-line }; zle -N show; bindkey "^X" show'
     with subprocess.Popen(
-        ["zsh", "-f", "-i"], env=environ, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal
+        ["zsh", "-f", "-i"], env=environ, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal
     ) as shell:
         os.close(terminal)
         said = _Said(controller)
-        ready = (
-            f'PS1=; autoload -Uz compinit; compinit -u -D; source {script}; show() {{ BUFFER="got:$BUFFER:"'
-        )
-        os.write(
-            controller,
-            f"{ready}; zle accept-line }}; zle -N show; bindkey '^X' show; echo rea''dy\n".encode(),
-        )
-        said.until("ready\r\n")
-        os.write(controller, f"{line}\t\x18".encode())
+        os.write(controller, f"PS1=; {setup}; {show}; echo rea''dy\n".encode())
         try:
+            said.until("ready\r\n")
+            os.write(controller, f"{line}\t\x18".encode())
             said.until(f"got:{completed}")
         finally:
             shell.kill()

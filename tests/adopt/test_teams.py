@@ -1,4 +1,4 @@
-"""What a team adds to its own repository: hooks, the action, our tasks in its own collection."""
+"""What a team adds to its own repository: hooks, the action, our tasks; `docs/teams.md` runs the rest."""
 
 from __future__ import annotations
 
@@ -149,26 +149,8 @@ def test_an_input_of_the_action_is_no_script(team: Path, hostile: str) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_one_line_gives_a_team_our_tasks(team: Path) -> None:
-    (team / "tasks.py").write_text("from sandwright.cli import namespace\n")
-    listed = _shell(team, "invoke --list")
-    assert {"render", "verify", "run", "doctor"} <= {
-        line.split()[0] for line in listed.stdout.split("\n") if line
-    }
-    assert _shell(team, f"invoke render {RENDERED} --check").returncode == 0
-    ran = _shell(team, "invoke run -- sh -c 'echo inside; exit 7'")
-    assert (ran.returncode, ran.stdout) == (7, "inside\n"), ran.stderr
-
-
-@pytest.mark.needs("bwrap")
-def test_our_tasks_stand_beside_a_teams_own(team: Path) -> None:
-    (team / "tasks.py").write_text(
-        "from invoke import Collection, task\n"
-        "from sandwright.cli import namespace as sandbox\n\n"
-        "@task\ndef hello(c):\n    print('ours')\n\n"
-        "namespace = Collection(hello, sandbox=sandbox)\n"
-    )
-    assert _shell(team, "invoke hello").stdout == "ours\n"
-    assert "sandbox.render" in _shell(team, "invoke --list").stdout
-    assert _shell(team, f"invoke sandbox.render {RENDERED} --check").returncode == 0
-    assert _shell(team, "invoke sandbox.run -- true").returncode == 0
+def test_the_example_has_our_tasks_beside_its_own(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(Path(__file__).parent / "example", _place(tmp_path)))
+    assert _shell(folder, "invoke sandbox.init --yes --method bwrap").returncode == 0
+    ran = _shell(folder, "invoke sandbox.run -- make test")
+    assert (ran.returncode, "OK" in ran.stderr.splitlines()) == (0, True), ran.stderr
