@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["main", "namespace"]
 
 _HELP = frozenset(("-h", "--help"))
+_ABOUT = frozenset(("-h", "--help", "-l", "--list", "-V", "--version"))
 
 
 def main() -> None:
-    """Run the command line; exits. `run` takes a way of its own, past Invoke, as it is to start at once."""
+    """Run the command line; exits.
+
+    `run` and a question for help alone take a way of their own, past Invoke, as they are to answer at once.
+    """
     words = sys.argv[1:]
+    if not words or (len(words) == 1 and words[0] in _ABOUT):
+        from sandwright.cli import summary  # noqa: PLC0415
+
+        sys.stdout.write(summary.version() if words[:1] in (["-V"], ["--version"]) else summary.text())
+        return
     if words[:1] == ["run"] and not _HELP & set(words[1:2]):
         from sandwright.cli.running import main as run  # noqa: PLC0415
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from invoke.collection import Collection
 from invoke.program import Program
 from invoke.tasks import Task
 
 import sandwright
-from sandwright.cli.tasks import namespace
+from sandwright.cli import summary
 
 POSITIONS: Mapping[str, Sequence[str]] = {
     "sbpl-eval": ("--profile", "--operation"),
@@ -38,7 +40,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits."""
     words = list(sys.argv if argv is None else argv)
     program = Program(
-        version=sandwright.__version__, namespace=namespace, name="sandwright", binary="sandwright"
+        version=sandwright.__version__,
+        namespace=_namespace(words[1:]),
+        name="sandwright",
+        binary="sandwright",
     )
     program.run([words[0], *arranged(words[1:])])
 
@@ -50,13 +55,29 @@ def arranged(words: Sequence[str]) -> list[str]:
     Words behind `--` are left out: tasks that take a command find it themselves.
     """
     words = words[: words.index("--")] if "--" in words else words
-    name = next((word for word in words if not word.startswith("-")), None)
+    name = _task(words)
+    namespace = _namespace(words)
     if name is None or name not in namespace.tasks:
         return list(words)
     start = words.index(name) + 1
     if HELP & set(words):  # Invoke would take the word for the place that comes next
         return ["--help", name]
     return [*words[:start], *_options(name, namespace.tasks[name], words[start:])]
+
+
+def _task(words: Sequence[str]) -> str | None:
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _namespace(words: Sequence[str]) -> Collection:
+    """The task that is asked for, without importing the others; all of them where that is none."""
+    place = summary.places().get(_task(words) or "")
+    if place is None:
+        from sandwright.cli.tasks import namespace  # noqa: PLC0415
+
+        return namespace
+    module, name = place
+    return Collection(getattr(importlib.import_module(f"sandwright.cli.{module}"), name))
 
 
 def _options(name: str, task: Task[Any], words: Sequence[str]) -> Iterator[str]:

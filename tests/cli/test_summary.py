@@ -1,0 +1,43 @@
+"""The list of tasks is printed at once: without Invoke, and without a task's imports."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import sandwright
+from sandwright import process
+from sandwright.cli import summary
+from sandwright.cli.tasks import namespace
+
+MAIN = "from sandwright.cli import main; main()"
+PATIENCE = 60
+
+
+def test_every_task_is_told() -> None:
+    """The sources are read; the tasks themselves say the same."""
+    known = {name: (task.__doc__ or "").strip().splitlines()[0] for name, task in namespace.tasks.items()}
+    assert list(summary.tasks()) == sorted(known.items())
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--list",), ("-l",)], ids=" ".join)
+def test_help_alone_is_the_summary(words: tuple[str, ...]) -> None:
+    told = process.run(sys.executable, "-c", MAIN, *words, timeout=PATIENCE).stdout.decode()
+    assert told.startswith("Usage: sandwright TASK [OPTIONS]\n")
+    assert "\n  build-images " in told
+    assert told == summary.text()
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_the_version(word: str) -> None:
+    told = process.run(sys.executable, "-c", MAIN, word, timeout=PATIENCE)
+    assert told.stdout.decode() == f"sandwright {sandwright.__version__}\n"
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_nothing_heavy_is_imported(word: str) -> None:
+    code = f"{MAIN}; import sys; print(sorted({{n.partition('.')[0] for n in sys.modules}}))"
+    told = process.run(sys.executable, "-c", code, word, timeout=PATIENCE).stdout.decode().splitlines()[-1]
+    heavy = ("invoke", "rich", "pydantic", "yaml", "jinja2", "docker", "requests")
+    assert not [name for name in heavy if f"'{name}'" in told]
