@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import time
@@ -140,7 +141,8 @@ class _Said:
     def until(self, wanted: str) -> None:
         until = time.monotonic() + WAIT
         while wanted not in self.text:
-            assert time.monotonic() < until, self.text
+            ready, _, _ = select.select([self.descriptor], [], [], max(0.0, until - time.monotonic()))
+            assert ready, self.text
             self.text += os.read(self.descriptor, 4096).decode(errors="replace")
 
 

@@ -137,11 +137,6 @@ def test_what_is_only_shown_has_a_reason() -> None:
     assert [f"{b.page}:{b.line}" for b in ALL if b.kind == "shown" and len(b.about) < 10] == []
 
 
-def test_no_mark_of_the_readme_is_left_over() -> None:
-    first = {block.text.partition("\n")[0] for block in ALL if block.page == "README.md"}
-    assert set(README) <= first
-
-
 def test_the_tables_are_what_the_code_says() -> None:
     found = pages.stale(ROOT / "docs", pages.texts(offers()))
     assert [path.name for path in found] == [], "run `invoke docs`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import time
@@ -194,7 +195,8 @@ def test_it_asks_on_a_terminal(folder: Path, answer: str, status: int) -> None:
 def _until(descriptor: int, text: str) -> str:
     said, until = "", time.monotonic() + WAIT
     while text not in said:
-        assert time.monotonic() < until, said
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
+        assert ready, said
         said += os.read(descriptor, 4096).decode(errors="replace")
     return said
 
