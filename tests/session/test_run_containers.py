@@ -79,7 +79,7 @@ def sandbox(place: Place, project: Project) -> Iterator[Project]:
     project.environment |= place.environment
     before = project.tree()
     yield project
-    eventually(lambda: place.containers() == [], "a container is left")
+    eventually(lambda: place.containers() == [], "a container is left", within=30)
     eventually(lambda: before - {"file"} <= project.tree() <= before | {"file"}, "something is left")
     eventually(lambda: [p.name for p in project.runtime.iterdir()] == ["sandwright"], "a directory is left")
     assert project.records() == []
@@ -90,6 +90,33 @@ def test_exit_status(sandbox: Project, status: int) -> None:
     ended = sandbox.run("sh", "-c", f"echo out; echo err >&2; exit {status}")
     assert (ended.returncode, ended.stdout) == (status, b"out\n")
     assert b"err\n" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "status"), [("no-such-program", 127), ("/no/such/program", 127), ("/etc", 126), ("false", 1)]
+)
+def test_a_command_that_can_not_be_run(sandbox: Project, word: str, status: int) -> None:
+    """As a shell has it, whatever the runtime's own number for that is."""
+    ended = sandbox.run(word)
+    assert (ended.returncode, ended.stdout) == (status, b"")
+
+
+def test_cidfile(sandbox: Project, place: Place) -> None:
+    """What the engine knows the container by, as its own option gives it; else the session's name."""
+    file = sandbox.home / "id"
+    running = sandbox.start("sh", "-c", "echo up; exec sleep 55", options=("--cidfile", str(file)))
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    if place.engine is not None:
+        assert place.engine.run("inspect", "--format", "{{.Id}}", file.read_text()).text == file.read_text()
+    else:
+        assert [file.read_text()] == [path.stem for path in sandbox.records()]
+    running.terminate()
+    running.communicate(timeout=60)
+    assert file.exists()
+    again = sandbox.run("touch", "file", options=("--cidfile", str(file)))
+    assert (again.returncode, again.stdout) == (125, b"")
+    assert not (sandbox.root / "file").exists()
 
 
 def test_allowed_and_denied(sandbox: Project) -> None:

@@ -23,7 +23,7 @@ SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be
         "outer": "the engine whose container gVisor runs in: docker, podman (as --set outer=…)",
         "set": SET_HELP,
         "time": "end it after this time: 90, 30m (as --set resources.time=…)",
-        "cidfile": "write the session's name to this file, which must not be there yet",
+        "cidfile": "write the container's id, or the session's without an engine, to this new file",
         "telemetry": "append a line about the session to this file (absent: what SANDWRIGHT_TELEMETRY names)",
     },
 )

@@ -9,8 +9,8 @@ class Request:
     """A command, and which policy it is to run under.
 
     `policy` is the project's file. `method` and `settings` (FIELD=VALUE) are of this run only, as `time`
-    is, the limit in seconds or with a unit. `cidfile` gets the name of what is started. `telemetry` is a
-    file that a line about the session is appended to.
+    is, the limit in seconds or with a unit. `cidfile` gets the engine's id of the container, without an engine
+    the session's. `telemetry` is a file that a line about the session is appended to.
     """
 
     __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "settings", "telemetry")
@@ -32,7 +32,7 @@ class Request:
         self.policy = _plain(os.path.join(self.cwd, policy))
         self.method = method
         self.settings = [*(settings or []), *([f"resources.time={time}"] if time else [])]
-        self.cidfile = cidfile
+        self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
 
     def identity(self) -> list[str]:

@@ -12,6 +12,7 @@ from sandwright.session import kept, places, state
 from sandwright.session.kept import Prepared
 from sandwright.session.request import Request
 
+_ENGINES = ("docker", "podman")
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 
@@ -76,7 +77,7 @@ class _Session:
                 if self._prepared.shimmed:
                     environment |= self._bridge(stack)
                 if self._request.cidfile:
-                    _write_new(self._request.cidfile, f"sandwright-{self.id}\n")
+                    environment |= self._named(self._request.cidfile)
                 self._record()
                 stack.callback(state.forget, self.id)
                 status = self._start(environment)
@@ -118,6 +119,13 @@ class _Session:
             "enforced": prepared.enforced,
         }
         state.write(self.id, record)
+
+    def _named(self, path: str) -> dict[str, str]:
+        """Write the session's name to a file; an engine writes there what it knows the container by."""
+        if self._prepared.method in _ENGINES and not os.path.lexists(path):
+            return {"SANDWRIGHT_CIDFILE": path}
+        _write_new(path, self.id)
+        return {}
 
     def _proxy(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
