@@ -38,6 +38,7 @@ def red(
     method: str, text: str, project: Path, program: Path, weaken: Weaken | None, *, runs: bool
 ) -> dict[str, str]:
     """The probes that are not green, with their evidence; there must be many that are."""
-    proof = prove(resolver(text, project), method, program=program, weaken=weaken, runs=runs)
+    secrets = runs and weaken is None  # what is taken away for those has tests of its own
+    proof = prove(resolver(text, project), method, program=program, weaken=weaken, runs=runs, secrets=secrets)
     assert sum(each.verdict is Verdict.PASS for each in proof.outcomes) > 50
     return {each.probe: each.evidence for each in proof.outcomes if each.verdict is not Verdict.PASS}

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -204,3 +204,12 @@ def test_the_images_own_user(refused: str) -> None:
 def test_where_there_is_no_session(refused: str) -> None:
     with world() as made, pytest.raises(RenderError, match=r"can't enforce credentials\.shims .*in a shim"):
         render(made.policy(f"{SHIMS}filesystem: {{write: [$PROJECT]}}\n"), refused)
+
+
+def test_root_that_is_not_the_caller() -> None:
+    """Docker's root inside is root outside, and not who the bridge belongs to."""
+    with world() as made:
+        policy = made.policy(f"{SHIMS}process: {{privileged: true}}\n")
+        render(replace(policy, facts=replace(policy.facts, uid=0)), "docker")
+        with pytest.raises(RenderError, match="docker runs as root, whom the bridge turns away"):
+            render(replace(policy, facts=replace(policy.facts, uid=1000)), "docker")

@@ -465,7 +465,7 @@ def test_what_a_program_leaves_behind(place: World, bridge: Bridge) -> None:
 
 
 def test_a_program_that_forks_on_and_on(place: World, bridge: Bridge) -> None:
-    """Each child leaves the next one behind in a session of its own, and ends: 50,000 of them, if one lets it."""
+    """Each child leaves the next one behind in a session of its own, and ends; 50,000 if one lets it."""
     assert place.call(bridge, "tool", "respawn", "1").status == 0
     assert _gone("canary-respawn")
     assert place.call(bridge, "tool", "status", "3").status == 3

@@ -22,6 +22,7 @@ from sandwright.verify.page import page
 from sandwright.verify.probe import Family
 from sandwright.verify.prove import Weaken, prove
 from sandwright.verify.report import Report, encode, junit
+from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import Subject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from weakening import replaced
@@ -166,6 +167,30 @@ def test_no_token_is_in_a_report(secrets: Callable[..., list[Outcome]]) -> None:
         assert b"sandwright-canary-" in text, "what was looked for is told"
         assert b"-A-" not in text
         assert b"-B-" not in text
+
+
+SEATBELT = {
+    "an account's being read-only": ('(allow file-write-data (subpath "{home}/.aws"))', "secrets/cloud"),
+    "an account's being hidden": (
+        '(allow file-read* (subpath "{home}/.config/gcloud"))',
+        "secrets/cloud-off",
+    ),
+    "the key file's being hidden": (
+        '(allow file-read* (literal "{home}/keys/google.json"))',
+        "secrets/cloud-off",
+    ),
+}
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize(("rule", "red"), SEATBELT.values(), ids=SEATBELT)
+def test_one_rule_more_of_a_profile(rule: str, red: str, program: Path, tmp_path: Path) -> None:
+    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        text = rule.format(home=f"/private{subject.ground.root}/home").encode()
+        return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
+
+    proof = simulate(resolver(POLICY, tmp_path / "project"), program=program, weaken=weaken)
+    assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {red}
 
 
 @pytest.mark.parametrize("refused", ["kubernetes"])

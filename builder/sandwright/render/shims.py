@@ -120,6 +120,11 @@ def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:
         )
     if method in _CONTAINERS and policy.facts.os == "darwin":
         return f"{method} runs in a virtual machine on macOS, which has no way to a Unix socket of the host"
+    if method == "docker" and policy.process.privileged and policy.mapping != "required" and policy.facts.uid:
+        return (
+            "with process.privileged, docker runs as root, whom the bridge turns away: it serves its owner "
+            "only"
+        )
     if method in _ENGINES and policy.mapping == "off":
         return (
             f"with user.mapping off, {method} runs as the image's own user, whom the bridge turns away: it "

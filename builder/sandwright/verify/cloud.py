@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,6 +55,12 @@ def home(ground: Ground) -> Home:
         (made.path / name).write_text(f"account {ground.word}\n", encoding="ascii")
     (made.path / "plain").write_text(ground.plain, encoding="ascii")
     return made
+
+
+def cases(own: Home) -> Iterator[tuple[str, tuple[Path, ...], Callable[[Subject, Home], Sequence[Probe]]]]:
+    """What `credentials.cloud` says, what may be read besides, and the probes of it."""
+    yield "readonly", (own.path / CLUSTER,), opened
+    yield "none", (own.path,), closed
 
 
 def opened(subject: Subject, own: Home) -> Sequence[Probe]:

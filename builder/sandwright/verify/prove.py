@@ -17,7 +17,7 @@ from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
 from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
-from sandwright.verify.cloud import CLUSTER, closed, home, opened
+from sandwright.verify.cloud import cases, home
 from sandwright.verify.ground import Ground, planted
 from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import Runs, lifecycle
@@ -132,10 +132,7 @@ def _cloud(
 ) -> Iterator[Outcome]:
     """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
     own = home(subject.ground)
-    for mode, read, made in (
-        ("readonly", (own.path / CLUSTER,), opened),
-        ("none", (own.path,), closed),
-    ):
+    for mode, read, made in cases(own):
         words = [*subject.ground.settings(*read), *settings, f"credentials.cloud={mode}"]
         policy = resolve(words, own.seen)
         probes = made(replace(subject, policy=policy), own)

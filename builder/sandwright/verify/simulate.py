@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.uses import check_expressible
 from sandwright.render.methods import render
 from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt
 from sandwright.verify.catalogue import catalogue
+from sandwright.verify.cloud import cases, home
 from sandwright.verify.ground import Ground, planted
 from sandwright.verify.outcome import Outcome, judge
 from sandwright.verify.probe import Family, Probe
@@ -80,22 +82,33 @@ def simulate(resolve: Resolve, *, program: Path, weaken: Weaken | None = None) -
     with planted(program) as ground, listening(ground.read, ground.word) as listeners:
         policy = resolve(ground.settings(), as_macos)
         subject = Subject(METHOD, policy, ground, listeners, Canaries())
-        rendered = render(policy, METHOD)
-        artifacts = rendered.artifacts if weaken is None else weaken(subject, rendered.artifacts)
-        profile = compile_profile(
-            next(each.content for each in artifacts if each.name == "profile.sb"),
-            params={"PROXY_PORT": "1"},
-            importer=FileImporter(),
-        )
-        asked = _Asked(Evaluator(profile), ground)
-        probes = (probe for probe in catalogue(subject) if probe.family in DECIDED)
-        outcomes = tuple(_judged(probe, asked) for probe in probes)
-        notes = [*map(str, rendered.findings)]
+        probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
+        outcomes = [*_outcomes(subject, probes, weaken)]
+        own = home(ground)
+        for mode, read, made in cases(own):
+            words = [*ground.settings(*read), f"credentials.cloud={mode}"]
+            other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
+            outcomes += _outcomes(other, made(other, own), weaken)
+        notes = [*map(str, check_expressible(policy, METHOD))]
         notes.append(
             "seatbelt: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
-            "decides on files, links and the network. `verify --method seatbelt` on macOS enforces"
+            "decides on files, links, the network and cloud accounts. "
+            "`verify --method seatbelt` on macOS enforces"
         )
-        return Proof(METHOD, outcomes, tuple(notes))
+        return Proof(METHOD, tuple(outcomes), tuple(notes))
+
+
+def _outcomes(subject: Subject, probes: Sequence[Probe], weaken: Weaken | None) -> Iterator[Outcome]:
+    """The verdicts on probes of one policy."""
+    artifacts = render(subject.policy, METHOD).artifacts
+    artifacts = artifacts if weaken is None else weaken(subject, artifacts)
+    profile = compile_profile(
+        next(each.content for each in artifacts if each.name == "profile.sb"),
+        params={"PROXY_PORT": "1"},
+        importer=FileImporter(),
+    )
+    asked = _Asked(Evaluator(profile), subject.ground)
+    yield from (_judged(probe, asked) for probe in probes)
 
 
 def _judged(probe: Probe, asked: _Asked) -> Outcome:

@@ -69,9 +69,7 @@ def listening(directory: Path, word: str) -> Iterator[Listeners]:
         udp.bind(("127.0.0.1", 0))
         local = [stack.enter_context(_unix(name)) for name in (str(path), f"\0{abstract}")]
         local.append(stack.enter_context(_unix(f"{directory.parent}/unknown")))
-        later = Path(directory.parent, "unknown").rename(
-            directory / "later"
-        )  # known as `unknown`
+        later = Path(directory.parent, "unknown").rename(directory / "later")  # known as `unknown`
         witnesses = (*(Witness(each) for each in (tcp, wide, *local)), _Datagrams(udp))
         for witness in witnesses:
             stack.enter_context(_hearing(witness))
