@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,12 @@ pytestmark = [
 ]
 
 
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+
+
 def prove(*words: str, output: Path) -> process.Result:
     return process.run(
-        sys.executable,
-        "-c",
-        "from sandwright.cli import main; main()",
-        "prove-mapping",
-        *words,
-        "--output",
-        str(output),
-        timeout=120,
-        check=False,
+        *SANDWRIGHT, "prove-mapping", *words, "--output", str(output), timeout=120, check=False
     )
 
 
@@ -71,6 +67,24 @@ def test_what_is_refused(tmp_path: Path, words: list[str], status: int, message:
     result = prove(str(layout), *words, output=tmp_path / "build")
     assert result.status == status, result.stderr
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(("options", "status"), [(("--init",), 0), ((), 125)], ids=["with", "without"])
+def test_a_bundle_has_the_capabilities_only_when_told(
+    tmp_path: Path, options: tuple[str, ...], status: int
+) -> None:
+    """Whatever an image calls its entrypoint: it is whoever makes the bundle that decides."""
+    layout = mappedimages.alpine_like(tmp_path / "image")
+    words = ("bundle", str(layout), "--output", str(tmp_path), "--bundle", str(tmp_path / "bundle"))
+    process.run(*SANDWRIGHT, *words, *options, timeout=60)
+    runc = ("runc", "--root", str(tmp_path / "state"))
+    name = f"sandwright-usermap-{uuid.uuid4().hex[:12]}"
+    try:
+        ran = process.run(*runc, "run", "--bundle", tmp_path / "bundle", name, timeout=60, check=False)
+        assert ran.status == status, ran.stderr
+        assert ("it takes the capability SETGID" in ran.stderr) == (status == 125)
+    finally:
+        process.run(*runc, "delete", "--force", name, timeout=60, check=False)
 
 
 def test_an_image_that_is_not_there(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ SHOWN = 20
         "trace": "with --minimal: a command line to run in the full root, to keep what it opens",
         "dependencies": "with --minimal: keep the data of packages that the programs' packages depend on",
         "writable": "give the bundle a writable root of its own",
+        "init": "give it the capabilities by which a first process that starts as root becomes somebody else",
     },
 )
 def bundle(
@@ -53,6 +54,7 @@ def bundle(
     trace: Sequence[str] | None = None,
     dependencies: bool = False,
     writable: bool = False,
+    init: bool = False,
 ) -> None:
     """Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts."""
     from sandwright.rootfs.bundles.bundle import write_bundle  # noqa: PLC0415
@@ -64,7 +66,11 @@ def bundle(
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
     where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
     store = Path(output) / "rootfs"
-    settings = Settings(command=tuple(words_after_dashes()) or None, writable=writable)
+    settings = Settings(
+        command=tuple(words_after_dashes()) or None,
+        writable=writable,
+        capabilities="init" if init else "none",
+    )
     with console.watching() as progress:
         if minimal:
             wanted = Wanted(
