@@ -127,7 +127,8 @@ def outer_container(
     `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
     that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
     engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
-    comes with `sandwright run`. Raise HostError when the container can't be started, RenderError like
+    comes with `sandwright run`, as do guards for protected names that don't exist yet; Git's directories that
+    need those are read-only instead. Raise HostError when the container can't be started, RenderError like
     rendering.
     """
     engine = policy.outer
@@ -186,6 +187,7 @@ def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant |
     if policy.outer == "podman":
         yield from own_limits()
     yield mount_argument("type=bind", "readonly", f"src={rootfs}", "dst=/sandwright/rootfs")
-    yield mount_argument("type=bind", "readonly", f"src={scratch}/config.json", "dst=/sandwright/config.json")
+    for name in options.files.keys() - {"seccomp.json"}:
+        yield mount_argument("type=bind", "readonly", f"src={scratch}/{name}", f"dst=/sandwright/{name}")
     for path in options.hidden:
         yield mount_argument("type=bind", "readonly", f"src={scratch}/nothing", f"dst={path}")

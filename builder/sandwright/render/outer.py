@@ -28,8 +28,9 @@ from sandwright.render.engines.launch import launch_values
 from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.runtime_spec import IMAGE_DIRECTORIES, runtime_config
+from sandwright.render.runtime_spec import IMAGE_DIRECTORIES, root_accounts, runtime_config
 from sandwright.render.seccomp import SeccompProfile, profile, render_oci
+from sandwright.render.uncovered import plan_without_covers
 from sandwright.resources import data_path
 
 HOST = "/host"
@@ -93,10 +94,12 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         arguments_file(made, _words(made, given)),
         json_artifact("seccomp.json", given.filter(), "the outer container's filter of system calls"),
         *account_files(made),
+        *(replace(each, name=f"inside/{each.name}") for each in root_accounts(policy)),
         *host_files(made),
         *proxy_files(policy),
     )
-    outer = {"session": SESSION, "image": policy.image, "points": points}
+    accounts = [(f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)]
+    outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": accounts}
     values = {**launch_values(policy, made), "outer": outer}
     return (*files, *engine_launcher(_without_own(policy), plan, files, values))
 
@@ -105,7 +108,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
 class Options:
     """A container without a launcher: options of `run`, files that they name, paths of files that are hidden.
 
-    The files are `config.json` and `seccomp.json`.
+    The files are `seccomp.json`, and what the container has in `/sandwright`: `config.json`, and accounts.
     """
 
     words: tuple[str, ...]
@@ -114,17 +117,22 @@ class Options:
 
 
 def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Options:
-    """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too."""
+    """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too.
+
+    Nobody makes covers for it: Git's directories that need one are read-only as a whole, and other protected
+    names that don't exist can be made.
+    """
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
     given = given or grant(rootless=policy.facts.uid != 0)
     _check(policy)
-    plan = mount_plan(policy, root="image")
+    plan = plan_without_covers(policy, root="image")
     document = inner_config(policy, plan)
     made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
     files = {"config.json": _json(document), "seccomp.json": json_text(given.filter())}
     words = [word for word in _words(made, given) if word not in ("--rm", "--interactive")]
     encoded = {name: text.encode("utf-8", "surrogateescape") for name, text in files.items()}
+    encoded |= {each.name: each.content for each in root_accounts(policy)}
     return Options(tuple(words), encoded, made.files)
 
 
@@ -145,8 +153,8 @@ def _check(policy: ResolvedPolicy) -> None:
     pids = policy.resources.pids
     if pids is not None and pids < LEAST_PIDS:
         raise RenderError(
-            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for a container of gVisor; "
-            f"its own threads are counted too, and it dies or hangs without them: give {LEAST_PIDS} or more"
+            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for gVisor's container: "
+            f"its own threads are counted too, and it dies or hangs without them; give {LEAST_PIDS} or more"
         )
 
 
@@ -207,7 +215,7 @@ def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
 def inner_config(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
     """The configuration that all sessions have in common. The limits are the container's."""
     document = runtime_config(replace(policy, resources=_per_process(policy.resources)), plan, gvisor=True)
-    document["mounts"] = [*_mounts(document["mounts"]), *_names()]
+    document["mounts"] = [*_mounts(document["mounts"]), *_names(), *_account_mounts(policy)]
     if policy.network.mode == "proxy":
         document["process"]["env"] = list(_way_out(policy, document["process"]["env"]))
     document["linux"]["resources"] = {}
@@ -272,6 +280,13 @@ def _names() -> Iterator[dict[str, Any]]:
     for path in ("/etc/hosts", "/etc/resolv.conf"):
         options = ["bind", "rprivate", "nosuid", "nodev", "ro"]
         yield {"destination": path, "type": "bind", "source": path, "options": options}
+
+
+def _account_mounts(policy: ResolvedPolicy) -> Iterator[dict[str, Any]]:
+    for each in root_accounts(policy):
+        options = ["bind", "rprivate", "nosuid", "nodev", "ro"]
+        source = f"/sandwright/{each.name}"
+        yield {"destination": f"/etc/{each.name}", "type": "bind", "source": source, "options": options}
 
 
 def _way_out(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str]:

@@ -73,12 +73,12 @@ def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
-    files = (config, *_accounts(policy))
+    files = (config, *root_accounts(policy))
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
 
 
-def _accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
+def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """Who root inside is: the caller, so that the home that getpwuid(3) tells is $HOME."""
     if policy.mapping != "off":
         account = account_of(policy, 0, 0)
