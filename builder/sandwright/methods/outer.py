@@ -26,7 +26,7 @@ IMAGE = "sandwright/gvisor:latest"
 
 _ASKING = 10.0
 
-_FILES = ("etc/hosts", "etc/resolv.conf")
+_FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
 """What the trial's root has to have beside directories: the container's own lie over them."""
 
 
