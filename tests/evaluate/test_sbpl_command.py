@@ -251,7 +251,7 @@ BAD_LINES = {
     "resource": (line(resource=["path"]), "q.jsonl:2:1: 'resource' of a question is an object"),
     "symlinks": (line(symlinks={"/a": 1}), "q.jsonl:2:1: the values of 'symlinks' are strings"),
     "params": (line(params={"A": True}), "q.jsonl:2:1: the values of 'params' are strings"),
-    "unknown": (line(oops=1), "q.jsonl:2:1: a question has no key 'oops'"),
+    "misspelt": (line(parms={}), "q.jsonl:2:1: a question has no key 'parms'; did you mean 'params'?"),
     "deep": ("[" * 100_000, "q.jsonl:2:1: not JSON that can be read: it nests too deep"),
 }
 
@@ -316,3 +316,10 @@ def test_lint_command() -> None:
         "message": "unbound variable: lsopn; did you mean 'lsopen'?",
     } in found
     assert len(text.splitlines()) == len(found)
+
+
+def test_a_question_may_carry_what_somebody_expects() -> None:
+    given = line(expect="deny", source="a test that runs on macOS", note=None)
+    assert [json.loads(each) for each in evaluate_batch([given])] == [
+        json.loads(each) for each in evaluate_batch([line()])
+    ]

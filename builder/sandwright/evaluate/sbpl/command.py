@@ -5,6 +5,7 @@ Pure: the command line reads the profile, prints what comes back, and turns erro
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,7 +152,9 @@ def evaluate_batch(
     """Answer questions given as JSON lines with JSON lines, each as soon as its question is read.
 
     A profile that does not compile and a question that makes no sense give `"decision": "compile-error"` and
-    say why under `error`. Raise DocumentError, naming `file` and the line, for a line that is no question.
+    say why under `error`. A question may carry more than is asked of it, as what somebody expects; a key that
+    is nearly one of ours is none of that. Raise DocumentError, naming `file` and the line, for a line that is
+    no question.
     """
     batch = _Batch(importer if importer is not None else FileImporter())
     for number, line in enumerate(lines, 1):
@@ -221,7 +224,13 @@ def _question(line: str, file: str, number: int) -> Json:
     for key in ("params", "symlinks"):
         if not all(isinstance(value, str) for value in (question.get(key) or {}).values()):
             raise wrong(f"the values of {key!r} are strings")
-    unknown = sorted(question.keys() - _BATCH_KEYS)
-    if unknown:
-        raise wrong(f"a question has no key {unknown[0]!r}")
+    for name, meant in _misspelt(question):
+        raise wrong(f"a question has no key {name!r}; did you mean {meant!r}?")
     return {"id": None, **question}
+
+
+def _misspelt(question: Json) -> Iterator[tuple[str, str]]:
+    """Keys that differ from one of ours by a letter or two, and which that is."""
+    for name in sorted(question.keys() - _BATCH_KEYS):
+        for meant in difflib.get_close_matches(name, sorted(_BATCH_KEYS), n=1, cutoff=0.9):
+            yield name, meant
