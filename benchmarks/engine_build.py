@@ -5,8 +5,8 @@
 Both builds are of the same packages or files, on the same base, which is loaded before anything is timed;
 neither may use what the daemon has kept of an earlier one. Ours is `sandwright build-images --engine docker`
 as a command, which compares every package with the lock, before and in the build; theirs is `docker build` of
-a directory, by the same builder. What a person leaves out is left out: no checksums, no times, no list of
-packages. Needs a daemon.
+a directory, by the same builder. Both check checksums and write the list of packages for scanners; no person
+would give files their times, or see to it that no two packages bring one file. Needs a daemon.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ OURS = (sys.executable, "-c", "from sandwright.cli import main; main()")
 
 DISTROLESS = r"""
 FROM {builder} AS build
+COPY SHA256SUMS /
 COPY packages/ /packages/
 COPY passwd group /etc-of-image/
-RUN mkdir -p /rootfs/usr/bin /rootfs/usr/sbin /rootfs/usr/lib /rootfs/usr/lib64 \
+RUN sha256sum --check --quiet SHA256SUMS \
+ && mkdir -p /rootfs/usr/bin /rootfs/usr/sbin /rootfs/usr/lib /rootfs/usr/lib64 \
  && for name in bin sbin lib lib64; do ln -s "usr/$name" "/rootfs/$name"; done \
  && for package in /packages/*.deb; do \
         dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C /rootfs || exit 1; \
@@ -58,6 +60,11 @@ RUN mkdir -p /rootfs/usr/bin /rootfs/usr/sbin /rootfs/usr/lib /rootfs/usr/lib64 
  && find /rootfs/usr/share/ca-certificates -name '*.crt' -exec cat {{}} + \
         > /rootfs/etc/ssl/certs/ca-certificates.crt \
  && ldconfig -r /rootfs \
+ && mkdir -p /rootfs/var/lib/dpkg/status.d \
+ && for package in /packages/*.deb; do \
+        name=$(basename "$package") \
+        && dpkg-deb --field "$package" > "/rootfs/var/lib/dpkg/status.d/${{name%%_*}}" || exit 1; \
+    done \
  && install -d -m 0700 -o 65532 -g 65532 /rootfs/home/nonroot
 
 FROM scratch
@@ -93,13 +100,13 @@ def by_hand(name: str, context: Context, wish: Wish, place: Path) -> None:
     if name == "distroless":
         (place / "packages").mkdir()
         for path, content in context.files.items():
-            if path.startswith("packages/"):
+            if path.startswith("work/packages/"):
                 assert isinstance(content, Path)
-                shutil.copyfile(content, place / path)
-        for account in ("passwd", "group"):
-            content = context.files[f"definition/{account}"]
+                shutil.copyfile(content, place / path.removeprefix("work/"))
+        for beside in ("passwd", "group", "SHA256SUMS"):
+            content = context.files[f"work/{beside}"]
             assert isinstance(content, bytes)
-            (place / account).write_bytes(content)
+            (place / beside).write_bytes(content)
         text = DISTROLESS.format(builder=bases[0])
     else:
         folder = wish.catalogue[name].folder
@@ -118,6 +125,8 @@ def main() -> None:
     results = {}
     images = options.images.absolute()
     ours = partial(_ours, images)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its byte code
+    os.environ["PYTHONPYCACHEPREFIX"] = os.fspath(images / "bytecode")
     for name in options.name or ("distroless", "workspace"):
         measure(ours(name), timeout=3600)  # everything that it is built on is there then
         with tempfile.TemporaryDirectory(prefix="sandwright-", dir=images) as scratch:

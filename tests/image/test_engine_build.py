@@ -290,7 +290,7 @@ def test_a_package_that_is_not_the_locks_ends_the_build(
 
     def tampered(*words: Any, **more: Any) -> Context:
         made = make(*words, **more)
-        name = next(name for name in made.files if name.startswith("packages/libc6_"))
+        name = next(name for name in made.files if name.startswith("work/packages/libc6_"))
         return Context({**made.files, name: tmp_path / "bad.deb"}, made.epoch)
 
     monkeypatch.setattr(build, "make_context", tampered)

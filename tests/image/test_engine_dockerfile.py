@@ -100,7 +100,7 @@ def test_packages_are_pinned_by_the_dockerfile_alone() -> None:
     packages = lock.packages(AMD)
     files = {each.sha256: Path("/nonexistent") for each in packages}
     context = make_context(definition, [], AMD, GROUND, epoch=7, packages=packages, files=files)
-    sums = context.files["definition/SHA256SUMS"]
+    sums = context.files["work/SHA256SUMS"]
     assert isinstance(sums, bytes)
     assert f"steps/verify {hashlib.sha256(sums).hexdigest()} " in context.dockerfile
     listed = dict(line.split("  ")[::-1] for line in sums.decode().splitlines())
@@ -108,7 +108,7 @@ def test_packages_are_pinned_by_the_dockerfile_alone() -> None:
     for each in packages:
         name = f"packages/{each.name}_{each.version.replace(':', '%3a')}_{each.architecture}.deb"
         assert listed[name] == each.sha256
-        assert name in context.files
+        assert f"work/{name}" in context.files
 
 
 def test_a_base_is_pinned_and_nobody_elses() -> None:
@@ -236,6 +236,6 @@ def test_a_context_as_directory_and_as_archive(tmp_path: Path) -> None:
         if path.is_file()
     }
     assert archived == written
-    assert {"Dockerfile", "definition/users", "steps/accounts", "steps/accounts.awk"} <= written.keys()
+    assert {"Dockerfile", "work/users", "work/steps/accounts", "work/steps/accounts.awk"} <= written.keys()
     with pytest.raises(BuildError, match="is not empty: a context needs a directory of its own"):
         context.write_directory(tmp_path / "context")

@@ -6,10 +6,10 @@ import contextlib
 import functools
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from invoke.context import Context
 
@@ -18,6 +18,8 @@ from sandwright.cli.command import command
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
+    from docker import DockerClient
+
     from sandwright.host import HostFacts
     from sandwright.image.build import LeftOut
     from sandwright.image.engines.build import BuiltInEngine, Wish
@@ -163,44 +165,53 @@ def _built(
     wish: Wish,
     asked: Asked,
     engine: Engine,
-    start: Open,
+    start: Callable[[], Open],
     *,
     host: HostFacts,
     left_out: list[LeftOut],
     progress: Progress,
 ) -> _Done:
     from sandwright.image.engines.build import build_in_engine  # noqa: PLC0415
-    from sandwright.smoke.inengine import smoke_in_engine  # noqa: PLC0415
 
     leave_out = None if asked.strict else left_out.append
     built = build_in_engine(wish, engine, own=host.platform, leave_out=leave_out, progress=progress)
     different = _compare(wish, engine, built, progress) if asked.compare else []
     report = None
     if asked.smoke and built:
+        from sandwright.smoke.inengine import smoke_in_engine  # noqa: PLC0415
+
         report = smoke_in_engine(
-            built, wish.catalogue, engine, start, host=host, output=wish.output, progress=progress
+            built, wish.catalogue, engine, start(), host=host, output=wish.output, progress=progress
         )
     return _Done(built, different, report)
 
 
 @contextlib.contextmanager
-def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Open]]:
-    """The engine, and how to start images in it."""
-    from sandwright.smoke import inengine  # noqa: PLC0415
-
+def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Callable[[], Open]]]:
+    """The engine, and what gives how to start images in it."""
     if asked.engine == "docker":
         from sandwright.image.engines.docker import Docker  # noqa: PLC0415
         from sandwright.smoke.dockerd import docker_client  # noqa: PLC0415
 
         with docker_client() as client:
-            yield Docker(client, cache=not asked.again), functools.partial(inengine.open_docker, client)
+            yield Docker(client, cache=not asked.again), functools.partial(_start_docker, client)
         return
     from sandwright.image.engines.podman import Podman  # noqa: PLC0415
 
-    yield (
-        Podman("podman" if asked.engine == "podman" else "buildah", host),
-        functools.partial(inengine.open_podman, host, ()),
-    )
+    name: Literal["podman", "buildah"] = "podman" if asked.engine == "podman" else "buildah"
+    yield Podman(name, host), functools.partial(_start_podman, host)
+
+
+def _start_docker(client: DockerClient) -> Open:
+    from sandwright.smoke.inengine import open_docker  # noqa: PLC0415 - only who starts images pays for it
+
+    return functools.partial(open_docker, client)
+
+
+def _start_podman(host: HostFacts) -> Open:
+    from sandwright.smoke.inengine import open_podman  # noqa: PLC0415
+
+    return functools.partial(open_podman, host, ())
 
 
 def _compare(wish: Wish, engine: Engine, built: Sequence[BuiltInEngine], progress: Progress) -> list[str]:

@@ -25,7 +25,10 @@ from sandwright.resources import data_path
 REPOSITORY = "localhost/sandwright"
 """Where the images are that Dockerfiles are based on: an engine without one looks for no stranger's."""
 
-_SUMS = "definition/SHA256SUMS"
+WORK = "work"
+"""What the first stages get, in the context."""
+
+_SUMS = f"{WORK}/SHA256SUMS"
 _LENGTH = 16
 _NOTHING = Config.model_construct()
 
@@ -103,7 +106,7 @@ def make_context(
         contents[_SUMS] = sums
     for each in packages if files is not None else ():
         assert files is not None
-        contents[f"packages/{file_name(each)}"] = files[each.sha256]
+        contents[f"{WORK}/packages/{file_name(each)}"] = files[each.sha256]
     return Context(contents, epoch)
 
 
@@ -120,7 +123,8 @@ def _archive(found: Sequence[added.Addition]) -> bytes:
 
 def _steps() -> dict[str, bytes | Path]:
     folder = data_path("images", "engine", "steps")
-    return {f"steps/{path.name}": path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return {f"{WORK}/steps/{path.name}": path.read_bytes() for path in files}
 
 
 def _definition(definition: ImageDefinition, packages: Sequence[Package]) -> dict[str, bytes | Path]:
@@ -144,7 +148,7 @@ def _definition(definition: ImageDefinition, packages: Sequence[Package]) -> dic
         texts["install-order"] = _lines(file_name(each) for each in sorted(packages))
         texts["wanted-packages"] = _lines(f"{each.name} {each.version}" for each in sorted(packages))
         texts["residue"] = residue_function(names).encode()
-    return {f"definition/{name}": content for name, content in texts.items()}
+    return {f"{WORK}/{name}": content for name, content in texts.items()}
 
 
 def _unpack_order(packages: Sequence[Package]) -> list[Package]:
