@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sandwright.evaluate.sbpl.decide import Evaluator
@@ -199,6 +201,5 @@ def test_facts(rules: str, operation: str, resource: dict[str, str], decision: s
     ],
 )  # fmt: skip
 def test_what_does_not_compile(rules: str, said: str) -> None:
-    with pytest.raises(ProfileError, match=".") as caught:
+    with pytest.raises(ProfileError, match=re.escape(said)):
         compile_profile(f"(version 1)\n{rules}")
-    assert said in str(caught.value)
