@@ -40,6 +40,21 @@ class Project:
         own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.runtime), "LC_ALL": "C.UTF-8"}
         return {**kept, **own, **self.environment}
 
+    def apart(self) -> None:
+        """Let it see nothing that other tests, which go on beside it, have in engines and in /tmp."""
+        folder = self.home / "engines"
+        folder.mkdir()
+        storage, containers = folder / "storage.conf", folder / "containers.conf"
+        roots = f'graphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
+        storage.write_text(f'[storage]\ndriver = "vfs"\n{roots}')
+        containers.write_text(f'[network]\nnetwork_config_dir = "{folder}/networks"\n')
+        self.environment |= {
+            "DOCKER_HOST": f"unix://{folder}/none.sock",
+            "CONTAINERS_STORAGE_CONF": str(storage),
+            "CONTAINERS_CONF": str(containers),
+            "TMPDIR": str(folder),
+        }
+
     def run(
         self, *words: str, stdin: bytes = b"", options: tuple[str, ...] = (), cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:

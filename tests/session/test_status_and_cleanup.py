@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.needs("bwrap")
 
 
 def test_status_shows_what_runs(project: Project) -> None:
+    project.apart()
     assert project.sandwright("status").stdout == b"no session runs\n"
     running = project.start("sh", "-c", "echo up; exec sleep 50", options=("--time", "60s"))
     assert running.stdout is not None
@@ -36,23 +38,24 @@ def test_status_shows_what_runs(project: Project) -> None:
 
 def test_cleanup_after_everything_was_killed(project: Project) -> None:
     """The session, its launcher, and what watches both: the cover stays in the project until `cleanup`."""
+    project.apart()
     before = project.tree()
     running = project.start("sh", "-c", "echo up; exec sleep 50")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
-    (cover,) = project.tree() - before
-    assert cover == ".git/commondir"
+    covers = project.tree() - before
+    assert ".git/commondir" in covers
     session = project.records()[0].stem
     watching = [pid for pid in _session(session) if b"/watch" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     for pid in (*watching, running.pid):
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=30)
     eventually(lambda: not _session(session), "a process is left")
-    assert project.tree() == before | {cover}
+    assert project.tree() == before | covers
     said = project.sandwright("cleanup", "--dry-run").stdout.decode()
-    assert f"would remove file {project.root}/{cover}" in said
+    assert f"would remove file {project.root}/.git/commondir" in said
     assert "would remove record" in said
-    assert project.tree() == before | {cover}
+    assert project.tree() == before | covers
     done = project.sandwright("cleanup")
     assert done.returncode == 0, done.stderr
     assert project.tree() == before
@@ -88,8 +91,37 @@ def test_the_event_of_a_session(project: Project) -> None:
         assert event["policy"].startswith("sha256:")
         assert all(digest.startswith("sha256:") for digest in event["artifacts"].values())
         assert "PLANTED" not in text
+        assert "denials" not in event
+        assert event["unseen"] == "no proxy ran, and what the kernel refuses it tells the program alone"
     assert project.run("sleep", "30", options=("--time", "1s")).returncode == 124
     assert json.loads((project.home / "events").read_text().splitlines()[-1])["outcome"] == "time-up"
+
+
+@pytest.mark.needs("squid", "curl")
+def test_what_the_proxy_refused(project: Project) -> None:
+    project.policy.write_text("schema: 1\nmethod: bwrap\nnetwork: {mode: proxy, allow: [good.example]}\n")
+    project.environment["SANDWRIGHT_TELEMETRY"] = str(project.home / "events")
+    asked = (
+        "for n in 1 2; do curl -s -o /dev/null http://bad.example:81/; done; curl -s https://other.example/"
+    )
+    project.run("sh", "-c", asked)
+    event = json.loads((project.home / "events").read_text().splitlines()[-1])
+    assert event["denials"] == {"bad.example:81": 2, "other.example:443": 1}
+    assert "unseen" not in event
+
+
+def test_cleanup_of_a_bridge_that_was_killed(project: Project) -> None:
+    """Its directory holds what shims connect to; one whose lock is held is in use."""
+    project.apart()
+    base = project.home / ".cache" / "sandwright" / "bridge"
+    for name in ("0123456789ab", "ba9876543210"):
+        (base / name / "public").mkdir(parents=True)
+    (base / "lock").touch()
+    with (base / "ba9876543210" / "lock").open("wb") as used:
+        fcntl.flock(used, fcntl.LOCK_EX)
+        said = project.sandwright("cleanup").stdout.decode()
+        assert said == f"removed bridge {base}/0123456789ab\n"
+        assert sorted(path.name for path in base.iterdir()) == ["ba9876543210", "lock"]
 
 
 def test_doctor(project: Project) -> None:

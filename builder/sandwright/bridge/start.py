@@ -96,7 +96,7 @@ def serve(
     installed, HostError when the bridge doesn't start.
     """
     given = os.environ if environment is None else environment
-    base = (directory or _home(given, "XDG_CACHE_HOME", ".cache") / "bridge").resolve()
+    base = (directory or place(given)).resolve()
     log = audit or _home(given, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
     writable = functools.partial(_writable, policy)
     for path in (base, log):
@@ -171,6 +171,22 @@ def _directory(base: Path) -> Iterator[tuple[Path, int]]:
     finally:
         remove(own)
         os.close(lock)
+
+
+def place(environment: Mapping[str, str]) -> Path:
+    """Where bridges have their directories, unless they are told where."""
+    return _home(environment, "XDG_CACHE_HOME", ".cache") / "bridge"
+
+
+def stale(base: Path) -> list[Path]:
+    """The directories of bridges that are gone without having removed them."""
+    gone = []
+    if (base / "lock").exists():
+        with _locked(base / "lock"):
+            for own in (path for path in sorted(base.iterdir()) if path.is_dir()):
+                with contextlib.suppress(BlockingIOError), _locked(own / "lock", wait=False):
+                    gone.append(own)
+    return gone
 
 
 def sweep(base: Path) -> list[Path]:

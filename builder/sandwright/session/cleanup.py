@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
+from sandwright.bridge.start import place, stale, sweep
 from sandwright.errors import HostError, SandwrightError
 from sandwright.looks import is_cover
 from sandwright.methods import registry
@@ -47,6 +48,7 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(alive)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
+    found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
     return [*found, *_records(alive)]
 
 
@@ -64,6 +66,8 @@ def remove(leftover: Leftover) -> None:
             _uncover(leftover)
         case "directory":
             _remove_scratch()
+        case "bridge":
+            sweep(Path(leftover.name).parent)
         case _:
             raise HostError(f"{leftover} can't be removed")
 
@@ -141,9 +145,9 @@ def _is_cover(path: str) -> bool:
 def _remove_scratch() -> None:
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.progress import SILENT  # noqa: PLC0415
-    from sandwright.smoke.sweep import sweep  # noqa: PLC0415
+    from sandwright.smoke import sweep as smoke  # noqa: PLC0415
 
-    sweep(collect_host(), SILENT)
+    smoke.sweep(collect_host(), SILENT)
 
 
 def described(found: Iterable[Leftover]) -> list[str]:

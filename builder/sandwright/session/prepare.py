@@ -8,13 +8,15 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import jinja2
 import pydantic
 import yaml
 
+from sandwright.egress.decisions import Decision
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.looks import Looks
@@ -262,13 +264,23 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
     }
 
 
-def start_proxy(request: Request, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Start the proxy of a session, for as long as `stack` is open; give the launcher's variables for it."""
+def start_proxy(
+    request: Request, stack: contextlib.ExitStack
+) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
+    """Start the proxy of a session, for as long as `stack` is open.
+
+    Give the launcher's variables for it, and what tells how often it refused a host until then.
+    """
     from sandwright.egress import proxy  # noqa: PLC0415 - few sessions have one
 
     looks = Looks()
-    resolved = resolved_here(load(request, looks), request, looks)
-    return dict(stack.enter_context(proxy(resolved)).environment)
+    running = stack.enter_context(proxy(resolved_here(load(request, looks), request, looks)))
+    return dict(running.environment), lambda: _refused(running.decisions())
+
+
+def _refused(decisions: Iterable[Decision]) -> dict[str, int]:
+    refused = (f"{each.host}:{each.port}" for each in decisions if not each.allowed)
+    return dict(sorted(Counter(refused).items()))
 
 
 def start_bridge(request: Request, stack: contextlib.ExitStack) -> dict[str, str]:

@@ -9,7 +9,7 @@ class Request:
     """A command, and which policy it is to run under.
 
     `policy` is the project's file. `method` and `settings` (FIELD=VALUE) are of this run only, as `time`
-    is, the limit in seconds or with a unit. `cidfile` gets the engine's id of the container, without an engine
+    is, the limit in seconds or with a unit. `cidfile` gets the engine's id of the container, without engine
     the session's. `telemetry` is a file that a line about the session is appended to.
     """
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
 
 from sandwright import foreground
 from sandwright.session import kept, places, state
@@ -64,6 +65,8 @@ class _Session:
         self._request = request
         self._prepared = prepared
         self._began = began
+        self._refused: Callable[[], dict[str, int]] | None = None
+        self._denials: dict[str, int] | None = None
 
     def run(self) -> int:
         """Start the launcher, and see it through."""
@@ -81,6 +84,7 @@ class _Session:
                 self._record()
                 stack.callback(state.forget, self.id)
                 status = self._start(environment)
+                self._denials = self._refused() if self._refused else None
         finally:
             self._tell(status)
         return status
@@ -130,7 +134,8 @@ class _Session:
     def _proxy(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
 
-        return start_proxy(self._request, stack)
+        environment, self._refused = start_proxy(self._request, stack)
+        return environment
 
     def _bridge(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
@@ -150,7 +155,7 @@ class _Session:
             from sandwright.session.telemetry import Outcome, tell  # noqa: PLC0415 - only where somebody listens
 
             command = os.path.basename(self._request.argv[0])
-            outcome = Outcome(self.id, command, status, self._began, time.time())
+            outcome = Outcome(self.id, command, status, self._began, time.time(), self._denials)
             tell(outcome, self._prepared, where)
 
 

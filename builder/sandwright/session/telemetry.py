@@ -16,7 +16,8 @@ is in use. It holds no argument of the command and no variable: of the command o
 | `outcome` | `exited`, `signalled`, `time-up`, `refused` (by its launcher), `failed` (nothing was started) |
 | `status` | the exit status; null when nothing was started |
 | `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
-| `denials` | what was refused where that can be seen: the proxy's decisions, by host; null where it can't |
+| `denials` | how often the session's proxy refused each HOST:PORT |
+| `unseen` | in its place, why denials can't be told |
 """
 
 from __future__ import annotations
@@ -64,8 +65,19 @@ def event(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
         "outcome": _how(outcome.status),
         "status": outcome.status,
         "enforced": prepared.enforced,
-        "denials": outcome.denials,
+        **_denials(outcome, prepared),
     }
+
+
+def _denials(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
+    """What was refused, or why that can't be told."""
+    if outcome.denials is not None:
+        return {"denials": dict(outcome.denials)}
+    if outcome.status is None:
+        return {"unseen": "nothing was started"}
+    if prepared.enforced.get("network") == "proxy":
+        return {"unseen": f"the proxy of {prepared.method} is a container, whose log goes with it"}
+    return {"unseen": "no proxy ran, and what the kernel refuses it tells the program alone"}
 
 
 def tell(outcome: Outcome, prepared: Prepared, file: str) -> None:
