@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.cli.running import parsed
 from sandwright.errors import RenderError
 from sandwright.methods.registry import backend, placed
 from sandwright.policy.facts import Entry, HostFacts
@@ -20,6 +21,7 @@ from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered, render
 from sandwright.render.outer import outer_options
+from sandwright.render.seccomp import profile
 from sandwright.resources import data_path
 
 POLICY = """\
@@ -206,6 +208,27 @@ def test_a_container_that_stays_has_the_same() -> None:
 def test_without_it_nothing_changes() -> None:
     here = render(replace(_resolved(), outer="none"), "gvisor")
     assert [each.name for each in here.artifacts] == ["config.json", "passwd", "group", "launch", "watch"]
+
+
+def test_what_is_shipped_is_what_is_let_through() -> None:
+    """The calls with their reasons are those that the profile grants beyond `default`."""
+    shipped = json.loads(data_path("oci", "outer.json").read_text())
+    calls = [each["syscall"] for each in shipped["calls"]]
+    assert calls == ["chroot", "clone", "mount", "pivot_root", "ptrace", "umount2"]
+    before, after = profile("default").treatments(), profile("runsc-in-container").treatments()
+    changed = [
+        name
+        for name in after
+        if (after[name].action, after[name].cases) != (before[name].action, before[name].cases)
+    ]
+    assert sorted(changed) == calls
+    for mode in ("rootful", "rootless"):
+        assert shipped["seccomp"][mode] == "runsc-in-container"
+
+
+def test_the_option_of_a_run() -> None:
+    asked = parsed(["--method=gvisor", "--outer", "docker", "--", "true"])
+    assert (asked.method, asked.settings, asked.argv) == ("gvisor", ["outer=docker"], ["true"])
 
 
 @pytest.mark.parametrize(
