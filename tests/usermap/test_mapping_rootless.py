@@ -40,7 +40,7 @@ class Caller:
     home: Path
 
     def podman(self, *words: str) -> process.Result:
-        return process.run(*self.words, *words, env=self.environment, timeout=120, check=False)
+        return process.run(*self.words, *words, env=self.environment, cwd=self.home, timeout=120, check=False)
 
     def told(self, *options: str) -> tuple[list[str], int]:
         """The name, number and home inside, and whose the new file is. Rights are gone in any case."""

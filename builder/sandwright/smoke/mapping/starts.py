@@ -194,7 +194,8 @@ class _Engine:
             self.tell(*self.words, "rm", "--force", name)
 
     def tell(self, *argv: str) -> process.Result:
-        return process.run(*argv, timeout=LIMIT, env=self.environment, check=False)
+        """Podman's monitor leaves a file `oom` where it is called."""
+        return process.run(*argv, timeout=LIMIT, env=self.environment, cwd=self.scratch, check=False)
 
 
 @contextlib.contextmanager
