@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.cli import scripts
 from sandwright.cli.completion import SCRIPTS, offers
 from sandwright.cli.tasks import namespace
 
@@ -173,11 +174,24 @@ def test_a_text_cannot_break_out_of_a_script(tmp_path: Path) -> None:
             process.run(shell, "--no-execute" if shell == "fish" else "-n", path, timeout=WAIT)
 
 
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_what_ships_is_what_there_is(shell: str) -> None:
+    assert scripts.script(shell) == SCRIPTS[shell](offers()), "run `invoke docs`"
+    assert tuple(sorted(SCRIPTS)) == scripts.SHELLS
+
+
+def test_printing_it_imports_no_task(tmp_path: Path) -> None:
+    """It is read whenever a shell starts."""
+    code = "import sys; from sandwright.cli import main; main(); print(*sys.modules, file=sys.stderr)"
+    ended = process.run(sys.executable, "-P", "-c", code, "completion", "zsh", timeout=WAIT, cwd=tmp_path)
+    assert {"invoke", "pydantic", "pathlib"}.isdisjoint(ended.stderr.split())
+
+
 def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
     printed = process.run(*SANDWRIGHT, "completion", "bash", timeout=WAIT, cwd=tmp_path)
-    assert printed.text.strip() == SCRIPTS["bash"](offers()).strip()
+    assert printed.text.strip() == scripts.script("bash").strip()
     refused = process.run(*SANDWRIGHT, "completion", "ksh", timeout=WAIT, cwd=tmp_path, check=False)
     assert (refused.status, refused.stderr.strip()) == (
         64,
-        "sandwright: no completion for 'ksh'; there is bash, zsh, fish",
+        "sandwright: no completion for 'ksh'; there is bash, fish, zsh",
     )

@@ -21,7 +21,8 @@ _ABOUT = frozenset(("-h", "--help", "-l", "--list", "-V", "--version"))
 def main() -> None:
     """Run the command line; exits.
 
-    `run` and a question for help alone take a way of their own, past Invoke, as they are to answer at once.
+    `run`, `completion` and a question for help alone take a way of their own, past Invoke, as they are to
+    answer at once.
     """
     words = sys.argv[1:]
     if not words or (len(words) == 1 and words[0] in _ABOUT):
@@ -29,6 +30,12 @@ def main() -> None:
 
         sys.stdout.write(summary.version() if words[:1] in (["-V"], ["--version"]) else summary.text())
         return
+    if len(words) == 2 and words[0] == "completion":
+        from sandwright.cli import scripts  # noqa: PLC0415
+
+        if words[1] in scripts.SHELLS:
+            sys.stdout.write(scripts.script(words[1]))
+            return
     if words[:1] == ["run"] and not _HELP & set(words[1:2]):
         from sandwright.cli.running import main as run  # noqa: PLC0415
 

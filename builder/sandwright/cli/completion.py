@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from invoke.context import Context
 from invoke.parser.argument import Argument
 
-from sandwright.cli import console
+from sandwright.cli import console, scripts
 from sandwright.cli.command import HELP, command
 from sandwright.errors import UsageError
 from sandwright.policy.names import METHODS
@@ -48,7 +48,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {"method": METHODS, "verify require": ME
 """Values of options: whatever the task, or of one. Methods that others installed are not among them."""
 
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "completion": ("bash", "fish", "zsh"),
+    "completion": scripts.SHELLS,
     "explain": ("read", "write", "exec", "connect", "env", "syscall"),
     "schema": ("policy", "image"),
 }
@@ -57,10 +57,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 @command(help={"shell": "bash, zsh or fish"}, positional=["shell"])
 def completion(c: Context, shell: str) -> None:  # noqa: ARG001
-    """Print the completion script of a shell, made of the tasks that there are."""
-    if shell not in SCRIPTS:
-        raise UsageError(f"no completion for {shell!r}; there is {', '.join(SCRIPTS)}")
-    console.write(SCRIPTS[shell](offers()))
+    """Print the completion script of a shell, which holds all tasks and options."""
+    if shell not in scripts.SHELLS:
+        raise UsageError(f"no completion for {shell!r}; there is {', '.join(scripts.SHELLS)}")
+    console.write(scripts.script(shell))
 
 
 def offers() -> tuple[Offer, ...]:

@@ -38,6 +38,7 @@ def write(pages: Mapping[Path, str]) -> None:
 
     for path, text in pages.items():
         try:
+            path.parent.mkdir(exist_ok=True)
             write_atomically(path, text.encode())
         except OSError as error:
             raise HostError(f"{path} can't be written: {error.strerror}") from error
