@@ -36,7 +36,7 @@ schema: 1
 description: An image.
 base: {image: below}
 """
-IMAGES = ("alpine", "debian", "distroless", "proxy", "workspace")
+IMAGES = ("alpine", "debian", "distroless", "gvisor", "proxy", "workspace")
 
 
 def write(folder: Path, text: str) -> Path:

@@ -83,7 +83,8 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
         ("absent", r"the method absent \(example_method:nothing\) can't be loaded: AttributeError"),
         (
             "rocket",
-            "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, oci, seatbelt, noop",
+            "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, gvisor-docker, "
+            "gvisor-podman, oci, seatbelt, noop",
         ),
         ("kubernetes", "kubernetes is rendered, and not run from here"),
     ],
