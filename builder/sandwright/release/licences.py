@@ -98,21 +98,26 @@ def _shape(word: str) -> str:
 
 def _all_of(stated: Iterator[str]) -> Licence:
     names: dict[str, str] = {}
-    terms = sorted({_term(each, names) for each in stated})
+    terms = sorted({term for each in stated for term in _terms(each, names)})
     if len(terms) > 1:
         terms = [f"({each})" if " OR " in each else each for each in terms]
     return Licence(" AND ".join(terms), names)
 
 
-def _term(stated: str, names: dict[str, str]) -> str:
-    """One `License` field. `and` goes before `or`; what has commas is somebody's prose, and one name."""
+def _terms(stated: str, names: dict[str, str]) -> list[str]:
+    """What one `License` field asks for, all of it.
+
+    `and` goes before `or`; what has commas is somebody's prose, and one name.
+    """
     if "," in stated or "/" in stated:
-        return _reference(stated, names)
+        return [_reference(stated, names)]
     options = [
         [_atom(each, names) for each in re.split(r"\s+and\s+", option, flags=re.IGNORECASE)]
         for option in re.split(r"\s+or\s+", stated, flags=re.IGNORECASE)
     ]
-    return " OR ".join(" AND ".join(sorted(set(each))) for each in options)
+    if len(options) == 1:
+        return options[0]
+    return [" OR ".join(" AND ".join(sorted(set(each))) for each in options)]
 
 
 def _atom(stated: str, names: dict[str, str]) -> str:
