@@ -1,0 +1,43 @@
+"""What goes wrong around `sandwright run`, and commands that mean no good: nothing is left of either."""
+
+from __future__ import annotations
+
+import pytest
+
+from session.conftest import Project, eventually
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.mark.needs("docker")
+def test_a_daemon_that_is_dead(project: Project) -> None:
+    """Found before anything starts, and nothing else is taken in its place."""
+    project.environment["DOCKER_HOST"] = f"unix://{project.home}/none.sock"
+    ended = project.run("touch", "ran", options=("--method", "docker"))
+    assert (ended.returncode, ended.stdout) == (125, b"")
+    assert b"docker: no daemon answers" in ended.stderr
+    assert b"DOCKER_HOST" in ended.stderr
+    assert not (project.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("exec >&- 2>&-; exit 4", 4),
+        ("kill -KILL -1; exit 5", 5),  # not itself, and there is nobody else
+        ("trap '' TERM INT HUP; exec >&- 2>&-; while :; do sleep 1; done", 124),
+        ("(trap '' TERM; setsid sleep 57 &) ; exit 6", 6),
+        ("cat /dev/zero >/tmp/full 2>/dev/null; exit 7", 124),
+        ("echo 'method: noop' >>sandbox.yaml; rm -f sandbox.yaml; mv sandbox.yaml x; exit 8", 8),
+    ],
+    ids=["closes its output", "kills all", "hangs", "leaves a process", "fills", "rewrites its policy"],
+)
+def test_a_command_that_means_no_good(project: Project, script: str, status: int) -> None:
+    before, policy = project.tree(), project.policy.read_bytes()
+    options = ("--time", "3s") if status == 124 else ()
+    ended = project.run("sh", "-c", script, options=options)
+    assert ended.returncode == status, ended.stderr
+    assert project.policy.read_bytes() == policy
+    eventually(lambda: project.tree() == before, "something is left", within=30)
+    assert project.records() == []
+    assert project.run("echo", "on").stdout == b"on\n"
