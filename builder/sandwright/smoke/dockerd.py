@@ -97,9 +97,7 @@ def _options(directory: Path, address: str) -> list[str]:
     """Everything below `directory`, and a containerd namespace of its own, should it share a containerd."""
     paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
     words = [word for name, path in paths.items() for word in (f"--{name}", str(directory / path))]
-    own = (
-        f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
-    )
+    own = f"sandwright-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"  # it takes few
     namespaces = ["--containerd-namespace", own, "--containerd-plugins-namespace", f"{own}-plugins"]
     return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
 
