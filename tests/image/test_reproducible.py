@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from smallworld import World, small_world
 
 TESTS = Path(__file__).resolve().parent.parent
 CHILD = """\
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from smallworld import World
 
@@ -42,9 +42,22 @@ if "uid" in options:
     os.setresgid(*[int(options["uid"])] * 3)
     os.setresuid(*[int(options["uid"])] * 3)
 jobs = int(options["jobs"]) if "jobs" in options else None
+last = int(options.get("kill", 1 << 30))
+steps = 0
+def step(event, words):
+    # counts what is done to names below the output, and is killed before it has been done so often
+    global steps
+    named = [os.fspath(word) for word in words if isinstance(word, (str, os.PathLike))]
+    if (event == "open" or event.startswith("os.")) and any(sys.argv[2] in name for name in named):
+        steps += 1
+        if steps >= last:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(step)
 print("begins", flush=True)
 built = world.build(jobs=jobs)
 print(*(f"{name}={each.digest}" for name, each in built.items()))
+if "count" in options:
+    print(steps)
 if "memory" in options:
     # not ru_maxrss: that of the process we were started from counts there, too
     print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
@@ -146,24 +159,27 @@ def whole_or_absent(output: Path) -> list[str]:
     return visible
 
 
+def steps_of(world: World, output: Path) -> int:
+    """How many names below the output a whole build opens, links, renames, makes or removes."""
+    return int(build_in_child(world, output, "count=1")[-1])
+
+
+def kill_before(world: World, output: Path, step: int) -> None:
+    """Kill a build right before its `step`th such doing, if it comes that far."""
+    done = process.run(*command(world, output, f"kill={step}"), env=environment(), timeout=120, check=False)
+    assert done.status in (0, -signal.SIGKILL), done.stderr
+
+
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    world = small_world(tmp_path / "world", payload=incompressible(8 << 20))
-    begin = time.monotonic()
-    first = build_in_child(world, tmp_path / "whole")
-    length = time.monotonic() - begin
+    world = small_world(tmp_path / "world", payload=incompressible(1 << 20))
+    steps = steps_of(world, tmp_path / "whole")
     output = tmp_path / "out"
     seen = []
-    chance = random.Random(7)
-    for _ in range(6):
-        with process.start(*command(world, output), env=environment()) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(chance.uniform(0, length * 0.8))
-            child.kill()
-            child.wait(20)
+    for step in (1, steps // 3, steps * 2 // 3, steps // 6):
+        kill_before(world, output, step)
         seen.append(whole_or_absent(output))
-    assert [] in seen
-    assert build_in_child(world, output) == first
+    assert seen == [[], [], ["base"], ["base"]]
+    build_in_child(world, output)
     assert whole_or_absent(output) == ["app", "base"]
     assert everything(output) == everything(tmp_path / "whole")
 
@@ -184,37 +200,36 @@ def test_nothing_to_do_clears_up_after_a_killed_build(world: World) -> None:
 
 def test_killed_while_it_builds_again(tmp_path: Path) -> None:
     """What is there is the old image or the new one, never something between."""
-    world = small_world(tmp_path / "world", payload=incompressible(8 << 20))
+    world = small_world(tmp_path / "world", payload=incompressible(1 << 20))
     (old,) = build_in_child(world, world.output)
-    world.lock(world.catalogue["base"], world.packages(version="2.0", payload=incompressible(8 << 20)))
-    (new,) = build_in_child(world, tmp_path / "new")
+    world.lock(world.catalogue["base"], world.packages(version="2.0", payload=incompressible(1 << 20)))
+    new, steps = build_in_child(world, tmp_path / "new", "count=1")
     allowed = {digest for each in (old, new) for digest in each.split()}
-    chance = random.Random(8)
-    for delay in sorted(chance.uniform(0, 1.2) for _ in range(6)):
-        with process.start(*command(world, world.output), env=environment()) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(delay)
-            child.kill()
-            child.wait(20)
+    for step in range(int(steps) // 5, int(steps), int(steps) // 5):
+        kill_before(world, world.output, step)
         for name in whole_or_absent(world.output):
             assert f"{name}={read_layout(world.output / 'images' / name).whole.digest}" in allowed
     assert build_in_child(world, world.output) == [new]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT], ids=["Ctrl-C"])
-def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    world = small_world(tmp_path / "world", payload=incompressible(64 << 20))
+def test_interrupted(tmp_path: Path) -> None:
+    world = small_world(tmp_path / "world", payload=incompressible(32 << 20))
+    images = world.output / "images"
     with process.start(*command(world, world.output), env=environment()) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(0.3)
-        child.send_signal(number)
+        wait_for(lambda: any(images.glob(".building-*/*.part")))
+        child.send_signal(signal.SIGINT)
         begin = time.monotonic()
-        assert child.wait(30) != 0
-        assert time.monotonic() - begin < 10
-    assert list((world.output / "images").iterdir()) == []
+        assert child.wait(60) != 0
+        assert time.monotonic() - begin < 30
+    assert list(images.iterdir()) == []
     build_in_child(world, world.output)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
