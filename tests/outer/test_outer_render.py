@@ -139,7 +139,7 @@ def test_the_host_is_below_a_directory_of_its_own() -> None:
         "/etc/hosts": "/etc/hosts",
         "/etc/resolv.conf": "/etc/resolv.conf",
         "/home/u/p": "/host/home/u/p",
-        "/home/u/p/token": "/dev/null",
+        "/home/u/p/token": "nothing",
         "/srv/data": "/host/srv/data",
     }
 

@@ -28,7 +28,7 @@ from sandwright.render.engines.launch import launch_values
 from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.runtime_spec import IMAGE_DIRECTORIES, root_accounts, runtime_config
+from sandwright.render.runtime_spec import IMAGE_DIRECTORIES, NOTHING, root_accounts, runtime_config
 from sandwright.render.seccomp import SeccompProfile, profile, render_oci
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.resources import data_path
@@ -269,7 +269,7 @@ def _mounts(mounts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if mount["destination"] == "/sys":
             sysfs = own["/sys"]
             yield {**mount, "type": sysfs.type, "source": sysfs.source, "options": list(sysfs.options)}
-        elif mount["type"] == "bind" and mount["source"] != "/dev/null":
+        elif mount["type"] == "bind" and mount["source"] != NOTHING:
             yield {**mount, "source": _shown(mount["source"])}
         else:
             yield mount

@@ -44,6 +44,10 @@ _OWN = frozenset(("dev", "proc", "sys"))
 IMAGE_DIRECTORIES = _SYSTEM - _OWN
 """Those that stay the image's: no mount point is made in them."""
 
+NOTHING = "nothing"
+"""What lies over a denied file under runsc, which opens devices on any mount: an empty file without rights, in
+the bundle of each run."""
+
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`config.json` for runc and crun, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
@@ -184,7 +188,7 @@ def _planned(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
                 mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
             )
         case "mask" if mount.entry != "directory":
-            return _mount(mount.target, "bind", "/dev/null", [*_BIND, "ro"])
+            return _mount(mount.target, "bind", NOTHING if gvisor else "/dev/null", [*_BIND, "ro"])
         case "tmpfs" | "mask":
             options = ["nosuid", "nodev", access, f"mode={'1777' if mount.writable else '555'}"]
             return _mount(mount.target, "tmpfs", "tmpfs", options)

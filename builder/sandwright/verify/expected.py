@@ -104,16 +104,14 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "hidden.file": _row(
         "filesystem.deny",
-        "over a denied file lies a device on a mount that has no devices",
+        "over a denied file lies a device on a mount without devices, or a file without rights",
         "EACCES",
-        gvisor=("ok", "over it lies the sentry's own null device, which is empty"),
         seatbelt=_SEATBELT,
     ),
     "hidden.file.write": _row(
         "filesystem.deny",
-        "over a denied file lies a device on a mount that has no devices",
+        "over a denied file lies a device on a mount without devices, or a file without rights",
         "EACCES",
-        gvisor=("EROFS", "over it lies the sentry's own null device, on a read-only mount"),
         seatbelt=_SEATBELT,
     ),
     "hidden.kind": _row("filesystem.deny", "a denied file is no directory", "ENOTDIR", seatbelt=_SEATBELT),
@@ -292,9 +290,8 @@ _TABLE: Mapping[str, _Row] = {
     ),
     "cloud.hidden.file": _row(
         "credentials.cloud",
-        "over a file that is not opened lies a device on a mount that has no devices",
+        "over a file that is not opened lies a device on a mount without devices, or a file without rights",
         "EACCES",
-        gvisor=("ok", "over it lies the sentry's own null device, which is empty"),
         seatbelt=_SEATBELT,
     ),
     # Limits

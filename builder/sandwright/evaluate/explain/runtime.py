@@ -11,6 +11,7 @@ from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.verdict import Place
 from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount, MountKind
+from sandwright.render.runtime_spec import NOTHING
 from sandwright.render.seccomp.jsontext import parse_json
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
@@ -56,7 +57,7 @@ def _mount(each: dict[str, Any]) -> Mount:
     target, kind, options = each["destination"], each["type"], each["options"]
     writable = "ro" not in options
     if kind == "bind" or "rbind" in options or "bind" in options:
-        if each["source"] == "/dev/null":
+        if each["source"] in ("/dev/null", NOTHING):
             return Mount(target, "mask", entry="file")
         return Mount(target, "bind", writable, source=each["source"])
     if kind in _OWN:
