@@ -45,8 +45,9 @@ IMAGE_DIRECTORIES = _SYSTEM - _OWN
 """Those that stay the image's: no mount point is made in them."""
 
 NOTHING = "nothing"
-"""What lies over a denied file under runsc, which opens devices on any mount: an empty file without rights, in
-the bundle of each run."""
+"""What lies over a denied file under runsc, which opens devices on any mount.
+
+It is a file without rights, in the bundle of each run."""
 
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
