@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
+from sandwright.cli import main
 from sandwright.policy import HostFacts
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.bwrap import render_bwrap
+from sandwright.render.methods import METHODS
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "method: bwrap\nfilesystem: {read: [/usr], write: [$PROJECT]}\n"
@@ -38,7 +45,7 @@ def _names(folder: Path) -> list[str]:
 def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> None:
     assert _run("render", cwd=project).status == 0
     assert _names(project / ".sandbox") == [
-        f"bwrap/{name}" for name in ("args", "launch", "manifest.json", "seccomp.bpf")
+        f"bwrap/{name}" for name in ("args", "launch", "manifest.json", "seccomp.bpf", "watch")
     ]
     assert os.access(project / ".sandbox/bwrap/launch", os.X_OK)
     assert _run("render", "--check", cwd=project).status == 0
@@ -55,15 +62,16 @@ def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> 
 
 
 def test_what_is_no_longer_rendered_is_found_and_removed(project: Path) -> None:
-    (project / "sandbox.yaml").write_text(POLICY + "resources: {time: 5m}\n")
+    docker, left = POLICY.replace("bwrap", "docker"), ".sandbox/docker/proxy/squid.conf"
+    (project / "sandbox.yaml").write_text(docker + "network: {mode: proxy}\n")
     assert _run("render", cwd=project).status == 0
-    assert "bwrap/watch" in _names(project / ".sandbox")
-    (project / "sandbox.yaml").write_text(POLICY)
+    assert (project / left).is_file()
+    (project / "sandbox.yaml").write_text(docker)
     checked = _run("render", "--check", cwd=project)
-    assert (checked.status, ".sandbox/bwrap/watch (left over)" in checked.stderr) == (12, True)
+    assert (checked.status, f"{left} (left over)" in checked.stderr) == (12, True)
     rendered = _run("render", cwd=project)
-    assert ".sandbox/bwrap/watch: removed, as the policy no longer renders to it" in rendered.text
-    assert "bwrap/watch" not in _names(project / ".sandbox")
+    assert f"{left}: removed, as the policy no longer renders to it" in rendered.text
+    assert not (project / left).exists()
     assert _run("render", "--check", cwd=project).status == 0
 
 
@@ -174,20 +182,37 @@ def test_explain_shows_every_method(project: Path) -> None:
     assert rows["user"][1:4] == ["–", "not", "asked"]
 
 
-def test_explain_fails_when_an_artifact_disagrees(project: Path) -> None:
-    words = ["explain", "write", ".envrc", "--method", "bwrap", "--method", "seatbelt"]
-    answer = _run(*words, cwd=project)
-    assert (answer.status, answer.stderr.strip()) == (
-        12,
-        "sandwright: artifacts do not do what the policy says: bwrap",
-    )
-    assert "DISAGREES" in answer.text
-    data = json.loads(_run(*words, "--json", cwd=project).stdout)
+def test_explain_fails_when_an_artifact_disagrees(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def opened(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        before = render_bwrap(policy)
+        return tuple(replace(each, content=each.content.replace(b"--unshare-net\0", b"")) for each in before)
+
+    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {**METHODS, "bwrap": opened})
+    monkeypatch.chdir(project)
+    words = ["explain", "connect", "example.com:443", "--method", "bwrap", "--method", "seatbelt"]
+    shown, error = _here(words, monkeypatch, capsys)
+    assert error.strip() == "sandwright: artifacts do not do what the policy says: bwrap"
+    assert "DISAGREES" in shown
+    data = json.loads(_here([*words, "--json"], monkeypatch, capsys)[0])
     assert (data["schema"], data["decision"], data["agree"]) == (1, "deny", False)
     assert [(row["method"], row["decision"], row["status"]) for row in data["methods"]] == [
         ("bwrap", "allow", "disagrees"),
         ("seatbelt", "deny", "agrees"),
     ]
+
+
+def _here(
+    words: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str]:
+    """Run in this process, where a renderer can be tampered with; what it finds is bad."""
+    monkeypatch.setattr(sys, "argv", ["sandwright", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 12
+    told = capsys.readouterr()
+    return told.out, told.err
 
 
 def test_explain_takes_the_arguments_of_a_call(project: Path) -> None:
