@@ -15,7 +15,7 @@ from sandwright.errors import BuildError, FetchError, HostError, IntegrityError,
 from sandwright.image.assemble import share_out
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import read_layout
-from sandwright.image.lock import Lock
+from sandwright.image.lock import Lock, PackageGone
 from sandwright.image.packages import Source
 from sandwright.image.plan import plan_build
 from smallworld import EPOCH, World, contents, document, small_world
@@ -330,6 +330,52 @@ def test_one_platform(world: World) -> None:
     assert [each["annotations"]["org.opencontainers.image.ref.name"] for each in index["manifests"]] == [
         "latest",
         "arm64",
+    ]
+
+
+def platforms_in(layout: Path) -> list[str]:
+    return list(read_layout(layout, verify=True).images)
+
+
+def test_a_platform_asked_for_leaves_the_other(world: World) -> None:
+    whole = world.build()
+    before = {name: inodes(each.layout) for name, each in whole.items()}
+    built = world.build(platforms=["linux/arm64"])
+    assert {name: inodes(each.layout) for name, each in built.items()} == before
+    assert [(each.digest == whole[name].digest, each.reason) for name, each in built.items()] == [
+        (True, ""),
+        (True, ""),
+    ]
+    assert [list(each.images) for each in built.values()] == [["linux/arm64"], ["linux/arm64"]]
+
+
+@pytest.mark.parametrize("order", [["amd64", "arm64"], ["arm64", "amd64"]], ids=" ".join)
+def test_one_platform_after_the_other_is_both_at_once(world: World, tmp_path: Path, order: list[str]) -> None:
+    whole = world.build("base", output=tmp_path / "whole")["base"]
+    world.build("base", platforms=[f"linux/{order[0]}"])
+    kept = read_layout(world.output / "images/base").images[f"linux/{order[0]}"]
+    config = world.output / "images/base/blobs/sha256" / kept.config.name
+    written = config.stat().st_mtime_ns
+    (world.mirror / "debian" / "pool").rename(world.root / "gone")  # what stays needs no package again
+    shutil.rmtree(world.cache.root)
+    with pytest.raises(PackageGone, match=order[1]):
+        world.build("base", platforms=list(whole.images))
+    (world.root / "gone").rename(world.mirror / "debian" / "pool")
+    built = world.build("base", platforms=[f"linux/{order[1]}"])["base"]
+    assert built.reason == f"it is not there for linux/{order[1]}"
+    assert built.digest == whole.digest
+    assert platforms_in(built.layout) == ["linux/amd64", "linux/arm64"]
+    assert config.stat().st_mtime_ns == written
+    assert world.build("base")["base"].reason == ""
+
+
+def test_a_platform_made_from_something_else_is_dropped_with_a_word(world: World) -> None:
+    world.build()
+    edit(world, "base", "kind: base", "kind: other")
+    built = world.build(platforms=["linux/amd64"])
+    assert [platforms_in(each.layout) for each in built.values()] == [["linux/amd64"]] * 2
+    assert [note for note in world.notes if "dropped" in note] == [
+        f"{name}: linux/arm64 is dropped: it was made from something else" for name in ("base", "app")
     ]
 
 

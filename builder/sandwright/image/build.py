@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.errors import LockError, SandwrightError
-from sandwright.image import assemble, documents
+from sandwright.image import assemble
 from sandwright.image.assemble import Task
 from sandwright.image.baselock import BaseLock
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.documents import About, Step
-from sandwright.image.existing import Existing, Held, read_layout, settings_of
+from sandwright.image.documents import Step
+from sandwright.image.existing import Existing, Held, settings_of
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import Settings, inherited
-from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical, is_littered, staging
+from sandwright.image.layout import is_littered, staging
 from sandwright.image.lock import Lock, NotLocked, Package, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.plan import Plan, Planned, inputs, plan_build
+from sandwright.image.publish import Make, Origin, Share, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
 from sandwright.image.workshop import Workshop, open_workshop
 from sandwright.progress import SILENT, Progress
@@ -39,7 +40,8 @@ Relock = Callable[[ImageDefinition], Lock | BaseLock]
 class Built:
     """An image that is there, whether this run made it or not.
 
-    `digest` is that of the index for all platforms; `images` has what each platform's image consists of.
+    `digest` is that of the index for all platforms; `images` has what the image of each consists of that was
+    asked for.
     `reason` says why it was planned to be built, and is empty when nothing had to be done. `changed` is
     whether its digest is new. `seconds` is how long it took.
     """
@@ -110,9 +112,10 @@ def build_images(
 ) -> list[Built]:
     """Have the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
 
-    What is there and made from the same inputs is left as it is. `epoch` is the time that images are given,
-    in seconds since 1970 (SOURCE_DATE_EPOCH), absent that of their lock. `jobs` bounds how many packages are
-    read at a time. With `frozen`, only the locks as they are will do.
+    What is there and made from the same inputs is left as it is, also for platforms that are not asked for.
+    `epoch` is the time that images are given, in seconds since 1970 (SOURCE_DATE_EPOCH), absent that of their
+    lock. `jobs` bounds how many packages are read at a time. With `frozen`, only the locks as they are will
+    do.
 
     An image whose base is in a registry that can't be reached, and is not in the cache, is told to
     `leave_out` with all that is built on it, and the rest is built; without `leave_out` that is an error.
@@ -190,48 +193,47 @@ class _Build:
 
     def _from_lock(self, step: Planned) -> Existing:
         lock = step.lock or self._lock_again(step, step.reason)
-        assert isinstance(lock, Lock)
         try:
-            files = self._fetch(step, lock)
+            return self._of_packages(step, lock)
         except PackageGone as gone:
-            lock = self._lock_again(step, str(gone), gone)
-            assert isinstance(lock, Lock)
-            files = self._fetch(step, lock)
-        epoch = lock.epoch if self._epoch is None else self._epoch
-        made_from = inputs(step.definition, lock, None, step.platforms, epoch)
+            return self._of_packages(step, self._lock_again(step, str(gone), gone))
+
+    def _of_packages(self, step: Planned, lock: Lock | BaseLock) -> Existing:
+        assert isinstance(lock, Lock)
+        definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
+        origin = Origin(epoch, lambda some: inputs(definition, lock, None, some, epoch))
+        share = Share.of(step, origin)
+        packages = [package for platform in share.fresh for package in lock.packages(platform)]
+        files = self._supply.fetch(packages, self._shop.progress)
 
         def make(task: Task) -> list[Step]:
             sources = assemble.sources(lock.packages(task.platform), files)
-            if task.definition.configure == "scripts":
+            if definition.configure == "scripts":
                 return assemble.from_scripts(self._shop, task, sources, self._host())
             return assemble.from_packages(self._shop, task, sources)
 
-        return self._publish(step, epoch, made_from, make, None)
+        return self._publish(share, make)
 
     def _on_registry(self, step: Planned) -> Existing:
         if step.lock is None and self._supply.relock is None:
             raise NotLocked(f"image '{step.name}': {step.reason}")
         lock = step.lock or self._lock_again(step, step.reason)
-        assert isinstance(lock, BaseLock)
         try:
-            base = self._supply.base(lock, step.platforms, self._shop.progress)
+            return self._on_pinned(step, lock)
         except BaseGone as gone:
-            lock = self._lock_again(step, str(gone), gone)
-            assert isinstance(lock, BaseLock)
-            base = self._supply.base(lock, step.platforms, self._shop.progress)
+            return self._on_pinned(step, self._lock_again(step, str(gone), gone))
+
+    def _on_pinned(self, step: Planned, lock: Lock | BaseLock) -> Existing:
+        assert isinstance(lock, BaseLock)
+        definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
+        base = self._supply.base(lock, step.platforms, self._shop.progress)
         self._settings[step.name] = {
-            platform: inherited(config.document, f"{base.name}: {platform}").under(step.definition.config)
+            platform: inherited(config.document, f"{base.name}: {platform}").under(definition.config)
             for platform, config in base.configs.items()
         }
-        epoch = lock.epoch if self._epoch is None else self._epoch
-        made_from = inputs(step.definition, lock, None, step.platforms, epoch)
-        return self._publish(
-            step,
-            epoch,
-            made_from,
-            lambda task: assemble.from_base(self._shop, task, base),
-            (base.name, base.whole.digest),
-        )
+        below = (base.name, base.whole.digest)
+        origin = Origin(epoch, lambda some: inputs(definition, lock, None, some, epoch), below)
+        return self._publish(Share.of(step, origin), lambda task: assemble.from_base(self._shop, task, base))
 
     def _configured(self, step: Planned) -> Mapping[str, Settings]:
         """The settings for each platform, as the definitions say; on a stranger's base, as it says itself."""
@@ -252,47 +254,13 @@ class _Build:
         parent = step.definition.parent
         assert parent is not None
         epoch = self._epochs[parent]
-        made_from = inputs(step.definition, None, base, step.platforms, epoch)
-        if step.existing is not None and step.existing.inputs == made_from:
-            self._epochs[step.name] = epoch
-            return step.existing
-        return self._publish(
-            step,
-            epoch,
-            made_from,
-            lambda task: assemble.from_base(self._shop, task, base),
-            (parent, base.whole.digest),
-        )
+        below = (parent, base.whole.digest)
+        origin = Origin(epoch, lambda some: inputs(step.definition, None, base, some, epoch), below)
+        return self._publish(Share.of(step, origin), lambda task: assemble.from_base(self._shop, task, base))
 
-    def _publish(
-        self,
-        step: Planned,
-        epoch: int,
-        made_from: str,
-        make: Callable[[Task], list[Step]],
-        base: tuple[str, str] | None,
-    ) -> Existing:
-        """Make the image for each platform, write its documents, and put the layout in place."""
-        self._epochs[step.name] = epoch
-        tasks = [Task(step.definition, platform, epoch) for platform in step.platforms]
-        layers = self._shop.for_platforms([_later(make, task) for task in tasks])
-        about = About(step.name, step.definition.description, epoch, base)
-        area = self._shop.staging
-        blobs: list[Blob] = []
-        manifests: dict[str, Blob] = {}
-        for task, steps in zip(tasks, layers, strict=True):
-            settings = self._settings[step.name][task.platform]
-            written = _write_documents(area, about, task.platform, settings, steps)
-            manifests[task.platform] = written[-1]
-            blobs += [*(each.blob for each in steps), *written]
-        whole = area.add(canonical(documents.index(about, manifests)))
-        index = documents.layout_index(whole, manifests, made_from)
-        area.publish(index, dict.fromkeys([*blobs, whole]), step.layout)
-        return read_layout(step.layout)
-
-    def _fetch(self, step: Planned, lock: Lock) -> dict[str, Path]:
-        packages = [package for platform in step.platforms for package in lock.packages(platform)]
-        return self._supply.fetch(packages, self._shop.progress)
+    def _publish(self, share: Share, make: Make) -> Existing:
+        self._epochs[share.step.name] = share.origin.epoch
+        return publish(self._shop, share, self._settings[share.step.name], make)
 
     def _lock_again(self, step: Planned, why: str, error: LockError | None = None) -> Lock | BaseLock:
         if self._supply.relock is None:
@@ -308,16 +276,6 @@ class _Build:
         return self._facts
 
 
-def _write_documents(
-    area: Staging, about: About, platform: str, settings: Settings, steps: Sequence[Step]
-) -> tuple[Blob, Blob]:
-    """Write the config and the manifest of one platform's image."""
-    document = documents.config(about, platform, settings.config, steps, settings.more)
-    config = area.add(canonical(document))
-    manifest = documents.manifest(about, config.descriptor(CONFIG_TYPE), steps)
-    return config, area.add(canonical(manifest))
-
-
 def _reason(error: SandwrightError) -> str:
     match error:
         case Unreachable():
@@ -330,16 +288,11 @@ def _reason(error: SandwrightError) -> str:
             return "its base is not built"
 
 
-def _later(make: Callable[[Task], list[Step]], task: Task) -> Callable[[], list[Step]]:
-    return lambda: make(task)
-
-
 def _unchanged(step: Planned) -> Built:
     assert step.existing is not None
     return _built(step, step.existing, changed=False, seconds=0.0)
 
 
 def _built(step: Planned, existing: Existing, *, changed: bool, seconds: float) -> Built:
-    return Built(
-        step.name, step.layout, existing.whole.digest, existing.images, changed, step.reason, seconds
-    )
+    images = {platform: existing.images[platform] for platform in step.platforms}
+    return Built(step.name, step.layout, existing.whole.digest, images, changed, step.reason, seconds)

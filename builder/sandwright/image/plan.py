@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright import __version__
@@ -142,6 +142,16 @@ def inputs(
     return f"sha256:{hashlib.sha256(canonical(document)).hexdigest()}"
 
 
+def standing(
+    definition: ImageDefinition, existing: Existing | None, checksum: Callable[[Sequence[str]], str]
+) -> tuple[str, ...]:
+    """The platforms that a layout has, if it was made from what `checksum` gives for them; else none."""
+    if existing is None:
+        return ()
+    there = tuple(platform for platform in definition.platforms if platform in existing.images)
+    return there if existing.inputs == checksum(there) else ()
+
+
 @functools.cache
 def builder_checksum() -> str:
     """The checksum of the code that builds: our version is the same all along a day of work on it."""
@@ -184,27 +194,18 @@ def _examine(
         return planned
     assert existing is not None
     if base and base.reason:
-        return _because(planned, f"its base {base.name} is built")
-    if existing.inputs != inputs(definition, lock, base.existing if base else None, platforms, time):
-        return _because(planned, "it was made from something else")
-    return planned
+        return replace(planned, reason=f"its base {base.name} is built")
+    below = base.existing if base else None
+    there = standing(definition, existing, lambda some: inputs(definition, lock, below, some, time))
+    if not there:
+        return replace(planned, reason="it was made from something else")
+    lacking = [platform for platform in platforms if platform not in there]
+    return replace(planned, reason=f"it is not there for {', '.join(lacking)}") if lacking else planned
 
 
 def _pins(lock: BaseLock, platforms: Sequence[str]) -> dict[str, object]:
     pins = {platform: pin.digest for platform, pin in lock.platforms.items() if platform in platforms}
     return {"registry": [lock.reference, lock.base.digest, pins]}
-
-
-def _because(planned: Planned, reason: str) -> Planned:
-    return Planned(
-        planned.definition,
-        planned.layout,
-        planned.platforms,
-        planned.epoch,
-        planned.lock,
-        planned.existing,
-        reason,
-    )
 
 
 def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | BaseLock | None, str]:

@@ -1,0 +1,115 @@
+"""Writes an image's documents and puts its layout in place, with what of the old one still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandwright.image import documents
+from sandwright.image.assemble import Task
+from sandwright.image.documents import About, Step
+from sandwright.image.existing import Existing, read_layout
+from sandwright.image.inherit import Settings
+from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical
+from sandwright.image.plan import Planned, standing
+from sandwright.image.workshop import Workshop
+
+Make = Callable[[Task], list[Step]]
+"""Makes the layers of an image for one platform, lowest first."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an image is made from: `checksum` gives its checksum for some platforms, `epoch` is their time.
+
+    `base` is the name and digest of the image that it is on top of.
+    """
+
+    epoch: int
+    checksum: Callable[[Sequence[str]], str]
+    base: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """The platforms of an image: those that stay as they are in its layout, and those to be made."""
+
+    step: Planned
+    origin: Origin
+    stays: tuple[str, ...]
+
+    @classmethod
+    def of(cls, step: Planned, origin: Origin) -> Share:
+        """What of a planned image is there already, made from the same."""
+        return cls(step, origin, standing(step.definition, step.existing, origin.checksum))
+
+    @property
+    def fresh(self) -> list[str]:
+        """The platforms that are wanted and not there."""
+        return [platform for platform in self.step.platforms if platform not in self.stays]
+
+    @property
+    def platforms(self) -> list[str]:
+        """All that the image will have."""
+        return [each for each in self.step.definition.platforms if each in {*self.stays, *self.fresh}]
+
+    @property
+    def dropped(self) -> list[str]:
+        """The platforms that the layout has, which were made from something else and are not wanted now."""
+        existing = self.step.existing
+        return [each for each in (existing.images if existing else ()) if each not in self.platforms]
+
+
+def publish(shop: Workshop, share: Share, settings: Mapping[str, Settings], make: Make) -> Existing:
+    """Make the image for the platforms that it lacks, write its documents, and put the layout in place.
+
+    What is there already is left alone when nothing is lacking.
+    """
+    step, existing = share.step, share.step.existing
+    if existing is not None and not share.fresh:
+        return existing
+    if share.dropped:
+        names = ", ".join(share.dropped)
+        shop.progress.note(f"{step.name}: {names} is dropped: it was made from something else")
+    tasks = [Task(step.definition, platform, share.origin.epoch) for platform in share.fresh]
+    layers = shop.for_platforms([_later(make, task) for task in tasks])
+    about = About(step.name, step.definition.description, share.origin.epoch, share.origin.base)
+    images = dict(_adopted(shop.staging, share))
+    for task, steps in zip(tasks, layers, strict=True):
+        written = _write_documents(shop.staging, about, task.platform, settings[task.platform], steps)
+        images[task.platform] = (*written, *(each.blob for each in steps))
+    return _put(shop.staging, share, about, images)
+
+
+def _adopted(area: Staging, share: Share) -> Iterator[tuple[str, tuple[Blob, ...]]]:
+    """What stays, by platform: its blobs, the manifest first."""
+    existing = share.step.existing
+    for platform in share.stays:
+        assert existing is not None
+        held = existing.images[platform]
+        for blob in held.blobs:
+            area.adopt(blob, existing.file(blob))
+        yield platform, held.blobs
+
+
+def _put(area: Staging, share: Share, about: About, images: Mapping[str, tuple[Blob, ...]]) -> Existing:
+    manifests = {platform: images[platform][0] for platform in share.platforms}
+    whole = area.add(canonical(documents.index(about, manifests)))
+    index = documents.layout_index(whole, manifests, share.origin.checksum(share.platforms))
+    blobs = dict.fromkeys(blob for each in images.values() for blob in each)
+    area.publish(index, [*blobs, whole], share.step.layout)
+    return read_layout(share.step.layout)
+
+
+def _later(make: Make, task: Task) -> Callable[[], list[Step]]:
+    return lambda: make(task)
+
+
+def _write_documents(
+    area: Staging, about: About, platform: str, settings: Settings, steps: Sequence[Step]
+) -> tuple[Blob, Blob]:
+    """Write the manifest and the config of one platform's image."""
+    document = documents.config(about, platform, settings.config, steps, settings.more)
+    config = area.add(canonical(document))
+    manifest = documents.manifest(about, config.descriptor(CONFIG_TYPE), steps)
+    return area.add(canonical(manifest)), config
