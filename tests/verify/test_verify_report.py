@@ -51,7 +51,7 @@ UNDECIDED, SKIP = _outcome(Verdict.INCONCLUSIVE), _outcome(Verdict.SKIPPED, evid
         pytest.param((PASS, UNDECIDED), (), (), 1, id="undecided"),
         pytest.param((PASS, SKIP), ("bwrap",), (), 0, id="a skip"),
         pytest.param((PASS, SKIP), (), ("bwrap",), 1, id="a skip of what is required"),
-        pytest.param((SKIP,), (), (), 0, id="nothing tried of all there are"),
+        pytest.param((SKIP,), (), (), 1, id="nothing tried of all there are"),
         pytest.param((SKIP,), ("bwrap",), (), 1, id="nothing tried of what was named"),
         pytest.param((PASS,), (), ("docker",), 1, id="what is required was not asked for"),
     ],
@@ -60,6 +60,11 @@ def test_what_makes_it_red(
     outcomes: tuple[Outcome, ...], named: tuple[str, ...], required: tuple[str, ...], red: int
 ) -> None:
     assert len(_report(*outcomes).faults(named=named, required=required)) == red
+
+
+def test_it_is_proved_for_no_method_of_which_all_was_skipped() -> None:
+    other = Outcome("files/x", "gvisor", Family.FILES, Verdict.SKIPPED, "", "", "runsc is missing")
+    assert _report(PASS, SKIP, other).proved() == ["bwrap"]
 
 
 def test_the_contract_of_the_json() -> None:
@@ -121,8 +126,8 @@ def test_the_page_says_what_is_simulated() -> None:
     assert 'class="mark">simulated<' in page(_report(PASS, simulated)).decode()
 
 
-def _verify(project: Path, *words: str, **environment: str) -> process.Result:
-    argv = (sys.executable, "-c", "from sandwright.cli import main; main()", "verify", *words)
+def _verify(project: Path, *words: str, task: str = "verify", **environment: str) -> process.Result:
+    argv = (sys.executable, "-c", "from sandwright.cli import main; main()", task, *words)
     env = {**os.environ, "SANDWRIGHT_CACHE": str(project.parent / "cache"), **environment}
     return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
 
@@ -166,3 +171,19 @@ def test_a_method_that_can_not_run_here_proves_nothing(project: Path) -> None:
     result = _verify(project, "--method", "gvisor", PATH=str(project))
     assert result.status == 12
     assert "gvisor: nothing was proved" in result.text
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_a_preset_is_proved_and_its_report_is_in_the_build_output(project: Path) -> None:
+    result = _verify(project, "--preset", "strict", "--method", "bwrap", task="prove")
+    assert result.status == 0, result.stderr
+    folder = project / "build/verify/strict"
+    assert sorted(each.name for each in folder.iterdir()) == ["junit.xml", "verify.html", "verify.json"]
+    assert {each["verdict"] for each in json.loads((folder / "verify.json").read_text())} == {"pass"}
+    assert "Verification of preset strict: green" in (folder / "verify.html").read_text()
+    assert "preset strict is proved for bwrap in " in result.text
+
+
+def test_a_preset_that_there_is_not(project: Path) -> None:
+    result = _verify(project, "--preset", "lax", task="prove")
+    assert (result.status, "there is no preset 'lax'" in result.stderr) == (64, True), result.stderr

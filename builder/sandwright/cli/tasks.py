@@ -52,6 +52,7 @@ namespace = Collection(
     bridge.bridge,
     bridge.shim_check,
     verify.verify,
+    verify.prove,
     outer.minimise_capabilities,
     evaluators.sbpl_eval,
     evaluators.seccomp_eval,

@@ -1,16 +1,20 @@
-"""The task that proves sandboxes: `sandwright verify`."""
+"""The tasks that prove sandboxes: `sandwright verify` and `prove`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
 from sandwright.cli import console
 from sandwright.cli.command import command
 from sandwright.errors import VerdictError
+
+if TYPE_CHECKING:
+    from sandwright.verify.report import Report
 
 POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
 
@@ -54,12 +58,65 @@ def verify(
             progress=progress,
         )
     proving.write(report, json=json, junit=junit, html=html)
-    console.table(*proving.table(report))
-    for line in (*report.skips(), *report.notes):
-        console.line(line)
-    faults = report.faults(named=named, required=[name for name in require.split(",") if name])
-    for line in faults:
-        console.line(line)
+    _show(report, named=named, required=_names(require))
+
+
+@command(
+    iterable=["preset"],
+    help={
+        "preset": "a preset that ships; may be given several times (absent: all)",
+        "method": "methods to prove them with, M[,M...] (absent: all)",
+        "require": "methods, M[,M...], of which a skip is a failure",
+        "output": "directory that images are built in; the reports go into its directory verify",
+    },
+)
+def prove(
+    c: Context,  # noqa: ARG001
+    *,
+    preset: Sequence[str] | None = None,
+    method: str = "all",
+    require: str = "",
+    output: str = "build",
+) -> None:
+    """Prove the presets that ship, with every method that works here, and write reports to build/verify.
+
+    Each in a new project that grants itself to be written: verify/PRESET/ gets verify.json, junit.xml and
+    verify.html. Fails as `verify` does.
+    """
+    from sandwright.verify import shipped  # noqa: PLC0415
+
+    faults = 0
+    with console.watching() as progress:
+        for name, (report, named) in shipped.prove_presets(
+            preset or (), method, output=Path(output), environ=os.environ, progress=progress
+        ):
+            folder = Path(output, "verify", name)
+            shipped.write(report, folder)
+            console.line(f"preset {name}: {folder}/verify.html")
+            faults += _tell(report, named=named, required=_names(require))
     if faults:
-        raise VerdictError(f"{policy} is not proved: {len(faults)} of {len(report.outcomes)} probes")
-    console.line(f"{policy} is proved for {', '.join(report.methods)} in {report.seconds:.1f} s")
+        raise VerdictError(f"the presets are not proved: {faults} probes")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _show(report: Report, *, named: Sequence[str], required: Sequence[str]) -> None:
+    """Raise VerdictError when it is not green."""
+    faults = _tell(report, named=named, required=required)
+    if faults:
+        raise VerdictError(f"{report.policy} is not proved: {faults} of {len(report.outcomes)} probes")
+
+
+def _tell(report: Report, *, named: Sequence[str], required: Sequence[str]) -> int:
+    """Print a report, and give how many faults it has."""
+    from sandwright.verify.report import summary  # noqa: PLC0415
+
+    console.table(*summary(report))
+    faults = report.faults(named=named, required=required)
+    for line in (*report.skips(), *report.notes, *faults):
+        console.line(line)
+    if not faults:
+        console.line(f"{report.policy} is proved for {', '.join(report.proved())} in {report.seconds:.1f} s")
+    return len(faults)

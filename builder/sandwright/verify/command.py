@@ -16,7 +16,7 @@ from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.verify import matrix
 from sandwright.verify.page import page
 from sandwright.verify.program import own_platform, probe_program
-from sandwright.verify.report import Report, encode, junit, summary
+from sandwright.verify.report import Report, encode, junit
 
 
 def verify_policy(
@@ -59,11 +59,6 @@ def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
             f"no method of the policy ({', '.join(policy.methods) or 'none'}) can be verified; name one"
         )
     return found
-
-
-def table(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows for a terminal."""
-    return summary(report)
 
 
 def write(report: Report, *, json: str = "", junit: str = "", html: str = "") -> None:

@@ -41,10 +41,16 @@ class Report:
         """The outcomes of one method."""
         return [outcome for outcome in self.outcomes if outcome.method == method]
 
+    def proved(self) -> list[str]:
+        """The methods of which something was proved; of the others all was skipped."""
+        passed = {each.method for each in self.outcomes if each.verdict is Verdict.PASS}
+        return [method for method in self.methods if method in passed]
+
     def faults(self, *, named: Sequence[str] = (), required: Sequence[str] = ()) -> list[str]:
         """Why this is not green: a line for each fail and inconclusive.
 
-        Of methods in `required` each skip is one too; of those in `named` that nothing was decided.
+        Of methods in `required` each skip is one too; of those in `named` that nothing was decided, and of
+        all together.
         """
         lines = [_line(each) for each in self.outcomes if self._tells(each)]
         for method in required:
@@ -54,7 +60,7 @@ class Report:
         for method in named:
             if all(each.verdict is Verdict.SKIPPED for each in self.of(method)) and method not in required:
                 lines.append(f"fail: {method}: nothing was proved")
-        return lines
+        return lines or ([] if self.proved() else ["fail: nothing was proved of any method"])
 
     def _tells(self, outcome: Outcome) -> bool:
         """Whether an outcome says something new: where nothing started, nothing else could be decided."""

@@ -19,6 +19,7 @@ _sandwright() {
             'lock-diff:Print what the locks of images change, package by package, in Markdown.'
             'lock-images:Resolve the packages of images with apt, and the references of bases; write the lock files.'
             'minimise-capabilities:Find the least capabilities and system calls with which gVisor works in a container.'
+            'prove:Prove the presets that ship, with every method that works here, and write reports to build/verify.'
             'prove-image:Prove sandboxes on a built image, and keep the matrix as evidence about its digest.'
             'prove-mapping:Prove whom an image with `config.init` runs as, started in every way, and whose the new files are.'
             'publish:Publish built images with SBOM, provenance, evidence and signature; tags move when all is read back.'
@@ -169,6 +170,13 @@ _sandwright() {
             '*--mode=[rootful or rootless\: whether runsc is root there; may be given several times (absent\: both)]:value:_files' \
             '--rootfs=[an unpacked root with a shell (absent\: that of the image debian in build/)]:value:_files' \
             '--to=[file to write what was measured to (absent\: build/outer.json)]:value:_files' \
+            '--help[say what it does and takes]' \
+            '*::file:_files' ;;
+        prove) _arguments \
+            '*--preset=[a preset that ships; may be given several times (absent\: all)]:value:_files' \
+            '--method=[methods to prove them with, M\[,M...\] (absent\: all)]:value:(bwrap docker podman gvisor oci seatbelt kubernetes user alcless noop)' \
+            '--require=[methods, M\[,M...\], of which a skip is a failure]:value:_files' \
+            '--output=[directory that images are built in; the reports go into its directory verify]:value:_files' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         prove-image) _arguments \

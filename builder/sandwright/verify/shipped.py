@@ -1,0 +1,66 @@
+"""Proves the presets that ship, each in a new project of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.methods.images import VARIABLE
+from sandwright.policy.names import PRESETS
+from sandwright.progress import SILENT, Progress
+from sandwright.smoke.scratch import scratch_directory
+from sandwright.verify import command
+from sandwright.verify.report import Report
+
+_POLICY = "schema: 1\nextends: [{preset}]\nfilesystem: {{write: [$PROJECT]}}\n"
+
+
+def prove_presets(
+    names: Sequence[str],
+    asked: str,
+    *,
+    output: Path,
+    environ: Mapping[str, str],
+    progress: Progress = SILENT,
+) -> Iterator[tuple[str, tuple[Report, tuple[str, ...]]]]:
+    """Each preset's name with what `verify_policy` gives for it; absent names mean all.
+
+    Images are taken from `output` where it holds any. Raise UsageError for a preset that there is not.
+    """
+    for name in names:
+        if name not in PRESETS:
+            raise UsageError(f"there is no preset {name!r}; there is {', '.join(PRESETS)}")
+    with _built_in(output):
+        for name in dict.fromkeys(names or PRESETS):
+            with scratch_directory() as scratch:
+                policy = scratch / "project" / "sandbox.yaml"
+                policy.parent.mkdir()
+                policy.write_text(_POLICY.format(preset=name), encoding="utf-8")
+                report, named = command.verify_policy(policy, asked, environ=environ, progress=progress)
+            yield name, (replace(report, policy=f"preset {name}"), named)
+
+
+@contextlib.contextmanager
+def _built_in(output: Path) -> Iterator[None]:
+    """Where methods look for images, for the length of a `with`; what the caller says of it goes first."""
+    if VARIABLE in os.environ or not (output / "images").is_dir():
+        yield
+        return
+    os.environ[VARIABLE] = str(output.absolute())
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+
+
+def write(report: Report, folder: Path) -> None:
+    """The report in its three forms."""
+    names = {form: str(folder / name) for form, name in _FILES.items()}
+    command.write(report, json=names["json"], junit=names["junit"], html=names["html"])
+
+
+_FILES = {"json": "verify.json", "junit": "junit.xml", "html": "verify.html"}
