@@ -342,6 +342,7 @@ def _smoke(
     again: bool,
     progress: Progress,
 ) -> Report:
+    from sandwright.smoke.earlier import together  # noqa: PLC0415
     from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
     from sandwright.smoke.run import smoke_images  # noqa: PLC0415
     from sandwright.smoke.target import Target  # noqa: PLC0415
@@ -358,15 +359,16 @@ def _smoke(
         for image in built
         for platform, held in image.images.items()
     ]
+    before = read_report(output)
     report = smoke_images(
         targets,
         output=output.absolute(),
         runtimes=list(runtimes) or None,
         require=require,
-        previous=None if again else read_report(output),
+        previous=None if again else before,
         progress=progress,
     )
-    write_report(report, output)
+    write_report(together(report, before, output), output)
     return report
 
 
