@@ -127,6 +127,39 @@ def missing(handler: Handler, _: bytes) -> None:
     handler.reply(404)
 
 
+def in_parts(handler: Handler, content: bytes) -> None:
+    """What Range asks for."""
+    start = int(handler.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    said = f"bytes {start}-{len(content) - 1}/{len(content)}"
+    if start:
+        handler.reply(206, content[start:], Content_Range=said)
+    else:
+        handler.reply(200, content)
+
+
+def other_part(handler: Handler, content: bytes) -> None:
+    handler.reply(206, content[5:], Content_Range=f"bytes 5-{len(content) - 1}/{len(content)}")
+
+
+def part_without_a_place(handler: Handler, content: bytes) -> None:
+    handler.reply(206, content[len(content) // 2 :])
+
+
+def part_of_something_longer(handler: Handler, content: bytes) -> None:
+    half = len(content) // 2
+    handler.reply(206, content[half:], Content_Range=f"bytes {half}-{len(content) - 1}/{len(content) + 1}")
+
+
+def part_of_something_else(handler: Handler, content: bytes) -> None:
+    half = len(content) // 2
+    said = f"bytes {half}-{len(content) - 1}/{len(content)}"
+    handler.reply(206, bytes(len(content) - half), Content_Range=said)
+
+
+def nothing_from_there(handler: Handler, _: bytes) -> None:
+    handler.reply(416)
+
+
 def removed(handler: Handler, _: bytes) -> None:
     handler.reply(410)
 
@@ -312,6 +345,47 @@ def test_what_passes_is_waited_for(server: Server, cache: Cache, failure: Answer
     wanted = server.serve("libfoo", failure, whole)
     assert get([wanted], server, cache)[wanted.sha256].read_bytes() == CONTENT
     assert server.counts() == Counter({"libfoo": 2})
+    assert files(cache) == [wanted.sha256]
+
+
+def ranges(server: Server) -> list[str | None]:
+    return [headers.get("Range") for _, headers in server.requests]
+
+
+HALF = f"bytes={len(CONTENT) // 2}-"
+
+
+@pytest.mark.parametrize("cut", [closed_early, silent], ids=["ended early", "silent"])
+def test_a_transfer_that_breaks_off_goes_on_from_there(server: Server, cache: Cache, cut: Answer) -> None:
+    wanted = server.serve("libfoo", cut, in_parts)
+    assert get([wanted], server, cache)[wanted.sha256].read_bytes() == CONTENT
+    assert ranges(server) == [None, "bytes=1000-" if cut is silent else HALF]
+    assert files(cache) == [wanted.sha256]
+
+
+def test_it_goes_on_from_another_mirror(server: Server, cache: Cache) -> None:
+    wanted = server.serve("libfoo", closed_early, in_parts)
+    with Server() as second:
+        thread = threading.Thread(target=second.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            second.serve("libfoo", in_parts)
+            assert get([wanted], server, cache, second.base)[wanted.sha256].read_bytes() == CONTENT
+            assert (ranges(server), ranges(second)) == ([None], [HALF])
+        finally:
+            second.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [other_part, part_without_a_place, part_of_something_longer, part_of_something_else, nothing_from_there],
+    ids=lambda answer: answer.__name__,
+)
+def test_a_part_that_does_not_fit_is_begun_anew(server: Server, cache: Cache, answer: Answer) -> None:
+    wanted = server.serve("libfoo", closed_early, answer, whole)
+    assert get([wanted], server, cache)[wanted.sha256].read_bytes() == CONTENT
+    assert ranges(server) == [None, HALF, None]
     assert files(cache) == [wanted.sha256]
 
 

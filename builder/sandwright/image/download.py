@@ -6,6 +6,7 @@ import hashlib
 import urllib.parse
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import BinaryIO
 
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.cache import Cache
@@ -13,6 +14,7 @@ from sandwright.image.lock import Package
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.image.transfer import Gone, Passing, Patience, Stopped, Transfer
 from sandwright.progress import Step
+from sandwright.registry.download import Credit
 
 
 def download(
@@ -54,15 +56,23 @@ class _Errand:
 
     def bring(self, package: Package) -> bool:
         """Download one package, from the mirrors in turn; whether any has it."""
+        try:
+            with self._cache.adding(package.sha256) as file:
+                self._fill(package, _Part(file, Credit(self._step)))
+        except Gone:
+            return False
+        return True
+
+    def _fill(self, package: Package, part: _Part) -> None:
+        """Ask the mirrors until the package is whole. Raise Gone when none has it."""
         bases = list(self._mirrors.bases(package.archive))
         failures: dict[str, FetchError | IntegrityError] = {}
-        credit = _Credit(self._step)
         for attempt in range(self._patience.attempts):
             wish = 0.0
             for base in tuple(bases):
                 address = f"{base}/{urllib.parse.quote(package.path, safe='/~')}"  # `+` is a space to some
                 try:
-                    self._download(package, address, credit)
+                    self._download(package, address, part)
                 except Gone:
                     bases.remove(base)
                     failures.pop(base, None)
@@ -71,28 +81,23 @@ class _Errand:
                     wish = max(wish, passing.after)
                 except IntegrityError as error:  # perhaps damaged on its way
                     failures[base] = IntegrityError(_told(package, address, error))
+                    part.restart()
                 except FetchError as error:
                     failures[base] = FetchError(_told(package, address, error))
                     bases.remove(base)
                 else:
-                    return True
+                    return
             if not bases:
                 break
             self._pause(attempt, wish)
-        if failures:
-            raise list(failures.values())[-1]
-        return False
+        raise list(failures.values())[-1] if failures else Gone
 
-    def _download(self, package: Package, address: str, credit: _Credit) -> None:
-        digest, count = hashlib.sha256(), 0
-        with self._cache.adding(package.sha256) as file:
-            for chunk in self.transfer.read(address, size=package.size):
-                digest.update(chunk)
-                file.write(chunk)
-                count += len(chunk)
-                credit.reach(count)
-            if digest.hexdigest() != package.sha256:
-                raise IntegrityError(f"has SHA-256 {digest.hexdigest()}, the lock says {package.sha256}")
+    def _download(self, package: Package, address: str, part: _Part) -> None:
+        """Read what is lacking of a package; what another mirror gave of it counts."""
+        for at, chunk in self.transfer.read(address, size=package.size, start=part.count):
+            part.take(at, chunk)
+        if part.digest != package.sha256:
+            raise IntegrityError(f"has SHA-256 {part.digest}, the lock says {package.sha256}")
 
     def _pause(self, attempt: int, wish: float) -> None:
         if attempt + 1 < self._patience.attempts:
@@ -101,17 +106,36 @@ class _Errand:
                 raise Stopped
 
 
-class _Credit:
-    """Reports the bytes of a package once, however often it is begun anew."""
+class _Part:
+    """What has come of a package so far."""
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._reached = 0
+    def __init__(self, file: BinaryIO, credit: Credit) -> None:
+        """`file` is new; `credit` is told how far it has come."""
+        self.count = 0
+        self._file = file
+        self._credit = credit
+        self._hash = hashlib.sha256()
 
-    def reach(self, count: int) -> None:
-        if count > self._reached:
-            self._step.advance(count - self._reached)
-            self._reached = count
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what is there."""
+        return self._hash.hexdigest()
+
+    def take(self, at: int, chunk: bytes) -> None:
+        """Take the bytes at a place: the end, or the start, when all comes anew."""
+        if at != self.count:
+            self.restart()
+        self._hash.update(chunk)
+        self._file.write(chunk)
+        self.count += len(chunk)
+        self._credit.reach(self.count)
+
+    def restart(self) -> None:
+        """Forget what is there."""
+        self.count = 0
+        self._hash = hashlib.sha256()
+        self._file.seek(0)
+        self._file.truncate()
 
 
 def _told(package: Package, address: str, error: Exception) -> str:

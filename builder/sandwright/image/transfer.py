@@ -7,13 +7,13 @@ drip so slowly that nobody would wait. What its bytes are worth is for the reade
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 import urllib.parse
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import requests
 import urllib3.exceptions
@@ -21,11 +21,13 @@ import urllib3.exceptions
 import sandwright
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.mirrors import Mirrors, shown
+from sandwright.registry.reading import Reading
 
 CHUNK = 1 << 17
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 """Whom this machine, and so its apt, trusts for https; where it is not there, whom `certifi` trusts."""
 _GONE = (404, 410)
+_RANGE = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)", re.ASCII)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -72,56 +74,53 @@ class Transfer:
         self._proxies = dict(mirrors.proxies)
         self._patience = patience
         self._sessions = threading.local()
-        self._live: set[Any] = set()
-        self._lock = threading.Lock()
-        self.stopped = threading.Event()
+        self._reading = Reading()
+        self.stopped = self._reading.stopped
 
     def stop(self) -> None:
         """End what is being read now, and let nothing begin."""
-        self.stopped.set()
-        with self._lock:
-            live = list(self._live)
-        for body in live:
-            with contextlib.suppress(Exception):  # it may have ended just now
-                body.shutdown()
+        self._reading.stop()
 
-    def read(self, address: str, *, size: int) -> Iterator[bytes]:
-        """The file's bytes: `size` of them, as promised, or an error.
+    def read(self, address: str, *, size: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The bytes of a file of that size, from `start` on, each piece with the place where it begins.
 
-        Raise Gone, Passing, Stopped; FetchError for a failure that will not pass; IntegrityError as soon as
-        the file can be seen to have another size.
+        A server that gives no parts is taken to begin at 0. Raise Gone, Passing, Stopped; FetchError for a
+        failure that will not pass; IntegrityError as soon as the file can be seen to have another size.
         """
-        chunks = _local(address) if address.startswith("file:") else self._remote(address, size)
-        started, count = time.monotonic(), 0
-        with contextlib.closing(chunks):
-            for chunk in chunks:
+        pieces = _local(address) if address.startswith("file:") else self._remote(address, size, start)
+        at, begun, count = 0, time.monotonic(), 0
+        with contextlib.closing(pieces):
+            for at, chunk in pieces:
                 count += len(chunk)
-                self._check(size, count, time.monotonic() - started)
-                yield chunk
-        if count < size:
-            raise Passing(f"ended after {count} of {size} bytes")
+                self._check(size, at + len(chunk), count, time.monotonic() - begun)
+                yield at, chunk
+                at += len(chunk)  # noqa: PLW2901 - where it has come to, should this be the last
+        if at < size:
+            raise Passing(f"ended after {at} of {size} bytes")
 
-    def _check(self, size: int, count: int, seconds: float) -> None:
+    def _check(self, size: int, reached: int, count: int, seconds: float) -> None:
         if self.stopped.is_set():
             raise Stopped
-        if count > size:
+        if reached > size:
             raise IntegrityError(f"is longer than the {size} bytes that the lock says")
         if seconds > self._patience.grace and count / seconds < self._patience.slowest:
             raise Passing(f"came with {count / seconds:.0f} bytes per second, which is too slow")
 
-    def _remote(self, address: str, size: int) -> Generator[bytes, None, None]:
+    def _remote(self, address: str, size: int, start: int) -> Generator[tuple[int, bytes], None, None]:
+        part = {"Range": f"bytes={start}-"} if start else {}
         try:
             with self._session().get(
                 address,
                 stream=True,
                 timeout=(self._patience.connect, self._patience.stall),
-                headers={"Accept-Encoding": "identity"},
+                headers={"Accept-Encoding": "identity", **part},
             ) as response:
-                self._check_answer(response, size)
-                with self._alive(response.raw):
+                at = self._check_answer(response, size, start)
+                with self._reading.of(response.raw):
                     # What is there, up to CHUNK: `read` would wait for all of it, however slowly it drips.
                     while chunk := response.raw.read1(CHUNK, decode_content=False):
-                        yield chunk
+                        yield at, chunk
+                        at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise FetchError(_reason(error)) from error
         except requests.exceptions.TooManyRedirects as error:
@@ -131,17 +130,23 @@ class Transfer:
                 raise Stopped from error
             raise Passing(_reason(error)) from error
 
-    def _check_answer(self, response: requests.Response, size: int) -> None:
+    def _check_answer(self, response: requests.Response, size: int, start: int) -> int:
+        """Where what comes begins: at `start`, or at 0. Raise for an answer that is of no use."""
         status = response.status_code
         if status in _GONE:
             raise Gone
         if status in _PASSING:
             raise Passing(f"answered {status} {response.reason}", after=_retry_after(response))
+        if start and status == 416:
+            raise IntegrityError(f"has nothing after {start} of the {size} bytes that the lock says")
+        if start and status == 206:
+            return _start(response, size, start)
         if status != 200:
             raise FetchError(f"answered {status} {response.reason}")
         length = response.headers.get("Content-Length", "")
         if length.isdecimal() and int(length) != size:
             raise IntegrityError(f"has {length} bytes, the lock says {size}")
+        return 0
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
@@ -153,23 +158,24 @@ class Transfer:
             self._sessions.session = session
         return session
 
-    @contextlib.contextmanager
-    def _alive(self, body: object) -> Iterator[None]:
-        """Let `stop` reach this answer while it is read."""
-        with self._lock:
-            self._live.add(body)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._live.discard(body)
+
+def _start(response: requests.Response, size: int, start: int) -> int:
+    """Where a part begins, which must be at `start` (RFC 9110, 14.4)."""
+    match = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    if match is None or int(match[1]) != start:
+        raise IntegrityError("it answered with another part than it was asked for")
+    if match[2] not in ("*", str(size)):
+        raise IntegrityError(f"has {match[2]} bytes, the lock says {size}")
+    return start
 
 
-def _local(address: str) -> Generator[bytes, None, None]:
+def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
+    at = 0
     try:
         with Path(urllib.parse.unquote(urllib.parse.urlsplit(address).path)).open("rb") as file:
             while chunk := file.read(CHUNK):
-                yield chunk
+                yield at, chunk
+                at += len(chunk)
     except FileNotFoundError:
         raise Gone from None
     except OSError as error:

@@ -18,6 +18,7 @@ import urllib3.exceptions
 
 import sandwright
 from sandwright.registry.failure import printable
+from sandwright.registry.reading import Reading
 from sandwright.registry.reference import is_loopback
 from sandwright.registry.settings import Settings
 
@@ -52,11 +53,10 @@ class Wire:
 
     def __init__(self, settings: Settings) -> None:
         self.patience = settings.patience
-        self.stopped = threading.Event()
+        self.reading = Reading()
+        self.stopped = self.reading.stopped
         self._verify = settings.trusted(os.environ)
         self._sessions = threading.local()
-        self._live: set[Any] = set()
-        self._lock = threading.Lock()
 
     def send(
         self,
@@ -99,23 +99,7 @@ class Wire:
 
     def stop(self) -> None:
         """End what is under way, and let nothing begin."""
-        self.stopped.set()
-        with self._lock:
-            live = list(self._live)
-        for body in live:
-            with contextlib.suppress(Exception):  # it may have ended just now
-                body.shutdown()
-
-    @contextlib.contextmanager
-    def alive(self, body: object) -> Iterator[None]:
-        """Let `stop` reach this answer while it is read."""
-        with self._lock:
-            self._live.add(body)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._live.discard(body)
+        self.reading.stop()
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
@@ -161,7 +145,7 @@ class Answer:
     def chunks(self) -> Iterator[bytes]:
         """The body as it comes, in pieces of up to `CHUNK`. Raise Broken when it breaks off, Stopped."""
         raw = self._response.raw
-        with self._wire.alive(raw):
+        with self._wire.reading.of(raw):
             try:
                 while chunk := raw.read1(CHUNK, decode_content=False):
                     yield chunk
