@@ -79,6 +79,16 @@ MEMBERS: dict[str, tuple[tuple[bytes, ...], list[tuple[str, str]]]] = {
     "climbs and comes back": ((symlink(b"etc/up", b"../etc/../../x"),), [("layer/link-outside", "etc/up")]),
     "set-uid": ((file(b"bin/own", b"x", mode=0o4755),), [("layer/set-id", "bin/own")]),
     "set-gid": ((file(b"bin/own", b"x", mode=0o2755),), [("layer/set-id", "bin/own")]),
+    "set-uid through another name": (
+        (tars.hardlink(b"bin/own", b"bin/run", mode=0o4755),), [("layer/set-id", "bin/own")],
+    ),
+    "writable through another name": (
+        (tars.hardlink(b"bin/own", b"bin/run", mode=0o666),), [("layer/world-writable", "bin/own")],
+    ),
+    "a password": (
+        (file(b"etc/shadow", b"root:$6$salt$hash:1::::::\napp:!$6$salt$hash:1::::::\n", mode=0o600),),
+        [("files/password", "etc/shadow")],
+    ),
     "writable file": ((file(b"etc/open", mode=0o666),), [("layer/world-writable", "etc/open")]),
     "writable directory": ((folder(b"open", mode=0o777),), [("layer/world-writable", "open")]),
     "newer": ((file(b"etc/new", mtime=2_000_000_000),), [("layer/time", "etc/new")]),
@@ -167,6 +177,21 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "a secret's name": (
         {"Env": ["PATH=/bin", "DB_PASSWORD=hunter22"]}, [("secret/configuration", "Env: DB_PASSWORD")],
     ),
+    "names of secrets": (
+        {"Env": ["PATH=/bin", "PGPASSWORD=hunter22", "DB_PASS=hunter22", "SECRETKEY=hunter22"]},
+        [("secret/configuration", f"Env: {name}") for name in ("DB_PASS", "PGPASSWORD", "SECRETKEY")],
+    ),
+    "a login in an address": (
+        {"Env": ["PATH=/bin", "DB=postgres://app:hunter22@db/app"]}, [("secret/configuration", "Env: DB")],
+    ),
+    "addresses": ({"Env": ["PATH=/bin", "DB=postgres://app@db/app", "X=http://h:80/a", "Y=://$U:$P@h"]}, []),
+    "a label's name": (
+        {"Labels": {**CONFIG["Labels"], "com.example.api-token": "hunter22"}},
+        [("secret/configuration", "Labels: com.example.api-token")],
+    ),
+    "an argument": (
+        {"Cmd": ["--token", TOKEN.decode()]}, [("secret/configuration", "config")],
+    ),
     "a name alone": ({"Env": ["PATH=/bin", "TOKEN_FILE=/run/token", "PASSWORD="]}, []),
     "a token": ({"Env": ["PATH=/bin", f"X={TOKEN.decode()}"]}, [("secret/configuration", "Env: X")]),
 }  # fmt: skip
@@ -175,6 +200,26 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 @pytest.mark.parametrize(("config", "rules"), CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_a_configuration(config: dict[str, Any], rules: list[tuple[str, str]], tmp_path: Path) -> None:
     assert found(tmp_path / "i", config=config) == rules
+
+
+@pytest.mark.parametrize(
+    ("made_by", "expected"),
+    [
+        ("|1 NPM_TOKEN=hunter22 /bin/sh -c npm ci", True),
+        ("/bin/sh -c #(nop)  ENV DB_PASSWORD=hunter22", True),
+        ("ENV DB_PASSWORD='hunter22'", True),
+        ("RUN /bin/sh -c curl -H 'x: " + TOKEN.decode() + "' # buildkit", True),
+        ("RUN git clone https://me:hunter22@host/x", True),
+        ("RUN /bin/sh -c TOKEN=$(cat /run/secrets/t) ./x PASSWORD=$P", False),
+        ("ENV TOKEN_FILE=/run/secrets/t", False),
+    ],
+)
+def test_the_history(made_by: str, expected: bool, tmp_path: Path) -> None:
+    made = layouts.Layout(tmp_path / "i")
+    change = {"history": [{"created_by": made_by}], "created": "2026-01-01T00:00:00Z"}
+    path = made.index(made.image(tars.archive(*GOOD), config=CONFIG, change_config=change))
+    findings = [(each.rule, each.where) for each in check_image(path).findings]
+    assert findings == ([("secret/configuration", "history[0]")] if expected else [])
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.check.finding import Finding
-from sandwright.check.secrets import secret_variable, secrets_in
+from sandwright.check.secrets import secret_variable, secrets_in, secrets_in_command
 from sandwright.errors import BuildError
 from sandwright.image.tree import Tree
 from sandwright.release.contents import Contents
@@ -119,8 +120,11 @@ def _secrets(
             yield Finding("secret/configuration", where, why)
     for number, step in enumerate(document.get("history") or ()):
         text = " ".join(str(value) for value in step.values()) if isinstance(step, dict) else str(step)
-        for what in secrets_in(text.encode("utf-8", "surrogateescape")):
+        for what in dict.fromkeys(secrets_in_command(text)):
             yield Finding("secret/configuration", f"history[{number}]", f"has {what} in it")
+    rest = {key: value for key, value in config.items() if key not in ("Env", "Labels")}
+    for what in secrets_in(json.dumps(rest).encode()):
+        yield Finding("secret/configuration", "config", f"has {what} in it")
 
 
 def _strings(value: object) -> Sequence[str]:

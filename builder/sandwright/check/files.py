@@ -27,6 +27,8 @@ _MACHINES = {"amd64": 62, "arm64": 183, "386": 3, "arm": 40, "riscv64": 243, "pp
 
 _NOBODY = 65534
 _SHADOW_MODE = 0o007
+_ELSEWHERE, _LOCKED = "x", ("*", "!")
+"""A password's place: it stands in shadow; there is none that fits."""
 
 
 def keeps(path: bytes) -> bool:
@@ -96,16 +98,24 @@ def _accounts(tree: Tree) -> Iterator[Finding]:
             for value in sorted({each for each in values if values.count(each) > 1}):
                 yield Finding("files/accounts", where, f"the {what} {value} is there twice")
         for line in lines:
-            if path == PASSWD and not line.password:
-                yield Finding("files/no-password", where, f"{line.name} has no password, and needs none")
+            if path == PASSWD:
+                yield from _password(where, line.name, line.password)
     raw = tree.content(SHADOW)
     for text in (raw or b"").decode("utf-8", "surrogateescape").splitlines():
-        name, _, rest = text.partition(":")
-        if name and rest.startswith(":"):
-            yield Finding("files/no-password", "etc/shadow", f"{name} has no password, and needs none")
+        name, *rest = text.split(":")
+        if name and rest:
+            yield from _password("etc/shadow", name, rest[0])
     node = tree.get(SHADOW)
     if node is not None and node.mode & _SHADOW_MODE:
         yield Finding("files/shadow", "etc/shadow", f"can be read by everybody (mode {node.mode:04o})")
+
+
+def _password(where: str, name: str, password: str) -> Iterator[Finding]:
+    """What the second field of passwd(5) or shadow(5) gives away."""
+    if not password:
+        yield Finding("files/no-password", where, f"{name} has no password, and needs none")
+    elif password != _ELSEWHERE and not password.startswith(_LOCKED):
+        yield Finding("files/password", where, f"{name} has a password")
 
 
 def _owners(tree: Tree) -> Iterator[Finding]:

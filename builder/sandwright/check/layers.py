@@ -136,9 +136,11 @@ class _Look:
             yield self._finding("layer/case", entry, f"differs from {show(other)} in case alone")
 
     def _rights(self, entry: Entry) -> Iterator[Finding]:
+        """What a mode gives away: also that of a hard link, which Docker gives to the file itself."""
         if entry.kind is Kind.SYMLINK:
             return
-        if entry.kind is Kind.FILE and entry.mode & _SET_ID and entry.path not in SET_ID:
+        file = entry.kind in (Kind.FILE, Kind.HARDLINK)
+        if file and entry.mode & _SET_ID and entry.path not in SET_ID:
             who = " and ".join(
                 text
                 for bit, text in ((0o4000, f"user {entry.uid}"), (0o2000, f"group {entry.gid}"))
@@ -148,7 +150,7 @@ class _Look:
         if _CAPABILITY in entry.xattrs:
             yield self._finding("layer/capability", entry, "has capabilities whoever starts it")
         sticky = entry.kind is Kind.DIRECTORY and entry.mode & _STICKY
-        if entry.kind in (Kind.FILE, Kind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
+        if (file or entry.kind is Kind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
             yield self._finding(
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )

@@ -58,8 +58,13 @@ _TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
 )
 """Bytes without which a pattern can't fit, the pattern, and what it finds."""
 
-_NAMES = re.compile(r"(?i)(?:^|_)(?:password|passwd|secret|token|api_?key|private_?key|credentials?)(?:_|$)")
-_NO_VALUE = re.compile(r"|\$\{?\w+\}?|/.*|\*+|true|false|yes|no|0|1|none|null", re.IGNORECASE)
+_NAMES = re.compile(
+    r"(?i)(?:^|[^a-z0-9])(?:pg)?(?:pass|pwd|password|passwd|passphrase|secret|secret_?key|token|api[-_]?key|"
+    r"private[-_]?key|credentials?)(?:[^a-z0-9]|$)"
+)
+_NO_VALUE = re.compile(r"|\$.*|/.*|\*+|true|false|yes|no|0|1|none|null", re.IGNORECASE)
+_LOGIN = re.compile(r"://[^\s/:@$]*:(?!\$)[^\s/@]+@")
+_SETTING = re.compile(r"(?<!\S)([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)")
 
 
 def secret_file(path: bytes) -> str:
@@ -80,6 +85,18 @@ def secret_variable(name: str, value: str) -> str:
     """Why a variable is taken for a secret; empty when it isn't."""
     for what in secrets_in(value.encode("utf-8", "surrogateescape")):
         return f"its value is {what}"
+    if _LOGIN.search(value):
+        return "its value is an address with a password"
     if _NAMES.search(name) and not _NO_VALUE.fullmatch(value):
         return "its name says that it is one"
     return ""
+
+
+def secrets_in_command(text: str) -> Iterator[str]:
+    """What secrets a line of a build's history has in it: tokens, and variables that are set to one."""
+    yield from secrets_in(text.encode("utf-8", "surrogateescape"))
+    if _LOGIN.search(text):
+        yield "an address with a password"
+    for name, value in _SETTING.findall(text):
+        if secret_variable(name, value.strip("\"'")):
+            yield f"a value of {name}"
