@@ -142,7 +142,9 @@ def test_artifacts_of_the_project(project: Project) -> None:
 def test_from_inside_nothing_of_it_can_be_written(project: Project) -> None:
     """Also under a policy that lets the whole home be written, where what is kept lies."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.cache]}\n")
-    (project.home / ".cache").mkdir()
+    programs = project.home / ".cache/sandwright/programs"
+    programs.mkdir(parents=True)
+    (programs / "here").write_text("a program of ours that runs outside")
     script = (
         "for f in $(find ~/.cache/sandwright -type f); do (echo x >$f) 2>/dev/null && echo wrote $f; done; "
         "mv ~/.cache/sandwright ~/.cache/moved && echo moved; mv ~/.cache ~/.moved && echo moved; "

@@ -19,6 +19,7 @@ import yaml
 from sandwright.egress.decisions import Decision
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
+from sandwright.image.cache import default_cache
 from sandwright.looks import Looks
 from sandwright.methods import registry
 from sandwright.methods.artifacts import write_artifacts
@@ -86,8 +87,13 @@ def load(request: Request, looks: Looks) -> Policy:
 
 
 def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPolicy:
-    """The policy on this machine. What we keep ourselves stays read-only in sandboxes."""
-    own = [places.cache(), places.private(places.runtime())]
+    """The policy on this machine.
+
+    What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge, what was
+    rendered.
+    """
+    caches = {str(Path(places.cache()).parent), str(default_cache(os.environ))}
+    own = [*sorted(caches), places.private(places.runtime())]
     facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, looks=looks)
     facts = observe(facts, own, looks=looks)
     files = [layer.file for layer in policy.layers if layer.file is not None]
