@@ -2,7 +2,7 @@
 
 Which version of what belongs together, and whose signature counts, is apt's to decide. It gets a state,
 cache, configuration and dpkg status of its own, and neither sees nor touches those of this machine; only how
-to reach the network (`Acquire::http` and its like) is taken over.
+to reach the network (`Acquire::http` and its like, logins) is taken over.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError
+from sandwright.image import logins
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.lock import ARCHITECTURES, Lock, Package, checksum
 from sandwright.image.mirrors import Mirrors, shown
@@ -222,7 +223,9 @@ class PrivateApt:
     def _settings(self) -> str:
         dump = process.run("apt-config", "dump", "--no-empty", timeout=RESOLVE_TIMEOUT).text
         network = [line for line in dump.splitlines() if _NETWORK.fullmatch(line)]
-        return "\n".join([*network, _SETTINGS.format(root=self.root, architecture=self.architecture)])
+        file, folder = logins.places()
+        own = _SETTINGS.format(root=self.root, architecture=self.architecture, file=file, folder=folder)
+        return "\n".join([*network, own])
 
 
 _CONFIGURATION_DIRECTORIES = tuple(
@@ -237,6 +240,8 @@ Dir::State::lists "lists";
 Dir::State::status "{root}/status";
 Dir::Cache "{root}/cache";
 Dir::Etc "{root}/etc";
+Dir::Etc::netrc "{file}";
+Dir::Etc::netrcparts "{folder}";
 APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};
 APT::Install-Recommends "false";

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.image.lock import ARCHIVES
+from sandwright.image.logins import Login, machine_logins
 
 VARIABLE = "SANDWRIGHT_MIRROR"
 HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
@@ -28,11 +29,13 @@ _MAIN = re.compile(r"^'(\S+?)/*/dists/(\S+?)/main/binary-[^/]+/Packages", re.MUL
 class Mirrors:
     """Base addresses for each archive, the preferred first, without a slash at the end.
 
-    `proxies` are those that apt was told to use, by scheme; the environment's come before them.
+    `proxies` are those that apt was told to use, by scheme; the environment's come before them. `logins` are
+    those that apt has, for addresses that hold none.
     """
 
     archives: Mapping[str, tuple[str, ...]]
     proxies: Mapping[str, str] = field(default_factory=dict)
+    logins: tuple[Login, ...] = ()
 
     def bases(self, archive: str) -> tuple[str, ...]:
         """The addresses of one archive. Raise HostError when there is none."""
@@ -49,10 +52,10 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
     """
     given = option or environment.get(VARIABLE)
     if given:
-        return parse_mirrors(given)
+        return replace(parse_mirrors(given), logins=machine_logins())
     if process.find("apt-get") is None:
         raise HostError(f"no mirror is known: this machine has no apt to ask; {HINT}")
-    return machine_mirrors()
+    return replace(machine_mirrors(), logins=machine_logins())
 
 
 def parse_mirrors(text: str) -> Mirrors:

@@ -17,9 +17,11 @@ from pathlib import Path
 
 import requests
 import urllib3.exceptions
+from requests.auth import HTTPBasicAuth
 
 import sandwright
 from sandwright.errors import FetchError, IntegrityError
+from sandwright.image.logins import login_for
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.registry.reading import Reading
 
@@ -72,6 +74,7 @@ class Transfer:
 
     def __init__(self, mirrors: Mirrors, patience: Patience) -> None:
         self._proxies = dict(mirrors.proxies)
+        self._logins = mirrors.logins
         self._patience = patience
         self._sessions = threading.local()
         self._reading = Reading()
@@ -114,6 +117,7 @@ class Transfer:
                 stream=True,
                 timeout=(self._patience.connect, self._patience.stall),
                 headers={"Accept-Encoding": "identity", **part},
+                auth=self._login(address),
             ) as response:
                 at = self._check_answer(response, size, start)
                 with self._reading.of(response.raw):
@@ -147,6 +151,13 @@ class Transfer:
         if length.isdecimal() and int(length) != size:
             raise IntegrityError(f"has {length} bytes, the lock says {size}")
         return 0
+
+    def _login(self, address: str) -> HTTPBasicAuth | None:
+        """What lets us in, unless the address says it itself. Where we are redirected it does not go."""
+        if "@" in urllib.parse.urlsplit(address).netloc:
+            return None
+        login = login_for(address, self._logins)
+        return None if login is None else HTTPBasicAuth(login.name.encode(), login.password.encode())
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)

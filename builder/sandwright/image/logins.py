@@ -1,0 +1,98 @@
+"""The logins that this machine's apt has for its sources: apt_auth.conf(5)."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+
+FILE, FOLDER = "Dir::Etc::netrc", "Dir::Etc::netrcparts"
+"""What apt calls the file and the directory in which it keeps them."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """A name and a password for what lies below an address without its protocol, or with it.
+
+    A `machine` that names no protocol is good for https alone.
+    """
+
+    machine: str
+    name: str = ""
+    password: str = field(default="", repr=False)
+
+    def fits(self, address: str) -> bool:
+        """Whether it is meant for an address."""
+        parts = urllib.parse.urlsplit(address)
+        scheme, known, machine = self.machine.rpartition("://")
+        if parts.scheme != (scheme if known else "https"):
+            return False
+        host, slash, path = machine.partition("/")
+        port = host.rpartition(":")[2] if ":" in host else ""
+        same = host.removesuffix(f":{port}").lower() == (parts.hostname or "").lower()
+        if not same or (port and port != str(parts.port)) or (not port and parts.port):
+            return False
+        return parts.path.startswith(slash + path)
+
+
+def login_for(address: str, logins: Iterable[Login]) -> Login | None:
+    """The first login that is meant for an address."""
+    return next((each for each in logins if each.fits(address)), None)
+
+
+def parse_logins(text: str) -> list[Login]:
+    """What a file of apt's holds. What is no word of its format is passed over, as apt does."""
+    found: list[dict[str, str]] = []
+    words = iter([word for line in text.splitlines() for word in _words(line)])
+    for word in words:
+        if word == "machine":
+            found.append({"machine": next(words, "")})
+        elif word in ("login", "password") and found:
+            found[-1][word] = next(words, "")
+    return [
+        Login(each["machine"], each.get("login", ""), each.get("password", ""))
+        for each in found
+        if each["machine"]
+    ]
+
+
+def machine_logins() -> tuple[Login, ...]:
+    """The logins of this machine's apt, as far as they may be read. None where there is no apt."""
+    found: list[Login] = []
+    for path in _files(*places()):
+        try:
+            found += parse_logins(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue  # apt's own warning is in what locking says
+    return tuple(found)
+
+
+def places() -> tuple[Path, Path]:
+    """The file and the directory in which apt here keeps logins; ones that are not there without apt."""
+    if process.find("apt-config") is None:
+        return Path("/nonexistent"), Path("/nonexistent")
+    told = process.run("apt-config", "shell", "file", f"{FILE}/f", "folder", f"{FOLDER}/d", timeout=60).text
+    values = dict(re.findall(r"^(file|folder)='([^']*)'$", told, re.MULTILINE))
+    return Path(values.get("file") or "/nonexistent"), Path(values.get("folder") or "/nonexistent")
+
+
+def _files(file: Path, folder: Path) -> list[Path]:
+    try:
+        parts = sorted(path for path in folder.iterdir() if path.suffix == ".conf")
+    except OSError:
+        parts = []
+    return [file, *parts]
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line up to a comment; what begins inside a word is none."""
+    words: list[str] = []
+    for word in line.split():
+        if word.startswith("#"):
+            break
+        words.append(word)
+    return words

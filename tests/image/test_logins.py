@@ -1,0 +1,163 @@
+"""The logins of apt: how its files are read, which addresses they are for, and that they go nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import FetchError
+from sandwright.image.cache import Cache
+from sandwright.image.fetch import fetch
+from sandwright.image.lock import Package
+from sandwright.image.logins import Login, login_for, machine_logins, parse_logins
+from sandwright.image.mirrors import Mirrors, find_mirrors
+from sandwright.image.transfer import Patience
+
+QUICK = Patience(attempts=2, pause=0.01, connect=20.0, stall=20.0)
+CONTENT = b"a package\n"
+SHA256 = "c5919a885d0e983e8bcfedc3ad1ab67b4020c2c31be5bfc2e8117f072fdc9106"
+
+FILES: dict[str, tuple[str, list[Login]]] = {
+    "a line": (
+        "machine one.example login me password secret\n",
+        [Login("one.example", "me", "secret")],
+    ),
+    "several lines": (
+        "machine http://one.example:8080/deb\n  login me\n  password s#cr=t\n",
+        [Login("http://one.example:8080/deb", "me", "s#cr=t")],
+    ),
+    "two, and a comment": (
+        "# ours\nmachine a.example login me password one # old: two\n\nmachine b.example login you\n",
+        [Login("a.example", "me", "one"), Login("b.example", "you")],
+    ),
+    "words without a machine": (
+        "login me password secret\nmachine a.example password p",
+        [Login("a.example", "", "p")],
+    ),
+    "nothing": ("", []),
+    "a machine without a name": ("machine", []),
+    "something else": ("<html>not found</html>", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=list(FILES))
+def test_files(text: str, expected: list[Login]) -> None:
+    assert parse_logins(text) == expected
+
+
+FITS = {
+    ("one.example", "https://one.example/debian"): True,
+    ("one.example", "https://ONE.example/debian"): True,
+    ("one.example", "http://one.example/debian"): False,
+    ("http://one.example", "http://one.example/debian"): True,
+    ("http://one.example", "https://one.example/debian"): False,
+    ("one.example", "https://two.one.example/debian"): False,
+    ("one.example", "https://one.example.evil/debian"): False,
+    ("one.example", "https://one.example:8443/debian"): False,
+    ("one.example:8443", "https://one.example:8443/debian"): True,
+    ("one.example:8443", "https://one.example/debian"): False,
+    ("one.example/debian", "https://one.example/debian/pool/x.deb"): True,
+    ("one.example/debian", "https://one.example/other"): False,
+    ("https://one.example/debian", "https://one.example/debian/x"): True,
+    ("one.example", "file:///one.example"): False,
+}
+
+
+@pytest.mark.parametrize(("machine", "address"), FITS, ids=" for ".join)
+def test_which_addresses_it_is_for(machine: str, address: str) -> None:
+    assert Login(machine).fits(address) is FITS[machine, address]
+
+
+def test_the_first_counts_and_no_password_is_shown() -> None:
+    logins = [Login("a.example", "me", "one"), Login("a.example", "you", "two")]
+    assert login_for("https://a.example/x", logins) is logins[0]
+    assert login_for("https://b.example/x", logins) is None
+    assert "one" not in repr(logins[0])
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves files to whom it knows; `/away` leads to another server."""
+
+    seen: list[str | None]
+    away: str
+
+    def do_GET(self) -> None:
+        told = self.headers.get("Authorization")
+        self.seen.append(told)
+        if self.path.startswith("/away"):
+            self.send_response(302)
+            self.send_header("Location", self.away + self.path.removeprefix("/away"))
+            self.end_headers()
+        elif told == "Basic " + base64.b64encode("me:sécret".encode()).decode():
+            super().do_GET()
+        else:
+            self.send_error(401)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Be quiet."""
+
+
+@contextlib.contextmanager
+def serving(folder: Path, away: str = "") -> Iterator[tuple[str, list[str | None]]]:
+    seen: list[str | None] = []
+    handler = type("Mine", (Handler,), {"seen": seen, "away": away})
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Package:
+    (tmp_path / "mirror/pool").mkdir(parents=True)
+    (tmp_path / "mirror/pool/a.deb").write_bytes(CONTENT)
+    return Package("a1", "1", "amd64", len(CONTENT), SHA256, "debian", "pool/a.deb", "a1", "1", 1)
+
+
+def get(wanted: Package, base: str, logins: tuple[Login, ...], cache: Path) -> bytes:
+    mirrors = Mirrors({"debian": (base,)}, logins=logins)
+    return fetch([wanted], mirrors=mirrors, cache=Cache(cache), patience=QUICK)[SHA256].read_bytes()
+
+
+def test_a_mirror_lets_us_in(wanted: Package, tmp_path: Path) -> None:
+    with serving(tmp_path / "mirror") as (base, _):
+        with pytest.raises(FetchError, match="answered 401"):
+            get(wanted, base, (Login("127.0.0.1", "me", "sécret"),), tmp_path / "cache")  # for https alone
+        with pytest.raises(FetchError, match="answered 401"):
+            get(wanted, base, (Login(base, "me", "wrong"),), tmp_path / "cache")
+        assert get(wanted, base, (Login(base, "me", "sécret"),), tmp_path / "cache") == CONTENT
+
+
+def test_a_login_does_not_follow_a_redirection(wanted: Package, tmp_path: Path) -> None:
+    with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):
+        login = Login(f"{base}/away", "me", "sécret")
+        with pytest.raises(FetchError, match="answered 401"):
+            get(wanted, f"{base}/away", (login,), tmp_path / "cache")
+        assert first[0] is not None
+        assert seen == [None]
+
+
+@pytest.mark.needs("apt-get")
+def test_those_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "auth").write_text("machine a.example login me password one\n")
+    (tmp_path / "parts/more.conf").write_text("machine b.example login you password two\n")
+    (tmp_path / "parts/more.txt").write_text("machine c.example login they password three\n")
+    (tmp_path / "apt.conf").write_text(
+        f'Dir::Etc::netrc "{tmp_path}/auth";\nDir::Etc::netrcparts "{tmp_path}/parts";\n'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    expected = (Login("a.example", "me", "one"), Login("b.example", "you", "two"))
+    assert machine_logins() == expected
+    assert find_mirrors("http://a.example/debian", {}).logins == expected
