@@ -202,6 +202,30 @@ def test_a_configuration(config: dict[str, Any], rules: list[tuple[str, str]], t
     assert found(tmp_path / "i", config=config) == rules
 
 
+ODD = [1, True, 1.5, "x", "\ud800", [], [1], [None], {}, {"a": 1}, {"a": None}]
+
+
+@pytest.mark.parametrize(
+    "key", ["User", "Env", "Entrypoint", "Cmd", "Labels", "Volumes", "StopSignal", "Healthcheck"]
+)
+def test_odd_configurations_are_told(key: str, tmp_path: Path) -> None:
+    """Whatever a stranger's document has in a field, it is a finding and not an error of ours."""
+    for number, value in enumerate(ODD):
+        found(tmp_path / str(number), config={key: value})
+    assert ("config/type", f"config.{key}") in found(tmp_path / "i", config={key: 1}) or key == "Healthcheck"
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_odd_documents_are_told(value: object, tmp_path: Path) -> None:
+    for number, key in enumerate(("config", "history", "created")):
+        made = layouts.Layout(tmp_path / str(number))
+        path = made.index(made.image(tars.archive(*GOOD), config=CONFIG, change_config={key: value}))
+        assert check_image(path).findings
+    made = layouts.Layout(tmp_path / "annotations")
+    path = made.index(made.image(tars.archive(*GOOD), config=CONFIG, change={"annotations": value}))
+    assert check_image(path).findings
+
+
 @pytest.mark.parametrize(
     ("made_by", "expected"),
     [

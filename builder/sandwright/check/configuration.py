@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sandwright.check.finding import Finding
@@ -28,16 +28,69 @@ _EXECUTABLE = 0o111
 _REAL_TIME = re.compile(r"SIGRT(?:MIN|MAX)(?:[+-]\d{1,2})?")
 
 
+_Type = Callable[[object], bool]
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _mapping(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _labelled(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+def _steps(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+_DOCUMENT: Mapping[str, _Type] = {"config": _mapping, "history": _steps, "created": _text}
+_CONFIG: Mapping[str, _Type] = {
+    **dict.fromkeys(("User", "WorkingDir", "StopSignal"), _text),
+    **dict.fromkeys(("Env", "Entrypoint", "Cmd"), _texts),
+    **dict.fromkeys(("Volumes", "ExposedPorts"), _mapping),
+    "Labels": _labelled,
+}
+"""Fields by what they have to be, if they are not null."""
+
+
 def check_configuration(image: Image, contents: Contents) -> Iterator[Finding]:
     """All findings of rules `config/…` and `secret/configuration`."""
-    config = image.config.get("config") or {}
-    environment = dict(each.partition("=")[::2] for each in _strings(config.get("Env")))
-    yield from _user(str(config.get("User") or ""), contents.tree)
+    document, wrong = _typed(image.config, _DOCUMENT, "")
+    config, inner = _typed(document.get("config") or {}, _CONFIG, "config.")
+    manifest, outer = _typed(image.manifest, {"annotations": _labelled}, "manifest.")
+    yield from (*wrong, *inner, *outer)
+    environment = dict(each.partition("=")[::2] for each in config.get("Env") or ())
+    yield from _user(config.get("User") or "", contents.tree)
     yield from _start(config, environment, contents.tree)
     yield from _path(environment, contents.tree)
     yield from _rest(config)
-    yield from _labels(image, config)
-    yield from _secrets(image.config, config, environment)
+    yield from _labels(document, config, manifest.get("annotations") or {})
+    yield from _secrets(document, config, environment)
+
+
+def _typed(
+    document: Mapping[str, Any], types: Mapping[str, _Type], place: str
+) -> tuple[dict[str, Any], list[Finding]]:
+    """The fields that have the type which config.md gives them, and a finding for each that hasn't."""
+    kept = dict(document)
+    wrong = []
+    for key, is_right in types.items():
+        if kept.get(key) is not None and not is_right(kept[key]):
+            wrong.append(Finding("config/type", place + key, f"can't be {_short(kept.pop(key))}"))
+    return kept, wrong
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 60 else f"{text[:50]}…"
 
 
 def _user(user: str, tree: Tree) -> Iterator[Finding]:
@@ -55,8 +108,8 @@ def _user(user: str, tree: Tree) -> Iterator[Finding]:
 
 
 def _start(config: Mapping[str, Any], environment: Mapping[str, str], tree: Tree) -> Iterator[Finding]:
-    argv = [*_strings(config.get("Entrypoint")), *_strings(config.get("Cmd"))]
-    directory = str(config.get("WorkingDir") or "/")
+    argv = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
+    directory = config.get("WorkingDir") or "/"
     if not directory.startswith("/"):
         yield Finding("config/directory", "WorkingDir", f"'{directory}' is not absolute")
     if not argv:
@@ -94,17 +147,19 @@ def _rest(config: Mapping[str, Any]) -> Iterator[Finding]:
         path = "/" + str(volume).strip("/")
         if path in _SYSTEM or path.startswith(("/dev/", "/proc/", "/sys/")):
             yield Finding("config/volume", "Volumes", f"{path} is a directory of the system")
-    stop = str(config.get("StopSignal") or "SIGTERM")
+    stop = config.get("StopSignal") or "SIGTERM"
     name = stop if stop.startswith("SIG") else f"SIG{stop}"
     known = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
     if not known and not (stop.isascii() and stop.isdigit() and 0 < int(stop) < 65):
         yield Finding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
 
 
-def _labels(image: Image, config: Mapping[str, Any]) -> Iterator[Finding]:
-    said = {**(config.get("Labels") or {}), **(image.manifest.get("annotations") or {})}
-    if image.config.get("created"):
-        said[f"{_PREFIX}created"] = image.config["created"]
+def _labels(
+    document: Mapping[str, Any], config: Mapping[str, Any], annotations: Mapping[str, str]
+) -> Iterator[Finding]:
+    said = {**(config.get("Labels") or {}), **annotations}
+    if document.get("created"):
+        said[f"{_PREFIX}created"] = document["created"]
     missing = [name for name in LABELS if not said.get(_PREFIX + name)]
     if missing:
         yield Finding("config/label", "", f"nothing says its {', '.join(missing)} ({_PREFIX}…)")
@@ -119,13 +174,8 @@ def _secrets(
         if why := secret_variable(key, value):
             yield Finding("secret/configuration", where, why)
     for number, step in enumerate(document.get("history") or ()):
-        text = " ".join(str(value) for value in step.values()) if isinstance(step, dict) else str(step)
-        for what in dict.fromkeys(secrets_in_command(text)):
+        for what in dict.fromkeys(secrets_in_command(" ".join(map(str, step.values())))):
             yield Finding("secret/configuration", f"history[{number}]", f"has {what} in it")
     rest = {key: value for key, value in config.items() if key not in ("Env", "Labels")}
     for what in secrets_in(json.dumps(rest).encode()):
         yield Finding("secret/configuration", "config", f"has {what} in it")
-
-
-def _strings(value: object) -> Sequence[str]:
-    return [str(each) for each in value] if isinstance(value, list) else []

@@ -52,6 +52,7 @@ _TABLE: tuple[tuple[str, Severity, str], ...] = (
     ("files/architecture", "error", "programs are for the image's own architecture"),
     ("files/interpreter", "error", "the loader that a program names is there"),
     ("files/library", "error", "the libraries that programs need are there"),
+    ("config/type", "error", "the fields of the configuration are of the types that the specification says"),
     ("config/user", "warning", "it runs as another user than root"),
     ("config/unknown-user", "error", "its user is one of its accounts, or a number"),
     ("config/directory", "error", "its working directory is an absolute path"),

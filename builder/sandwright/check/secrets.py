@@ -83,7 +83,7 @@ def secrets_in(content: bytes) -> Iterator[str]:
 
 def secret_variable(name: str, value: str) -> str:
     """Why a variable is taken for a secret; empty when it isn't."""
-    for what in secrets_in(value.encode("utf-8", "surrogateescape")):
+    for what in secrets_in(value.encode("utf-8", "surrogatepass")):
         return f"its value is {what}"
     if _LOGIN.search(value):
         return "its value is an address with a password"
@@ -94,7 +94,7 @@ def secret_variable(name: str, value: str) -> str:
 
 def secrets_in_command(text: str) -> Iterator[str]:
     """What secrets a line of a build's history has in it: tokens, and variables that are set to one."""
-    yield from secrets_in(text.encode("utf-8", "surrogateescape"))
+    yield from secrets_in(text.encode("utf-8", "surrogatepass"))
     if _LOGIN.search(text):
         yield "an address with a password"
     for name, value in _SETTING.findall(text):
