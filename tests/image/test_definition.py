@@ -9,7 +9,7 @@ import json
 import operator
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from sandwright import document
 from sandwright.errors import DocumentError, UsageError
+from sandwright.image.apt import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
-from sandwright.image.sections import Config, Directory, File, Group, Link, User
+from sandwright.image.sections import Config, DebianBase, Directory, File, Group, Link, User
 from sandwright.resources import data_path
 
 DEBIAN = """\
@@ -141,7 +142,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "a base that can't be": (
         DEBIAN.replace("bookworm", "bookwurm"),
-        "image.yaml:3:16: base.debian: must be one of bookworm, not 'bookwurm'; did you mean 'bookworm'?",
+        "image.yaml:3:16: base.debian: must be one of bookworm, trixie, not 'bookwurm'; "
+        "did you mean 'bookworm'?",
     ),
     "packages on a base from a registry": (
         DEBIAN.replace("{debian: bookworm}", "{registry: alpine}"),
@@ -513,6 +515,10 @@ def test_the_distroless_image_has_the_accounts_of_its_kind() -> None:
         assert not wanted(shell)
     assert wanted("/usr/bin/python3.11")
     assert wanted("/usr/share/doc/libc6/copyright")
+
+
+def test_a_suite_that_can_be_named_can_be_locked() -> None:
+    assert get_args(DebianBase.model_fields["debian"].annotation) == tuple(SUITES)
 
 
 def test_the_schema_is_the_one_that_ships() -> None:

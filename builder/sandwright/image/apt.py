@@ -31,11 +31,12 @@ RESOLVE_TIMEOUT = 120.0
 HINT = "locks are made by apt; elsewhere than on Debian and its kin, use the locks that are there"
 KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
 SUITES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "bookworm": (
-        ("debian", "bookworm"),
-        ("debian", "bookworm-updates"),
-        ("debian-security", "bookworm-security"),
-    ),
+    release: (
+        ("debian", release),
+        ("debian", f"{release}-updates"),
+        ("debian-security", f"{release}-security"),
+    )
+    for release in ("bookworm", "trixie")
 }
 """For each release, archive and name of every suite that its packages come from."""
 

@@ -43,7 +43,7 @@ class Section(BaseModel):
 class DebianBase(Section):
     """Packages of a Debian suite, with its updates and security updates."""
 
-    debian: Literal["bookworm"]
+    debian: Literal["bookworm", "trixie"]
     """Code name of the suite."""
 
 
