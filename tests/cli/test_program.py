@@ -14,7 +14,7 @@ import pytest
 
 from sandwright import process
 from sandwright.cli.console import size
-from sandwright.cli.program import arranged
+from sandwright.cli.program import arranged, main
 
 SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
 
@@ -25,6 +25,16 @@ def test_help_explains_every_option(words: tuple[str, ...]) -> None:
     options = [line for line in told.splitlines() if line.startswith("  -")]
     assert options, told
     assert not [line for line in options if not re.search(r"[a-zA-Z]  +[a-zA-Z0-9]", line)], told
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_bytecode_is_kept_unless_python_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", told)
+    with pytest.raises(SystemExit):
+        main(["sandwright", "lint", "nothing.of-the-kind"])
+    assert sys.dont_write_bytecode is told
 
 
 @pytest.mark.parametrize(

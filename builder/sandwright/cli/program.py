@@ -39,13 +39,27 @@ HELP = frozenset({"--help", "-h"})
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits."""
     words = list(sys.argv if argv is None else argv)
-    program = Program(
+    program = _Program(
         version=sandwright.__version__,
         namespace=_namespace(words[1:]),
         name="sandwright",
         binary="sandwright",
     )
     program.run([words[0], *arranged(words[1:])])
+
+
+class _Program(Program):
+    """Invoke's program, but that Python keeps the bytecode of what it imports unless told otherwise.
+
+    Invoke turns that off, for the sake of `tasks.py`. Then an editable installation compiles all of us at
+    every start, which takes longer than rendering.
+    """
+
+    def parse_core(self, argv: list[str] | None) -> None:
+        """Read the options that are for every task."""
+        told = sys.dont_write_bytecode
+        super().parse_core(argv)
+        sys.dont_write_bytecode = told and sys.dont_write_bytecode
 
 
 def arranged(words: Sequence[str]) -> list[str]:
