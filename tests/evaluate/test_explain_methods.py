@@ -133,6 +133,39 @@ def test_seatbelt_tells_what_it_refuses_to_create(
 
 
 @pytest.mark.parametrize(
+    ("method", "read", "subject", "decision", "status"),
+    [
+        pytest.param("bwrap", "[]", "~/link/a", "deny", "stricter", id="in an empty root"),
+        pytest.param("bwrap", "[/]", "~/link/a", "allow", "agrees", id="on the host's"),
+        pytest.param("bwrap", "[]", "$PROJECT/way/a", "allow", "agrees", id="in what is granted"),
+        pytest.param(
+            "bwrap", "[/]", "/tmp/link/a", "deny", "stricter", id="in the host's temporary directory"
+        ),
+        pytest.param("bwrap", "[~/link]", "~/link/a", "allow", "agrees", id="that the policy names"),
+        pytest.param("docker", "[]", "$PROJECT/.git/way/a", "allow", "agrees", id="in a container"),
+        pytest.param("docker", "[]", "~/link/a", "deny", "stricter", id="where a container has only mounts"),
+        pytest.param("docker", "[]", "/var/link/a", "allow", "agrees", id="where an image has its own"),
+        pytest.param("docker", "[]", "/tmp/link/a", "deny", "stricter", id="in a container's own directory"),
+    ],
+)
+def test_a_way_over_links_that_are_not_seen_leads_nowhere(
+    method: str, read: str, subject: str, decision: str, status: str
+) -> None:
+    links = {
+        f"{HOME}/link": Entry("symlink", PROJECT),
+        "/tmp/link": Entry("symlink", PROJECT),
+        "/var/link": Entry("symlink", PROJECT),
+        f"{PROJECT}/way": Entry("symlink", "."),
+        f"{PROJECT}/.git/way": Entry("symlink", ".."),
+    }
+    facts = dataclasses.replace(FACTS, entries={**FACTS.entries, **links})
+    policy = _policy(f"filesystem: {{read: {read}, write: [$PROJECT]}}", facts)
+    row = _row("read", subject, method, policy)
+    assert (row.decision, row.status) == (decision, status)
+    assert ("is not seen inside" in row.reason) is (status == "stricter")
+
+
+@pytest.mark.parametrize(
     ("network", "looser"),
     [
         ("mode: none", ["docker", "podman", "oci"]),

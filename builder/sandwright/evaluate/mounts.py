@@ -48,11 +48,19 @@ class Mounts:
         found = self._follow(path)
         if found is None:
             return Access(path, readable=False, writable=False, mount=None, because="its links form a loop")
-        mount = self._governing(found)
+        mount = self.governing(found)
         if mount is None:
             return Access(found, readable=True, writable=False, mount=None, because="it is the image's own")
         readable, because = self._seen(found, mount)
         return Access(found, readable, readable and mount.writable, mount, because)
+
+    def governing(self, path: str) -> Mount | None:
+        """The last mount that was made at a path or above it; None where an image's own files are."""
+        last: tuple[int, Mount] | None = None
+        for _, mounts in self._tree.along(path):
+            for each in mounts:
+                last = each if last is None or each[0] > last[0] else last
+        return last[1] if last else None
 
     def hidden(self) -> tuple[Mount, ...]:
         """The mounts that a later one hides: none of them has any effect."""
@@ -75,14 +83,6 @@ class Mounts:
             case _:
                 return True, f"{mount.target} is the sandbox's own"
 
-    def _governing(self, path: str) -> Mount | None:
-        """The last mount that was made at a path or above it."""
-        last: tuple[int, Mount] | None = None
-        for _, mounts in self._tree.along(path):
-            for each in mounts:
-                last = each if last is None or each[0] > last[0] else last
-        return last[1] if last else None
-
     def _follow(self, path: str) -> str | None:
         pending = [part for part in reversed(path.split("/")) if part not in ("", ".")]
         current, links = "", 0
@@ -104,7 +104,7 @@ class Mounts:
 
     def _link(self, path: str) -> str | None:
         """The text of the link that is seen at a path inside."""
-        mount = self._governing(path)
+        mount = self.governing(path)
         if mount is None:
             return None
         if mount.kind == "symlink" and mount.target == path:

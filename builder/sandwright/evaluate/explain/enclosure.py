@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
 from sandwright.evaluate.mounts import Mounts
@@ -14,6 +14,10 @@ from sandwright.render.mounts import Mount, MountPlan, Root
 
 Calls = Callable[[Asked, str], Verdict]
 """Answers about a system call on an architecture (`amd64`, `arm64`)."""
+
+
+_OF_IMAGES = frozenset(("bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr", "var"))
+"""What every image has at its root."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,32 @@ class Enclosure:
 
     def _path(self, asked: Asked, facts: HostFacts) -> Verdict:
         plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), (), ())
-        access = Mounts(plan, facts).access(asked.path)
+        mounts = Mounts(plan, facts)
+        for link in asked.links:
+            if not self._shows(link, mounts):
+                because = f"the link {link} is not seen inside"
+                return Verdict(allowed=False, because=because, target=link)
+        access = mounts.access(asked.path)
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return Verdict(allowed=False, because=because)
-        place = next(place for mount, place in self.mounts if mount is access.mount)
+        place = self._place(access.mount)
         allowed = access.writable if asked.kind == "write" else access.readable
         missing = next((path for path in self.absent if is_inside(access.path, path)), None)
         if missing and facts.kind(missing) is None and allowed and asked.kind != "write":
             because = f"{missing} does not exist, and the launcher does not start once it does"
             return Verdict(allowed=False, because=because, place=self.absent[missing], target=missing)
         return Verdict(allowed, access.because, place, access.mount.target)
+
+    def _shows(self, link: str, mounts: Mounts) -> bool:
+        """Whether a link of the host is seen; what is linked in a system's directories, images link too."""
+        mount = mounts.governing(link)
+        if mount is None:
+            return link.split("/")[1] in _OF_IMAGES
+        return mount.kind not in ("tmpfs", "mask")
+
+    def _place(self, mount: Mount) -> Place:
+        return next(place for each, place in self.mounts if each is mount)
 
     def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """A Unix socket: one has to be made, and the path to be seen."""
@@ -87,7 +106,7 @@ class Enclosure:
             return Verdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
         if not self.sockets:
             return Verdict(allowed=False, because="no socket of the host is connected to")
-        seen = self._path(Asked("read", asked.subject, path=asked.path), facts)
+        seen = self._path(replace(asked, kind="read"), facts)
         if not seen.allowed:
             return seen
         return Verdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)

@@ -94,6 +94,8 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
     if not rules:
         return ""
+    if verdict.target in asked.links:
+        return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
