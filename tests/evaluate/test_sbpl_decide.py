@@ -303,6 +303,14 @@ DECIDES = {
         FILTERED,
         2,
     ),
+    "bits of a mode as chmod has it": Case(
+        "(deny process-exec (file-mode #o4000))\n(allow process-exec)",
+        "process-exec",
+        {**P, "file-mode": "4755"},
+        "deny",
+        FILTERED,
+        2,
+    ),
     "bits that are not set": Case(
         "(deny process-exec (file-mode #o4000))\n(allow process-exec)",
         "process-exec",

@@ -74,6 +74,7 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("method: [bwrap]", "p:1:9: method: must be text, not a list"),
         ("method: 1", "p:1:9: method: must be text, not 1; put it in quotes"),
         ("method:", "p:1:8: method: has no value; leave the key out, or write [] for an empty list"),
+        ("schema:", "p:1:8: schema: has no value; leave the key out, or write [] for an empty list"),
         ("network:\n  mode:\n", "p:2:8: network.mode: has no value; leave the key out, or write [] for an empty list"),
         ("filesystem:", "p:1:12: filesystem: has no value; leave the key out, or write [] for an empty list"),
         ("method: bwrap\nmethod: docker", "p:2:1: method: is given twice; first in line 1"),
@@ -194,6 +195,13 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Policy.load(missing)
     assert str(refused.value) == f"the project policy {missing} can't be read: No such file or directory"
+
+
+def test_a_policy_without_an_end_is_refused(tmp_path: Path) -> None:
+    endless = tmp_path / "sandbox.yaml"
+    endless.symlink_to("/dev/zero")
+    with pytest.raises(DocumentError, match=r"sandbox\.yaml: is larger than 1 MiB"):
+        load.read_layer(endless)
 
 
 def test_a_file(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def test_durations(text: str, seconds: int) -> None:
         (values.duration, "", "must be a time like 30m, 1h30m or 90s, not ''"),
         (values.duration, "1m1h", "must be a time like 30m, 1h30m or 90s, not '1m1h'"),
         (values.duration, "1.5h", "must be a time like 30m, 1h30m or 90s, not '1.5h'"),
+        (values.duration, "9" * 6000 + "s", f"must be a time like 30m, 1h30m or 90s, not '{'9' * 57}...'"),
+        (values.duration, "999999999999d", "must be between 1s and 366d"),
         (values.duration, "0s", "must be between 1s and 366d"),
         (values.duration, "400d", "must be between 1s and 366d"),
         (values.variable, "1A", "'1A' can't be the name of a variable: letters, digits and _, no digit first"),

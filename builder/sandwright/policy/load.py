@@ -70,7 +70,8 @@ def layer(
 def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterable[str] = ()) -> Layer:
     """The layer in a file. Raise UsageError when it can't be read, DocumentError like `layer`."""
     try:
-        text = Path(path).read_bytes()
+        with Path(path).open("rb") as stream:
+            text = stream.read(document.MAX_BYTES + 1)  # more is refused; a device may have no end
     except OSError as error:
         raise UsageError(f"the {kind} policy {path} can't be read: {error.strerror}") from None
     found = layer(text, kind=kind, file=str(path), methods=methods)
@@ -187,7 +188,9 @@ def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) 
     try:
         policy = document.load_model(PolicyFile, parsed, context={"methods": tuple(methods)})
     except DocumentError as error:
-        raise DocumentError(parsed.file, [*problems, *map(_about_home, error.problems)]) from None
+        told = {problem.field for problem in problems}
+        found = [_about_home(problem) for problem in error.problems if problem.field not in told]
+        raise DocumentError(parsed.file, [*problems, *found]) from None
     if problems:
         raise DocumentError(parsed.file, problems)
     return Layer(kind, parsed, policy)

@@ -22,7 +22,7 @@ _BYTES = {
 }
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
-_DURATION = re.compile(r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+_DURATION = re.compile("".join(f"(?:([0-9]{{1,12}}){unit})?" for unit in _SECONDS))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
@@ -45,7 +45,9 @@ def size(text: str) -> int:
     """Bytes of `2GiB` or `1.5GB`. A unit is required: B, KiB…TiB (powers of 1024), kB…TB (of 1000)."""
     found = _SIZE.fullmatch(text)
     if not found or found[2] not in _BYTES:
-        raise ValueError(f"must be a number with a unit, like 2GiB or 512MiB, not {text!r}{_size_hint(text)}")
+        raise ValueError(
+            f"must be a number with a unit, like 2GiB or 512MiB, not {quoted(text)}{_size_hint(text)}"
+        )
     amount = Decimal(found[1]) * _BYTES[found[2]]
     if amount != int(amount):
         raise ValueError(f"{text} is not a whole number of bytes")
@@ -58,7 +60,7 @@ def duration(text: str) -> int:
     """Seconds of `90s`, `30m`, `1h30m`, `2d`: days, hours, minutes, seconds in this order, whole numbers."""
     found = _DURATION.fullmatch(text)
     if not found or not any(found.groups()):
-        raise ValueError(f"must be a time like 30m, 1h30m or 90s, not {text!r}")
+        raise ValueError(f"must be a time like 30m, 1h30m or 90s, not {quoted(text)}")
     seconds = sum(
         int(amount or 0) * unit for amount, unit in zip(found.groups(), _SECONDS.values(), strict=True)
     )
@@ -93,7 +95,9 @@ def port(number: int) -> int:
 def variable(name: str) -> str:
     """The name of an environment variable (POSIX, Base Definitions 8.1: letters, digits and underscores)."""
     if not _VARIABLE.fullmatch(name):
-        raise ValueError(f"{name!r} can't be the name of a variable: letters, digits and _, no digit first")
+        raise ValueError(
+            f"{quoted(name)} can't be the name of a variable: letters, digits and _, no digit first"
+        )
     return name
 
 
@@ -135,7 +139,7 @@ def secret_reference(text: str) -> str:
 def program(name: str) -> str:
     """The name of a program that a shim stands for: no path, no leading `-` or `.`."""
     if not _PROGRAM.fullmatch(name) or len(name) > 64:
-        raise ValueError(f"{name!r} can't be the name of a shim: letters, digits and ._+- only")
+        raise ValueError(f"{quoted(name)} can't be the name of a shim: letters, digits and ._+- only")
     return name
 
 

@@ -139,7 +139,7 @@ def _parse(resource: Resource) -> Request:
             request.transport = _text(key, given).lower().rstrip("46")
         else:
             items = given if isinstance(given, list | tuple) else [given]
-            values[key] = tuple(_text(key, item) for item in items)
+            values[key] = tuple(_mode(item) if key == "file-mode" else _text(key, item) for item in items)
     if values:
         request.values = values
     if request.path is not None:
@@ -175,6 +175,12 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, int):
         return octets(str(value))
     raise UsageError(f"the resource key {key!r} needs text, not {type(value).__name__}")
+
+
+def _mode(given: object) -> str:
+    """A file's mode: digits are octal, as chmod(1) takes them."""
+    text = _text("file-mode", given)
+    return f"0{text}" if isinstance(given, str) and text.isdigit() else text
 
 
 def _set_flag(request: Request, key: str, value: object) -> None:
