@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs("mm
 
 HERE = collect_host().platform
 SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
-IMAGES = {"debian", "distroless", "proxy", "workspace"}
+IMAGES = {"debian", "distroless", "gvisor", "proxy", "workspace"}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_others_accept_what_was_written(built: Path, image: str, tmp_path: Path)
     process.run(
         "umoci", "unpack", "--rootless", "--image", f"{layout}:{name}", tmp_path / "bundle", timeout=120
     )
-    program = "usr/sbin/squid" if image == "proxy" else "usr/bin/python3"
+    program = {"proxy": "usr/sbin/squid", "gvisor": "usr/bin/runsc"}.get(image, "usr/bin/python3")
     assert (tmp_path / "bundle" / "rootfs" / program).exists()
 
 

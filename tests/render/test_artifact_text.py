@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.render.artifact import json_artifact, json_text
+from sandwright.render.templates import Quoted, add_filter, quote_shell
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DOCUMENTS = st.recursive(
@@ -71,3 +72,11 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
         path.unlink()
         path.parent.chmod(0o500)
     assert _run(tmp_path).startswith(b"#!/bin/sh\n")
+
+
+@pytest.mark.parametrize("name", ["sh", "tojson"], ids=["ours", "of Jinja"])
+def test_a_filter_s_name_belongs_to_one_language(name: str) -> None:
+    """Otherwise a launcher is quoted as a Dockerfile as soon as a program has imported both."""
+    with pytest.raises(ValueError, match="exists already, and quotes otherwise"):
+        add_filter(name, lambda value: Quoted(str(value)))
+    add_filter("sh", quote_shell)

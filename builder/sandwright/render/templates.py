@@ -63,7 +63,13 @@ def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: AN
 
 
 def add_filter(name: str, quote: Callable[[object], Quoted]) -> None:
-    """Make a quoting function a filter of all templates; for modules that know a language, at import."""
+    """Make a quoting function a filter of all templates; for modules that know a language, at import.
+
+    Raise ValueError for a name that another function has, here or in Jinja: templates that mean the one would
+    be rendered by the other, from the moment on at which both modules are imported.
+    """
+    if _FILTERS.get(name, jinja2.filters.FILTERS.get(name, quote)) is not quote:
+        raise ValueError(f"the filter {name!r} exists already, and quotes otherwise")
     _FILTERS[name] = quote
     _environment.cache_clear()
 

@@ -132,9 +132,9 @@ def quote_comment(value: object) -> Quoted:
 
 
 for _name, _quote in {
-    "word": quote_word,
-    "words": quote_words,
-    "token": plain_token,
-    "comment": quote_comment,
+    "docker_word": quote_word,
+    "exec_form": quote_words,
+    "docker_name": plain_token,
+    "docker_comment": quote_comment,
 }.items():
-    add_filter(_name, _quote)  # type: ignore[arg-type]  # `words` is given a list
+    add_filter(_name, _quote)  # type: ignore[arg-type]  # `exec_form` is given a list
