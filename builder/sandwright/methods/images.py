@@ -61,6 +61,13 @@ def layouts(policy: ResolvedPolicy, name: str, looks: Looks) -> Iterator[Path]:
             yield index.parent
 
 
+def our_layout(name: str) -> Path | None:
+    """The layout of an image that no project decides about: in $SANDWRIGHT_BUILD, or this checkout's."""
+    given = os.environ.get(VARIABLE)
+    layout = (Path(given).absolute() if given else data_path("images").parent / "build") / "images" / name
+    return layout if (layout / "index.json").exists() else None
+
+
 def _outputs(policy: ResolvedPolicy) -> Iterator[Path]:
     """The directories that images may have been built into: the one named, or those here."""
     if given := os.environ.get(VARIABLE):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO
 
 from sandwright import process
@@ -33,18 +34,25 @@ def load_built(engine: str, policy: ResolvedPolicy, looks: Looks, settings: Mapp
     `settings` are variables that its client needs. Raise HostError when an image lies where the sandbox could
     write, or the engine does not take it; IntegrityError when it is not whole.
     """
-    environment = {**os.environ, **settings}
     for name in _needed(policy):
-        reference = f"sandwright/{name}:latest"
         for layout in layouts(policy, name, looks):
-            built = read_layout(layout)
-            image = built.images.get(policy.facts.platform)
-            if image is not None and not _is(image, engine, reference, environment):
-                with tempfile.TemporaryFile() as archive:
-                    write_image(built, policy.facts.platform, archive, reference=reference)
-                    archive.seek(0)
-                    _load(engine, reference, archive, environment)
+            give(engine, name, layout, policy.facts.platform, settings)
             break
+
+
+def give(engine: str, name: str, layout: Path, platform: str, settings: Mapping[str, str]) -> None:
+    """Load an image out of a layout into an engine that does not have this very one, under our name for it.
+
+    Raise HostError when the engine does not take it, IntegrityError when it is not whole.
+    """
+    environment, reference = {**os.environ, **settings}, f"sandwright/{name}:latest"
+    built = read_layout(layout)
+    image = built.images.get(platform)
+    if image is not None and not _is(image, engine, reference, environment):
+        with tempfile.TemporaryFile() as archive:
+            write_image(built, platform, archive, reference=reference)
+            archive.seek(0)
+            _load(engine, reference, archive, environment)
 
 
 def _needed(policy: ResolvedPolicy) -> Iterator[str]:

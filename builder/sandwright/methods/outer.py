@@ -21,7 +21,8 @@ from sandwright.render.methods import Rendered
 from sandwright.render.methods import render as render_method
 from sandwright.smoke.scratch import scratch_directory
 
-IMAGE = "sandwright/gvisor:latest"
+NAME = "gvisor"
+IMAGE = f"sandwright/{NAME}:latest"
 """The image of the outer container, as the engine knows it."""
 
 _ASKING = 10.0
@@ -60,8 +61,17 @@ class OuterGvisor(Launched):
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
         from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
+        self._load(collect_host())
         root = rootfs(policy, looks or Looks())
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
+
+    def _load(self, host: HostFacts) -> None:
+        """Give the engine the container's image as it was built here, if it lacks that very one."""
+        from sandwright.methods.images import our_layout  # noqa: PLC0415 - it brings archives along
+        from sandwright.methods.loading import give  # noqa: PLC0415
+
+        if layout := our_layout(NAME):
+            give(self.engine, NAME, layout, host.platform, self._engine.settings(host))
 
     def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
@@ -83,6 +93,7 @@ class OuterGvisor(Launched):
         if dead := self._engine.dead():
             return replace(dead, method=self.name)
         try:
+            self._load(host)
             process.run(
                 *(self.engine, "image", "inspect", "--format", ".", IMAGE),
                 env=None if not (own := self._engine.settings(host)) else {**client_environment(), **own},
@@ -117,8 +128,8 @@ class OuterGvisor(Launched):
 
 
 def _load(engine: str) -> str:
-    built = "sandwright build-images --name gvisor && sandwright export-image gvisor --to gvisor.tar"
-    return f"{built} && {engine} load --input gvisor.tar"
+    built = f"sandwright build-images --name {NAME}"
+    return f"{built}, and where that is not below this checkout or $SANDWRIGHT_BUILD, load it into {engine}"
 
 
 @dataclass(frozen=True)
