@@ -29,9 +29,10 @@ from sandwright.registry.push import push
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
 from sandwright.registry.settings import Patience, Settings
+from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import Again, check_image
 from sandwright.release.publish import make_plan, publish
-from sandwright.release.signing import BUNDLE, Key, load_verifier, sign
+from sandwright.release.signing import Key, load_verifier
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.smoke.verdict import Finding, Verdict
@@ -111,13 +112,13 @@ class Stage:
 @pytest.fixture
 def empty(server: Server, release: Release, key: Key, tmp_path: Path) -> Stage:
     """A repository without anything in it."""
-    return Stage(server, f"own/{uuid.uuid4().hex[:12]}", release, key, tmp_path / "scratch")
+    return Stage(server, f"own-{uuid.uuid4().hex[:12]}/app", release, key, tmp_path / "scratch")
 
 
 @pytest.fixture(scope="module")
 def template(server: Server, release: Release, key: Key, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """The release, published."""
-    stage = Stage(server, "template", release, key, tmp_path_factory.mktemp("template"))
+    stage = Stage(server, "template/app", release, key, tmp_path_factory.mktemp("template"))
     stage.bring()
     return stage
 
@@ -143,6 +144,20 @@ def test_the_manifest_of_one_platform(stage: Stage) -> None:
     found = stage.check(what=stage.release.manifests["linux/amd64"].digest)
     assert {each.verdict for each in found} == {Verdict.PASS}
     assert found[0].detail.startswith(stage.release.root.digest)
+
+
+def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
+    """Who writes to the registry takes `app` with all that is attached to it, and calls it `other`."""
+    repositories = stage.server.storage / "docker/registry/v2/repositories"
+    other = replace(stage, name=stage.name.replace("/app", "/other"))
+    shutil.copytree(repositories / stage.name, repositories / other.name)
+    what, detail = other.failed()
+    assert what == "signature"
+    assert f"{stage.release.root.digest} is signed as image app, and not as other" in detail
+    other.scratch.mkdir(exist_ok=True)
+    with open_repository(other.reference, IMPATIENT) as repository:
+        meant = list(check_image(repository, "1", stage.key.verifier, other.scratch / "meant", name="app"))
+    assert {each.verdict for each in meant} == {Verdict.PASS}
 
 
 def test_every_flipped_byte_is_found(stage: Stage) -> None:
@@ -213,7 +228,7 @@ def _attach_again(repository: Repository, stage: Stage, key: Key, kind: str, **c
     (claim,) = (each for each in stage.release.claims if each.predicate_type == kind)
     payload = json.dumps({**json.loads(claim.payload), **changes}).encode()
     for subject in claim.subjects:
-        push_referrer(repository, subject, BUNDLE, sign(payload, key), media_type=BUNDLE)
+        push_referrer(repository, subject, BUNDLE, key.sign(payload), media_type=BUNDLE)
 
 
 def _forget(repository: Repository, digest: str, keep: Callable[[Any], bool]) -> None:
@@ -425,7 +440,7 @@ def test_an_index_with_a_manifest_less(stage: Stage) -> None:
         fewer = Document(INDEX, sha256_descriptor(INDEX, raw).digest, raw)
         repository.put_manifest(fewer, "1")
         (claim,) = (each for each in stage.release.claims if each.predicate_type == SIGNATURE)
-        push_referrer(repository, fewer.descriptor, BUNDLE, sign(claim.payload, stage.key), media_type=BUNDLE)
+        push_referrer(repository, fewer.descriptor, BUNDLE, stage.key.sign(claim.payload), media_type=BUNDLE)
     what, detail = stage.failed()
     assert (what, f"{fewer.digest}: there is no signature" in detail) == ("signature", True)
 
@@ -437,8 +452,25 @@ def test_what_strangers_attach_changes_nothing(stage: Stage, tmp_path: Path) -> 
         _attach_again(repository, stage, new_key(tmp_path, "stranger"), PROVENANCE)
         kind = "application/vnd.cyclonedx+json"
         push_referrer(repository, stage.release.root, kind, b"{}", media_type=kind)
+        for part in ("config", "layer"):
+            _attach_with_a_lie(repository, stage, part)
     assert {each.verdict for each in stage.check()} == {Verdict.PASS}
     stage.bring()
+
+
+def _attach_with_a_lie(repository: Repository, stage: Stage, part: str) -> None:
+    """Attach a bundle whose config or layer is said to have another size, which the registry takes."""
+    (first, *_) = referrers(repository, stage.release.root.digest, artifact_type=BUNDLE)
+    document = json.loads(repository.manifest(first.descriptor.digest).content)
+    (document["config"] if part == "config" else document["layers"][0])["size"] += 7
+    raw = json.dumps(document).encode()
+    lie = Document(document["mediaType"], sha256_descriptor(document["mediaType"], raw).digest, raw)
+    repository.put_manifest(lie)
+    tag = fallback_tag(stage.release.root.digest)
+    listed = json.loads(repository.manifest(tag).content)
+    entry = {"mediaType": lie.media_type, "digest": lie.digest, "size": len(raw), "artifactType": BUNDLE}
+    index = json.dumps({**listed, "manifests": [entry, *listed["manifests"]]}).encode()
+    repository.put_manifest(Document(INDEX, sha256_descriptor(INDEX, index).digest, index), tag)
 
 
 def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, referrers
 from sandwright.registry.settings import Settings
 from sandwright.registry.wire import Answer
+from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
-from sandwright.release.signing import BUNDLE, Key, load_key
+from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Release
 from sandwright.smoke.report import write_report
 from sandwright.smoke.verdict import Finding, Verdict
@@ -100,7 +101,7 @@ def bring(reference: Reference, release: Release, key: Key, *tags: str) -> Publi
 
 def checked(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
     with open_repository(reference, Settings()) as repository:
-        return list(check_image(repository, reference.what, key.verifier, scratch))
+        return list(check_image(repository, reference.what, key.verifier, scratch, name="app"))
 
 
 def tags(server: Server, name: str) -> dict[str, str]:
@@ -300,7 +301,7 @@ def test_killed(
     write_report(report_of(of_one), small.output)
     own, _ = write_key(tmp_path)
     words = ["publish", "app", f"{server.host}/killed", "--key", str(own), "--images", str(small.images)]
-    words += ["--output", str(small.output)]
+    words += ["--output", str(small.output), "--matrix", "none"]
     script = KILLED.format(writes=WRITES, number=22, words=words)
     ended = process.run(sys.executable, "-c", script, timeout=120, check=False)
     assert ended.status == -signal.SIGKILL, ended.stderr

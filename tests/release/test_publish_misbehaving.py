@@ -57,7 +57,7 @@ def bring(registry: StandIn, release: Release, key: Key) -> Published:
 
 def checked(registry: StandIn, key: Key, scratch: Path) -> list[Finding]:
     with open_repository(parse_reference(f"{registry.host}/a/b:1"), QUICK) as repository:
-        return list(check_image(repository, "1", key.verifier, scratch))
+        return list(check_image(repository, "1", key.verifier, scratch, name="app"))
 
 
 def listing(handler: Handler) -> bool:

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from registryserver import LOGIN, Server, Tls, make_certificates, registry_server
-from releases import report_of, with_row, write_key
+from releases import matrix_of, report_of, with_row, write_key
 from sandwright import process
 from sandwright.cli.program import main
 from sandwright.image.build import Built
+from sandwright.release.evidence import write_matrix
 from sandwright.smoke.report import write_report
 from sandwright.smoke.verdict import Finding, Verdict
+from sigstoreserver import ISSUER, sigstore, token
 from smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeout(300)]
@@ -53,6 +55,8 @@ def place(world: World, built: dict[str, Built], tmp_path: Path, monkeypatch: py
     write_report(report_of(built), world.output)
     shutil.copytree(world.images, tmp_path / "images")
     shutil.copytree(world.output, tmp_path / "build")
+    for name in ("base", "app"):
+        write_matrix(matrix_of(built, name), tmp_path / "build/release" / name)
     write_key(tmp_path)
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(world.cache.root))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -128,13 +132,30 @@ def test_publish_and_verify_elsewhere(  # noqa: PLR0917 - fixtures
     assert {path.name for path in elsewhere.iterdir()} == {"key.pub"}, "nothing is left"
 
 
+def test_without_a_key(place: Path, server: Server, access: list[str], run: Command) -> None:
+    """By an identity, whose certificate and log entry a stand-in for Sigstore makes: said so, and no more."""
+    with sigstore() as services:
+        (place / "trust.json").write_text(json.dumps(services.trust()))
+        (place / "token").write_text(token("https://forge.example/release"))
+        signing = ("--keyless", "--token", "token", "--trust", "trust.json", *IMAGES, *access)
+        words = ("publish", "base", f"{server.host}/keyless", *signing)
+        assert "read back, tagged latest" in run(*words)
+        assert "nothing has changed; it was read back" in run(*words)
+    who = ("--issuer", ISSUER, "--trust", "trust.json", *access)
+    image = f"{server.host}/keyless/base"
+    told = run("verify-image", image, "--identity", "https://forge.example/release", *who)
+    assert f" is signed by https://forge.example/release ({ISSUER})" in told
+    other = run("verify-image", image, "--identity", "https://forge.example/other", *who, status=12)
+    assert "is not what https://forge.example/other" in other
+
+
 def test_what_fails_is_told_and_the_command_fails(
     place: Path, server: Server, access: list[str], run: Command
 ) -> None:
     run("publish", "base", f"{server.host}/bad", "--key", "key.pem", *IMAGES, *access)
     write_key(place, "other")
     told = run("verify-image", f"{server.host}/bad/base", "--key", "other.pub", *access, status=12)
-    assert f"{server.host}/bad/base is not what other.pub vouches for" in told
+    assert f"{server.host}/bad/base is not what other.pub (" in told
 
 
 def test_an_image_that_is_not_proved(
@@ -199,9 +220,9 @@ def test_sbom(place: Path, run: Command) -> None:
             "under runsc, which is required",
         ),
         (
-            ["publish", "app", "{host}/x", "--key", "key.pem", "--matrix", "oci"],
+            ["publish", "app", "{host}/x", "--key", "key.pem", "--matrix", "gvisor"],
             12,
-            "prove-image app --method oci",
+            "matrix of gvisor, which is required: nothing was proved",
         ),
         (
             ["publish", "app", "{host}/x", "--key", "key.pem", "--output", "none"],
@@ -217,7 +238,19 @@ def test_sbom(place: Path, run: Command) -> None:
             13,
             "can't be read: No such file or directory; write it with 'sandwright sbom base'",
         ),
+        (["publish", "app", "{host}/x", "--key", "key.pem", "--keyless"], 64, "either --key or --keyless"),
+        (
+            ["publish", "app", "{host}/x", "--key", "key.pem", "--token", "x"],
+            64,
+            "--token belongs to --keyless",
+        ),
         (["verify-image", "{host}/x"], 64, "--key is needed"),
+        (["verify-image", "{host}/x", "--identity", "a@b"], 64, "--identity with --issuer"),
+        (
+            ["verify-image", "{host}/x", "--key", "key.pub", "--issuer", "x"],
+            64,
+            "either --key, or --identity",
+        ),
         (["verify-image", "{host}/x", "--key", "key.pem"], 64, "this is a private key"),
         (["verify-image", "{host}/X", "--key", "key.pub"], 64, "'X' can't name a repository"),
         (["prove-image", "app", "--method", "bwrap"], 64, "'bwrap' does not run on the image's own root"),

@@ -108,6 +108,9 @@ def test_the_same_run_gives_the_same_bytes() -> None:
     assert smoke_evidence("app", MANIFESTS, report(*again)) == smoke_evidence("app", MANIFESTS, report(*GOOD))
 
 
+NONE = "matrix: there is none: sandwright prove-image app; or --matrix none, if no sandbox runs on it"
+
+
 def outcome(method: str = "oci", verdict: str = "pass") -> dict[str, Any]:
     return {"probe": "files/deny", "method": method, "verdict": verdict, "evidence": "seen"}
 
@@ -119,8 +122,14 @@ def matrix(*outcomes: dict[str, Any], digest: str = AMD) -> Matrix:
 @pytest.mark.parametrize(
     ("given", "require", "lines"),
     [
-        (None, [], None),
-        (matrix(outcome(), digest=OLD), [], None),
+        (None, [], [NONE]),
+        (
+            matrix(outcome(), digest=OLD),
+            [],
+            [f"matrix: there is only one of {OLD}: sandwright prove-image app"],
+        ),
+        (matrix(), [], ["matrix: nothing was proved"]),
+        (matrix(outcome(verdict="skipped")), [], ["matrix: nothing was proved"]),
         (matrix(outcome()), [], []),
         (matrix(outcome(), outcome("gvisor", "skipped")), ["oci"], []),
         (None, ["oci"], ["matrix of oci, which is required: there is none"]),
@@ -146,16 +155,22 @@ def matrix(*outcomes: dict[str, Any], digest: str = AMD) -> Matrix:
         ),
     ],
 )
-def test_the_matrix(given: Matrix | None, require: list[str], lines: list[str] | None) -> None:
-    """None means that nothing is published of it, and nothing is said."""
+def test_the_matrix(given: Matrix | None, require: list[str], lines: list[str]) -> None:
     if not lines:
-        found = matrix_evidence("app", MANIFESTS, given, require=require)
-        assert (found is None) == (lines is None)
+        assert matrix_evidence("app", MANIFESTS, given, require=require) is not None
         return
     with pytest.raises(NotProved) as caught:
         matrix_evidence("app", MANIFESTS, given, require=require)
     for line, start in zip(caught.value.lines, lines, strict=True):
         assert line.startswith(start)
+
+
+@pytest.mark.parametrize("given", [None, matrix(outcome(), digest=OLD)])
+def test_no_matrix_is_needed_where_it_is_said(given: Matrix | None) -> None:
+    """A red one is refused all the same."""
+    assert matrix_evidence("app", MANIFESTS, given, needed=False) is None
+    with pytest.raises(NotProved):
+        matrix_evidence("app", MANIFESTS, matrix(outcome(verdict="fail")), needed=False)
 
 
 def test_a_matrix_is_kept(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
-from sandwright.cli import console, registries
+from sandwright.cli import console, registries, signers
 from sandwright.cli import images as building
 from sandwright.cli.command import command
 from sandwright.errors import HostError, UsageError, VerdictError
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from sandwright.image.definition import ImageDefinition
     from sandwright.progress import Progress
     from sandwright.registry.settings import Settings
+    from sandwright.release.bundle import Signer
     from sandwright.release.sbom import Format
-    from sandwright.release.signing import Key
     from sandwright.release.subject import Release
 
-KEY_HELP = "private key: a PEM file (its password in SANDWRIGHT_KEY_PASSWORD), or a key service's URI"
 BUILT = {
     "images": building.IMAGES_HELP,
     "output": building.OUTPUT_HELP,
     "mirror": building.MIRROR_HELP,
 }
 TAG = "latest"
+NO_MATRIX = "none"
+"""In place of a method: an image may be published that no sandbox was proved on."""
 
 
 @command(
@@ -109,14 +110,14 @@ def prove_image(
     """Prove sandboxes on a built image, and keep the matrix as evidence about its digest."""
     from sandwright.release.evidence import write_matrix  # noqa: PLC0415
     from sandwright.release.prove import prove_image as prove  # noqa: PLC0415
-    from sandwright.verify import command as proving  # noqa: PLC0415
+    from sandwright.verify.report import summary  # noqa: PLC0415
 
     methods = [each.strip() for each in method.split(",") if each.strip()]
     text = _read(Path(policy), "").decode() if policy else ""
     with console.watching() as progress:
         matrix, report = prove(name, Path(output), methods, policy=text, progress=progress)
     write_matrix(matrix, Path(output) / "release" / name)
-    console.table(*proving.table(report))
+    console.table(*summary(report))
     faults = report.faults(named=methods, required=())
     for line in (*report.skips(), *report.notes, *faults):
         console.line(line)
@@ -130,11 +131,11 @@ def prove_image(
     help={
         "image": "a built image; may be given several times, or as plain words before the last",
         "to": "HOST/PREFIX, below which each image gets its name (or: the last plain word)",
-        "key": KEY_HELP,
-        "public_key": "the key's public half or certificate; a key service needs it",
+        **signers.SIGNING,
         "tag": "a tag; may be given several times (absent: latest)",
         "require": "a runtime under which it must have passed; may be given several times",
-        "matrix": "a method by which prove-image must have proved it; may be given several times",
+        "matrix": "a method by which prove-image must have proved it; may be given several times "
+        "(absent: one of them, whichever; none: not at all, for an image that no sandbox runs on)",
         "builder": "URI that says in the provenance who builds (absent: urn:sandwright:builder)",
         "dry_run": "only say what would be done",
         **BUILT,
@@ -148,6 +149,9 @@ def publish(
     to: str = "",
     key: str = "",
     public_key: str = "",
+    keyless: bool = False,
+    token: str = "",
+    trust: str = "",
     tag: Sequence[str] | None = None,
     require: Sequence[str] | None = None,
     matrix: Sequence[str] | None = None,
@@ -162,15 +166,11 @@ def publish(
 ) -> None:
     """Publish built images with SBOM, provenance, evidence and signature; tags move when all is read back.
 
-    Refuses an image whose smoke run was not green for its very digest, before anything is sent.
+    Refuses an image whose smoke run or matrix was not green for its very digest, before anything is sent.
     """
-    from sandwright.release.signing import load_key  # noqa: PLC0415
-
     started = time.monotonic()
     names, prefix = _names(list(image or ()), to)
-    if not key:
-        raise UsageError("publish: --key is needed: nothing is published without a signature")
-    signer = load_key(key, public=public_key, environ=os.environ)
+    signer = signers.signer(key, public_key, keyless=keyless, token=token, trust=trust)
     settings = registries.settings(insecure or (), authorities, logins)
     catalogue = _catalogue(images, names)
     with console.watching() as progress:
@@ -207,7 +207,8 @@ def publish(
     iterable=["platform", "insecure"],
     help={
         "reference": "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST",
-        "key": "public key, or certificate, in PEM",
+        **signers.VERIFYING,
+        "name": "the image that it must be signed as (absent: the last part of the repository)",
         "rebuild": "make it again from its published sources, and compare",
         "platform": "a platform to make again; may be given several times (absent: all)",
         "mirror": building.MIRROR_HELP,
@@ -219,6 +220,10 @@ def verify_image(
     *,
     reference: str,
     key: str = "",
+    identity: str = "",
+    issuer: str = "",
+    trust: str = "",
+    name: str = "",
     rebuild: bool = False,
     platform: Sequence[str] | None = None,
     mirror: str = "",
@@ -226,16 +231,13 @@ def verify_image(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Check a published image with a public key: signature, provenance, SBOM, evidence, every byte."""
+    """Check a published image: whose signature it has, provenance, SBOM, evidence, every byte."""
     from sandwright.registry.client import open_repository  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
     from sandwright.release.check import Again, check_image  # noqa: PLC0415
-    from sandwright.release.signing import load_verifier  # noqa: PLC0415
     from sandwright.smoke.verdict import Verdict  # noqa: PLC0415
 
-    if not key:
-        raise UsageError("verify-image: --key is needed: the public key that it must be signed with")
-    verifier = load_verifier(key)
+    verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
     source = parse_reference(reference)
     settings = registries.settings(insecure or (), authorities, logins)
     failed = False
@@ -246,12 +248,12 @@ def verify_image(
     ):
         again = Again(_supply(mirror, settings), list(platform or ())) if rebuild else None
         for finding in check_image(
-            repository, source.what, verifier, Path(scratch), again=again, progress=progress
+            repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
             failed = failed or finding.verdict is not Verdict.PASS
             console.line(f"{finding.verdict}: {finding.check}: {finding.detail}")
     if failed:
-        raise VerdictError(f"{reference} is not what {key} vouches for; see the lines above")
+        raise VerdictError(f"{reference} is not what {verifier} vouches for; see the lines above")
 
 
 def _prepared(
@@ -270,7 +272,9 @@ def _prepared(
     from sandwright.release.subject import Proof, prepare  # noqa: PLC0415
     from sandwright.smoke.report import read_report  # noqa: PLC0415
 
-    proof = Proof(read_report(output), read_matrix(output / "release" / name), require, methods)
+    matrix = read_matrix(output / "release" / name)
+    wanted = [each for each in methods if each != NO_MATRIX]
+    proof = Proof(read_report(output), matrix, require, wanted, needed=NO_MATRIX not in methods)
     return prepare(
         catalogue,
         name,
@@ -285,7 +289,7 @@ def _prepared(
 def _publish(
     release: Release,
     where: str,
-    key: Key,
+    key: Signer,
     *,
     tags: Sequence[str],
     settings: Settings,

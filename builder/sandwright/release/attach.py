@@ -69,12 +69,17 @@ def _document(repository: Repository, listed: Referrer, subject: str) -> Attache
 
 
 def fetch(repository: Repository, content: Descriptor, where: str) -> bytes:
-    """The content of a blob, compared with its digest. Raise WrongContent, RegistryError, ArchiveRefused."""
+    """The content of a blob, compared with its digest. Raise WrongContent for other bytes, RegistryError.
+
+    Raise ArchiveRefused where what names the blob says another size: registries let anybody attach that.
+    """
     if content.size > LARGEST:
         raise ArchiveRefused(f"{where}: has {content.size} bytes; at most {LARGEST} are read")
     sink = io.BytesIO()
     try:
         repository.fetch_blob(content, sink)
     except WrongContent as error:
+        if len(sink.getvalue()) != content.size:
+            raise ArchiveRefused(f"{where}: {error}") from error
         raise WrongContent(f"{where}: {error}") from error
     return sink.getvalue()

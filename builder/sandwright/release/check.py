@@ -23,13 +23,13 @@ from sandwright.registry.failure import NotThere, RegistryError
 from sandwright.registry.pull import pull_pinned
 from sandwright.release import evidence, provenance, sources, statement
 from sandwright.release.attach import attached, fetch
+from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
 from sandwright.release.provenance import Byproduct, Made
 from sandwright.release.pulled import Place
 from sandwright.release.rebuild import rebuild
 from sandwright.release.sbom import FORMATS
-from sandwright.release.signing import BUNDLE, NotSigned, Verifier, opened
 from sandwright.release.sources import Sources
 from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
 from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
@@ -52,16 +52,18 @@ def check_image(
     verifier: Verifier,
     scratch: Path,
     *,
+    name: str = "",
     again: Again | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[Finding]:
     """Check the image that a tag or digest names, a finding at a time; `scratch` is an empty directory.
 
-    A check that fails says in its finding what is wrong and where, and those that hang on it are skipped.
-    Raise RegistryError when the registry doesn't answer or refuses, or has no such image.
+    `name` is that of the image which it must be, absent: the last part of the repository's. A check that
+    fails says in its finding what is wrong and where, and those that hang on it are skipped. Raise
+    RegistryError when the registry doesn't answer or refuses, or has no such image.
     """
     asked = repository.manifest(what).descriptor
-    work = _Check(repository, verifier, scratch, progress)
+    work = _Check(repository, verifier, scratch, progress, name or repository.name.rpartition("/")[2])
     steps: list[tuple[str, Callable[[], str]]] = [
         ("signature", lambda: work.signature(asked)),
         ("image", work.image),
@@ -74,12 +76,12 @@ def check_image(
     if again is not None:
         steps.append(("rebuild", lambda: work.rebuild(again)))
     failed = ""
-    for name, step in steps:
+    for check_name, step in steps:
         if failed:
-            yield Finding(name, Verdict.SKIPPED, f"{failed} failed")
+            yield Finding(check_name, Verdict.SKIPPED, f"{failed} failed")
             continue
-        finding = _tried(name, step)
-        failed = name if finding.verdict is not Verdict.PASS else ""
+        finding = _tried(check_name, step)
+        failed = check_name if finding.verdict is not Verdict.PASS else ""
         yield finding
 
 
@@ -122,21 +124,34 @@ class _Check:
     _found: Sequence[_Found]
     _written: Sequence[tuple[Sources, Lock | BaseLock]]
 
-    def __init__(self, repository: Repository, verifier: Verifier, scratch: Path, progress: Progress) -> None:
+    def __init__(
+        self, repository: Repository, verifier: Verifier, scratch: Path, progress: Progress, image: str
+    ) -> None:
         self._repository = repository
         self._verifier = verifier
         self._scratch = scratch
         self._progress = progress
         self._place = Place(scratch / "layout")
         self._name = str(repository)
+        self._image = image
 
     def signature(self, asked: Descriptor) -> str:
-        """The key has signed what was asked for, and the index that it is or belongs to."""
+        """What was asked for is signed, with the index that it is or belongs to, and as the image it is here.
+
+        Without the name, who writes to the registry could put one signed image in another's place.
+        """
         self._signatures = self._signed(asked.digest, SIGNATURE)
         self._root = asked if asked.media_type in INDEX_TYPES else self._index(asked)
         if self._root.digest != asked.digest:
             self._signatures = self._signed(self._root.digest, SIGNATURE)
-        return f"{self._root.digest} is signed by {self._verifier}"
+        names = sorted({each.subjects[self._root.digest] for each in self._signatures})
+        if self._image not in names:
+            raise IntegrityError(
+                f"{self._name}: {self._root.digest} is signed as image {', '.join(names)}, and not as "
+                f"{self._image}; where that is meant, name it: --name {names[0]}"
+            )
+        part = "" if asked.digest == self._root.digest else f", with its part {asked.digest}"
+        return f"{self._root.digest}{part} is signed by {self._verifier}"
 
     def image(self) -> str:
         """All of the image is there, byte for byte, and what was signed is this index and its manifests."""
@@ -163,6 +178,8 @@ class _Check:
             if set(each.subjects) != self._digests:
                 raise IntegrityError(f"{where}: it is about other manifests too, or not about all")
             made.append(provenance.read(each, self._root.digest, where))
+            if made[-1].parameters.image != self._image:
+                raise IntegrityError(f"{where}: it is about image {made[-1].parameters.image}")
         self._found = [_Found(each, self._fetched(each)) for each in made]
         last = made[-1].parameters
         return f"image {last.image}, of {len(made[-1].dependencies)} things that are named by digest"
@@ -249,9 +266,9 @@ class _Check:
         for each in there:
             where = f"{self._name}: {each}"
             try:
-                payload = opened(fetch(self._repository, each.content, where), self._verifier, where)
+                payload = self._verifier.opened(fetch(self._repository, each.content, where), where)
                 said = statement.decode(payload, where)
-            except (NotSigned, ArchiveRefused) as error:
+            except (NotSigned, ArchiveRefused, NotThere) as error:
                 reasons.append(str(error))
                 continue
             if said.predicate_type == kind and digest in said.subjects:

@@ -107,15 +107,6 @@ class Matrix:
     policy: str
     outcomes: tuple[Mapping[str, Any], ...]
 
-    def verdicts(self, method: str) -> list[str]:
-        """The verdicts on one method."""
-        return [str(each["verdict"]) for each in self.outcomes if each["method"] == method]
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods that were tried."""
-        return tuple(dict.fromkeys(str(each["method"]) for each in self.outcomes))
-
 
 def write_matrix(matrix: Matrix, directory: Path) -> None:
     """Keep a matrix. Raise HostError when that fails."""
@@ -144,19 +135,21 @@ def read_matrix(directory: Path) -> Matrix | None:
 
 
 def matrix_evidence(
-    image: str, manifests: Mapping[str, str], matrix: Matrix | None, *, require: Sequence[str] = ()
+    image: str,
+    manifests: Mapping[str, str],
+    matrix: Matrix | None,
+    *,
+    require: Sequence[str] = (),
+    needed: bool = True,
 ) -> bytes | None:
-    """The matrix about an image; None where there is none for it and no method is required.
+    """The matrix about an image; None where there is none for it and it is not `needed`.
 
-    One of another digest counts as none. Raise NotProved when it is not green, or a method in `require` is
-    not in it or passed nothing.
+    One of another digest counts as none. Raise NotProved where there is none, when it is not green, or a
+    method in `require` is not in it or passed nothing.
     """
     about = matrix if matrix is not None and matrix.digest in manifests.values() else None
-    lines = []
     if about is None:
-        how = "there is none" if matrix is None else f"there is only one of {matrix.digest}"
-        how += f": sandwright prove-image {image} --method"
-        lines = [f"matrix of {method}, which is required: {how} {method}" for method in require]
+        lines = list(_no_matrix(image, matrix, require)) if needed or require else []
     else:
         lines = list(_matrix_faults(about, require))
     if lines:
@@ -167,13 +160,25 @@ def matrix_evidence(
     return canonical({"schema": SCHEMA, **asdict(about), "outcomes": outcomes})
 
 
+def _no_matrix(image: str, other: Matrix | None, require: Sequence[str]) -> Iterator[str]:
+    how = "there is none" if other is None else f"there is only one of {other.digest}"
+    for method in require:
+        command = f"sandwright prove-image {image} --method {method}"
+        yield f"matrix of {method}, which is required: {how}: {command}"
+    if not require:
+        yield f"matrix: {how}: sandwright prove-image {image}; or --matrix none, if no sandbox runs on it"
+
+
 def _matrix_faults(matrix: Matrix, require: Sequence[str]) -> Iterator[str]:
     for each in matrix.outcomes:
         if each["verdict"] not in _GOOD:
             what = f"{each['method']}: {each.get('probe')}"
             yield f"matrix, {matrix.platform}: {what}: {each['verdict']}: {each.get('evidence', '')}"[:300]
+    passed = {str(each["method"]) for each in matrix.outcomes if each["verdict"] == Verdict.PASS}
+    if not passed and all(each["verdict"] in _GOOD for each in matrix.outcomes):
+        yield "matrix: nothing was proved"
     for method in require:
-        if Verdict.PASS not in matrix.verdicts(method):
+        if method not in passed:
             yield f"matrix of {method}, which is required: nothing was proved"
 
 

@@ -21,8 +21,8 @@ from sandwright.registry.reference import check_tag
 from sandwright.registry.referrer import push_referrer
 from sandwright.registry.transport import together
 from sandwright.release.attach import Attached, attached, fetch
+from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
 from sandwright.release.provenance import sha256
-from sandwright.release.signing import BUNDLE, Key, NotSigned, Verifier, opened, sign
 from sandwright.release.subject import DOCUMENT_TYPES, Claim, Document, Release
 from sandwright.rootfs.descriptor import Descriptor
 
@@ -101,7 +101,7 @@ def make_plan(repository: Repository, release: Release, verifier: Verifier, tags
     )
 
 
-def publish(repository: Repository, plan: Plan, key: Key, *, progress: Progress = SILENT) -> Published:
+def publish(repository: Repository, plan: Plan, key: Signer, *, progress: Progress = SILENT) -> Published:
     """Do what a plan says. For a plan without anything to do, the image's documents are read once more.
 
     Raise RegistryError, WrongContent, IntegrityError, HostError when the key does not sign.
@@ -121,7 +121,7 @@ def publish(repository: Repository, plan: Plan, key: Key, *, progress: Progress 
     bundles: dict[str, bytes] = {}
     for claim, subject in plan.claims:
         if claim.name not in bundles:
-            bundles[claim.name] = sign(claim.payload, key)
+            bundles[claim.name] = key.sign(claim.payload)
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
         _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
         sent.append(f"{claim.name} of {subject.digest}")
@@ -215,6 +215,6 @@ def _signed(repository: Repository, bundle: Attached, verifier: Verifier) -> byt
     """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none."""
     where = f"{repository}: {bundle}"
     try:
-        return opened(fetch(repository, bundle.content, where), verifier, where)
+        return verifier.opened(fetch(repository, bundle.content, where), where)
     except (NotSigned, ArchiveRefused, NotThere):
         return None

@@ -1,32 +1,27 @@
-"""Signatures: keys of Ed25519 and ECDSA P-256, in files or behind a key service, over DSSE envelopes.
+"""Keys that sign: Ed25519 and ECDSA P-256, in files or behind a key service.
 
-An envelope is stored in the form of Sigstore's bundle 0.3, with the key's fingerprint as hint, as cosign 3
-attaches it to images. Keys and key services are securesystemslib's (extra `release`); a key service is named
-by the URI that it has there (`awskms:…`, `gcpkms:…`, `azurekms:…`, `hsm:…`).
+Keys and key services are securesystemslib's (extra `release`); a key service is named by the URI that it has
+there (`awskms:…`, `gcpkms:…`, `azurekms:…`, `hsm:…`).
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sandwright.errors import ArchiveRefused, HostError, IntegrityError, ToolMissing, UsageError
-from sandwright.image.layout import canonical
-from sandwright.release.statement import PAYLOAD_TYPE
-from sandwright.rootfs.descriptor import mapping, parse_json, sequence
+from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.release.bundle import Envelope, NotSigned, read, signed, write
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
     from securesystemslib.signer import Signer, SSlibKey
 
-BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PASSWORD = "SANDWRIGHT_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 """Names the environment variable with the password of an encrypted key."""
 
@@ -37,12 +32,8 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----\n?", re.D
 _LARGEST_KEY = 1 << 20
 
 
-class NotSigned(IntegrityError):
-    """There is no signature by the key that was asked for."""
-
-
 @dataclass(frozen=True)
-class Verifier:
+class PublicKey:
     """A public key. `source` is where it came from; `fingerprint` the SHA-256 of its DER form, in hex."""
 
     key: SSlibKey
@@ -52,13 +43,42 @@ class Verifier:
     def __str__(self) -> str:
         return f"{self.source} ({self.fingerprint[:16]})"
 
+    @property
+    def hint(self) -> str:
+        """How bundles name the key: as cosign does."""
+        return base64.b64encode(bytes.fromhex(self.fingerprint)).decode()
+
+    def opened(self, bundle: bytes, where: str) -> bytes:
+        """The statement in a bundle, if the key has signed it; see `Verifier`."""
+        from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
+        from securesystemslib.signer import Signature  # noqa: PLC0415
+
+        envelope = read(bundle, where)
+        signature = Signature(self.key.keyid, envelope.signature.hex())
+        try:
+            self.key.verify_signature(signature, signed(envelope.payload))
+        except UnverifiedSignatureError:
+            raise NotSigned(f"{where}: not signed by {self}{_named(envelope)}") from None
+        return envelope.payload
+
 
 @dataclass(frozen=True)
 class Key:
     """A private key, or a key service, with the public key that goes with it."""
 
     signer: Signer
-    verifier: Verifier
+    verifier: PublicKey
+
+    def sign(self, payload: bytes) -> bytes:
+        """A bundle with a statement, signed. Raise HostError when the key service refuses."""
+        source = self.verifier.source
+        try:
+            signature = bytes.fromhex(self.signer.sign(signed(payload)).signature)
+        except Exception as error:  # whatever the library of a key service raises
+            raise HostError(f"{source}: it does not sign: {type(error).__name__}: {error}") from error
+        bundle = write(payload, signature, self.verifier.hint)
+        self.verifier.opened(bundle, source)  # the public key is the one that goes with it
+        return bundle
 
 
 def load_key(where: str, *, public: str = "", environ: Mapping[str, str], now: datetime | None = None) -> Key:
@@ -83,7 +103,7 @@ def load_key(where: str, *, public: str = "", environ: Mapping[str, str], now: d
     return Key(CryptoSigner(private, verifier.key), verifier)
 
 
-def load_verifier(where: str, *, now: datetime | None = None) -> Verifier:
+def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
     """The public key in a PEM file, or that of a certificate, which must be good at `now`.
 
     Raise UsageError for what is no key that can be used, HostError for a file that can't be read.
@@ -103,75 +123,15 @@ def load_verifier(where: str, *, now: datetime | None = None) -> Verifier:
         raise UsageError(f"{where}: not a public key in PEM: {error}") from None
 
 
-def sign(payload: bytes, key: Key) -> bytes:
-    """A bundle with a statement, signed. Raise HostError when the key service refuses."""
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415 - an extra
-
-    envelope = Envelope(payload, PAYLOAD_TYPE, {})
-    try:
-        envelope.sign(key.signer)
-    except Exception as error:  # whatever the library of a key service raises
-        raise HostError(
-            f"{key.verifier.source}: it does not sign: {type(error).__name__}: {error}"
-        ) from error
-    bundle = canonical(
-        {
-            "mediaType": BUNDLE,
-            "verificationMaterial": {"publicKey": {"hint": key.verifier.fingerprint}},
-            "dsseEnvelope": envelope.to_dict(),
-        }
-    )
-    opened(bundle, key.verifier, key.verifier.source)  # the public key is the one that goes with it
-    return bundle
-
-
-def opened(bundle: bytes, verifier: Verifier, where: str) -> bytes:
-    """The statement in a bundle, if the key has signed it.
-
-    Raise NotSigned when it hasn't, ArchiveRefused when it is no bundle; both begin with `where`.
-    """
-    from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
-    from securesystemslib.signer import Signature  # noqa: PLC0415
-
-    document = parse_json(bundle, where)
-    if document.get("mediaType") != BUNDLE:
-        raise ArchiveRefused(f"{where}: not a bundle of version 0.3")
-    envelope = mapping(document.get("dsseEnvelope"), f"{where}: dsseEnvelope")
-    if envelope.get("payloadType") != PAYLOAD_TYPE:
-        raise ArchiveRefused(f"{where}: its payload is no in-toto statement")
-    payload = _bytes(envelope.get("payload"), f"{where}: payload")
-    for number, each in enumerate(sequence(envelope.get("signatures"), f"{where}: signatures")):
-        at = f"{where}: signatures[{number}]"
-        raw = _bytes(mapping(each, at).get("sig"), f"{at}.sig")
-        try:
-            verifier.key.verify_signature(Signature(verifier.key.keyid, raw.hex()), _encoded(payload))
-        except UnverifiedSignatureError:
-            continue
-        return payload
-    raise NotSigned(f"{where}: not signed by {verifier}{_signer(document)}")
-
-
-def _encoded(payload: bytes) -> bytes:
-    """What is signed: DSSE's pre-authentication encoding (protocol.md, version 1)."""
-    kind = PAYLOAD_TYPE.encode()
-    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
-
-
-def _signer(document: Mapping[str, Any]) -> str:
-    """Whom a bundle says it is by, for messages."""
-    material = document.get("verificationMaterial")
-    named = material.get("publicKey") if isinstance(material, dict) else None
+def _named(envelope: Envelope) -> str:
+    """Which key a bundle says it is by, for messages."""
+    named = envelope.material.get("publicKey")
     hint = named.get("hint") if isinstance(named, dict) else None
-    return f", but by {hint[:16]}" if isinstance(hint, str) and re.fullmatch("[0-9a-f]{64}", hint) else ""
-
-
-def _bytes(value: object, where: str) -> bytes:
     try:
-        if not isinstance(value, str):
-            raise binascii.Error("not a string")
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ArchiveRefused(f"{where}: not base64: {error}") from None
+        fingerprint = base64.b64decode(hint, validate=True).hex() if isinstance(hint, str) else ""
+    except ValueError:
+        return ""
+    return f", but by {fingerprint[:16]}" if len(fingerprint) == hashlib.sha256().digest_size * 2 else ""
 
 
 def _require() -> None:
@@ -213,7 +173,7 @@ def _private(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTy
         raise UsageError(f"{where}: the private key can't be used: {reason}") from None
 
 
-def _verifier(public: PublicKeyTypes, where: str) -> Verifier:
+def _verifier(public: PublicKeyTypes, where: str) -> PublicKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
     from securesystemslib.signer import SSlibKey  # noqa: PLC0415
 
@@ -227,10 +187,10 @@ def _verifier(public: PublicKeyTypes, where: str) -> Verifier:
     if scheme not in SCHEMES:
         raise UsageError(f"{where}: neither Ed25519 nor ECDSA over P-256: {reason}")
     encoded = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return Verifier(key, where, hashlib.sha256(encoded).hexdigest())
+    return PublicKey(key, where, hashlib.sha256(encoded).hexdigest())
 
 
-def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[Verifier]:
+def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[PublicKey]:
     """The public keys of the certificates in a file. Raise UsageError for one that is not good now."""
     from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
 

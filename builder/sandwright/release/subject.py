@@ -99,13 +99,15 @@ class _Subject:
 class Proof:
     """What was seen of images: the smoke run's report, the matrix of an image; what of it is required.
 
-    `require` are runtimes, `methods` those of the matrix.
+    `require` are runtimes, `methods` those of the matrix, without which there must be a matrix all the same
+    unless it is not `needed`.
     """
 
     report: Report | None
     matrix: Matrix | None = None
     require: Sequence[str] = ()
     methods: Sequence[str] = ()
+    needed: bool = True
 
 
 def prepare(
@@ -162,7 +164,9 @@ def built_image(output: Path, name: str) -> Existing:
 def _evidence(subject: _Subject, proof: Proof) -> Iterator[Document]:
     smoke = evidence.smoke_evidence(subject.name, subject.digests, proof.report, require=proof.require)
     yield Document("smoke run", evidence.SMOKE_TYPE, smoke, subject.root)
-    matrix = evidence.matrix_evidence(subject.name, subject.digests, proof.matrix, require=proof.methods)
+    matrix = evidence.matrix_evidence(
+        subject.name, subject.digests, proof.matrix, require=proof.methods, needed=proof.needed
+    )
     if matrix is not None:
         yield Document("matrix", evidence.MATRIX_TYPE, matrix, subject.root)
 

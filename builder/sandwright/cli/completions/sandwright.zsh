@@ -35,7 +35,7 @@ _sandwright() {
             'shim-check:Say what the host would be given for a shim'"'"'s call, without running it: `shim-check -- git push`.'
             'status:Show the sessions of this user that run, and what is enforced in each.'
             'verify:Prove a policy: attempt in a real sandbox what it denies and what it allows.'
-            'verify-image:Check a published image with a public key: signature, provenance, SBOM, evidence, every byte.'
+            'verify-image:Check a published image: whose signature it has, provenance, SBOM, evidence, every byte.'
         )
         _describe -t tasks task tasks
         return
@@ -194,9 +194,12 @@ _sandwright() {
             '--to=[HOST/PREFIX, below which each image gets its name (or\: the last plain word)]:value:_files' \
             '--key=[private key\: a PEM file (its password in SANDWRIGHT_KEY_PASSWORD), or a key service'"'"'s URI]:value:_files' \
             '--public-key=[the key'"'"'s public half or certificate; a key service needs it]:value:_files' \
+            '--keyless[sign by an identity, with a certificate of minutes and a public log, in place of a key]' \
+            '--token=[file of the identity'"'"'s token (absent\: that which a CI system gives)]:value:_files' \
+            '--trust=[Sigstore'"'"'s trust configuration in JSON, for services of one'"'"'s own (absent\: the public ones)]:value:_files' \
             '*--tag=[a tag; may be given several times (absent\: latest)]:value:_files' \
             '*--require=[a runtime under which it must have passed; may be given several times]:value:_files' \
-            '*--matrix=[a method by which prove-image must have proved it; may be given several times]:value:_files' \
+            '*--matrix=[a method by which prove-image must have proved it; may be given several times (absent\: one of them, whichever; none\: not at all, for an image that no sandbox runs on)]:value:_files' \
             '--builder=[URI that says in the provenance who builds (absent\: urn\:sandwright\:builder)]:value:_files' \
             '--dry-run[only say what would be done]' \
             '--images=[directory of image definitions (absent\: those that ship)]:value:_files' \
@@ -299,6 +302,10 @@ _sandwright() {
             '*::file:_files' ;;
         verify-image) _arguments \
             '--key=[public key, or certificate, in PEM]:value:_files' \
+            '--identity=[who must have signed without a key\: an address, or a workflow'"'"'s URI]:value:_files' \
+            '--issuer=[who vouched for the identity\: the URL of its login]:value:_files' \
+            '--trust=[Sigstore'"'"'s trust configuration in JSON, for services of one'"'"'s own (absent\: the public ones)]:value:_files' \
+            '--name=[the image that it must be signed as (absent\: the last part of the repository)]:value:_files' \
             '--rebuild[make it again from its published sources, and compare]' \
             '*--platform=[a platform to make again; may be given several times (absent\: all)]:value:_files' \
             '--mirror=[package mirror\: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent\: as apt here)]:value:_files' \

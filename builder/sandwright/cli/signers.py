@@ -1,0 +1,58 @@
+"""Who signs, and who must have signed: options that tasks of a release share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sandwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from sandwright.release.bundle import Signer, Verifier
+
+TRUST = "Sigstore's trust configuration in JSON, for services of one's own (absent: the public ones)"
+SIGNING = {
+    "key": "private key: a PEM file (its password in SANDWRIGHT_KEY_PASSWORD), or a key service's URI",
+    "public_key": "the key's public half or certificate; a key service needs it",
+    "keyless": "sign by an identity, with a certificate of minutes and a public log, in place of a key",
+    "token": "file of the identity's token (absent: that which a CI system gives)",
+    "trust": TRUST,
+}
+VERIFYING = {
+    "key": "public key, or certificate, in PEM",
+    "identity": "who must have signed without a key: an address, or a workflow's URI",
+    "issuer": "who vouched for the identity: the URL of its login",
+    "trust": TRUST,
+}
+
+
+def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) -> Signer:
+    """Who signs, as `SIGNING` says it. Raise UsageError for none, and for two."""
+    if keyless and (key or public_key):
+        raise UsageError("publish: either --key or --keyless")
+    if not keyless:
+        if token or trust:
+            raise UsageError(f"publish: --{'token' if token else 'trust'} belongs to --keyless")
+        if not key:
+            raise UsageError("publish: --key is needed, or --keyless: nothing is published unsigned")
+        from sandwright.release.signing import load_key  # noqa: PLC0415
+
+        return load_key(key, public=public_key, environ=os.environ)
+    from sandwright.release.keyless import log_in  # noqa: PLC0415
+
+    return log_in(token, trust=trust)
+
+
+def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
+    """Who must have signed, as `VERIFYING` says it. Raise UsageError for nobody, and for two."""
+    if key and (identity or issuer or trust):
+        raise UsageError("verify-image: either --key, or --identity with --issuer")
+    if key:
+        from sandwright.release.signing import load_verifier  # noqa: PLC0415
+
+        return load_verifier(key)
+    if not (identity and issuer):
+        raise UsageError("verify-image: --key is needed, or --identity with --issuer: who must have signed")
+    from sandwright.release.keyless import load_identity  # noqa: PLC0415
+
+    return load_identity(identity, issuer, trust=trust)

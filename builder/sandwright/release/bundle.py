@@ -1,0 +1,101 @@
+"""Sigstore's bundle, version 0.3, around a DSSE envelope: how signed statements are stored. Pure.
+
+Formats: sigstore_bundle.proto of sigstore/protobuf-specs, as cosign 3 attaches it to images; DSSE's
+protocol.md and envelope.md, version 1. A bundle holds exactly one signature. What it says of its signer is a
+hint.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.image.layout import canonical
+from sandwright.release.statement import PAYLOAD_TYPE
+from sandwright.rootfs.descriptor import mapping, parse_json, sequence
+
+BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+
+
+class NotSigned(IntegrityError):
+    """There is no signature by whom it must be signed by."""
+
+
+class Verifier(Protocol):
+    """Whose signature counts: a public key or an identity. As text it says which, for messages."""
+
+    def opened(self, bundle: bytes, where: str) -> bytes:
+        """The statement in a bundle, if it is signed by them.
+
+        Raise NotSigned when it isn't, ArchiveRefused when it is no bundle; both begin with `where`.
+        """
+
+
+class Signer(Protocol):
+    """Signs statements."""
+
+    @property
+    def verifier(self) -> Verifier:
+        """Whose signature it makes."""
+
+    def sign(self, payload: bytes) -> bytes:
+        """A bundle with a statement, signed. Raise HostError when the key, or the service, refuses."""
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A statement with its signature. `material` is what is said of the signer, which proves nothing."""
+
+    payload: bytes
+    signature: bytes
+    material: Mapping[str, Any]
+
+
+def write(payload: bytes, signature: bytes, hint: str) -> bytes:
+    """The bundle of a statement that a key signed; `hint` is how others find the key."""
+    signatures = [{"sig": _base64(signature), "keyid": hint}]
+    envelope = {"payload": _base64(payload), "payloadType": PAYLOAD_TYPE, "signatures": signatures}
+    material = {"publicKey": {"hint": hint}}
+    return canonical({"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope})
+
+
+def read(bundle: bytes, where: str) -> Envelope:
+    """What is in a bundle, unproved. Raise ArchiveRefused, which begins with `where`, for what is none."""
+    document = parse_json(bundle, where)
+    if document.get("mediaType") != BUNDLE:
+        raise ArchiveRefused(f"{where}: not a bundle of version 0.3")
+    envelope = mapping(document.get("dsseEnvelope"), f"{where}: dsseEnvelope")
+    if envelope.get("payloadType") != PAYLOAD_TYPE:
+        raise ArchiveRefused(f"{where}: its payload is no in-toto statement")
+    payload = _bytes(envelope.get("payload"), f"{where}: payload")
+    signatures = sequence(envelope.get("signatures"), f"{where}: signatures")
+    if len(signatures) != 1:
+        raise ArchiveRefused(f"{where}: a bundle has one signature, this one has {len(signatures)}")
+    return Envelope(
+        payload,
+        _bytes(mapping(signatures[0], f"{where}: signature").get("sig"), f"{where}: signature"),
+        mapping(document.get("verificationMaterial", {}), f"{where}: verificationMaterial"),
+    )
+
+
+def signed(payload: bytes) -> bytes:
+    """What a signature of a statement is over: DSSE's pre-authentication encoding."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _bytes(value: object, where: str) -> bytes:
+    try:
+        if not isinstance(value, str):
+            raise binascii.Error("not a string")
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ArchiveRefused(f"{where}: not base64: {error}") from None

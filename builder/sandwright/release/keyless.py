@@ -1,0 +1,162 @@
+"""Signatures without a key of one's own: a certificate for minutes, bound to an identity, and a public log.
+
+All of it is the work of sigstore's own library (extra `keyless`). The services are Sigstore's public ones, or
+those of a trust configuration (`clienttrustconfig` of sigstore/protobuf-specs), for who runs his own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.registry.exchange import within
+from sandwright.release import bundle as form
+from sandwright.release.bundle import NotSigned
+from sandwright.release.statement import PAYLOAD_TYPE
+
+if TYPE_CHECKING:
+    from sigstore.models import ClientTrustConfig
+    from sigstore.oidc import IdentityToken
+    from sigstore.sign import Signer
+    from sigstore.verify import Verifier
+
+PATIENCE = 60.0
+"""Seconds that the services have for an answer; the library itself waits for ever."""
+
+_HINT = "pip install 'sandwright[keyless]'"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who must have signed: the subject of a certificate (an address, a workflow's URI), and who vouched.
+
+    `log` is what the certificate, its time and the entry in the log are checked with.
+    """
+
+    subject: str
+    issuer: str
+    log: Verifier
+
+    def __str__(self) -> str:
+        return f"{self.subject} ({self.issuer})"
+
+    def opened(self, bundle: bytes, where: str) -> bytes:
+        """The statement in a bundle, if they have signed it; see `Verifier`."""
+        from sigstore.models import Bundle  # noqa: PLC0415 - an extra
+        from sigstore.verify.policy import Identity as Policy  # noqa: PLC0415
+
+        if "certificate" not in form.read(bundle, where).material:
+            raise NotSigned(f"{where}: not signed by {self}, but by a key")
+        try:
+            policy = Policy(identity=self.subject, issuer=self.issuer)
+            kind, payload = self.log.verify_dsse(Bundle.from_json(bundle), policy)
+        except Exception as error:  # whatever a stranger's certificate comes to
+            raise NotSigned(f"{where}: not signed by {self}: {_line(error)}") from error
+        if kind != PAYLOAD_TYPE:
+            raise NotSigned(f"{where}: its payload is no in-toto statement")
+        return payload
+
+
+@dataclass(frozen=True)
+class Login:
+    """An identity that signs, for as long as its token is good."""
+
+    signer: Signer
+    verifier: Identity
+
+    def sign(self, payload: bytes) -> bytes:
+        """A bundle with a statement, signed and logged. Raise HostError when a service refuses."""
+        from sigstore.dsse import Statement  # noqa: PLC0415 - an extra
+
+        try:
+            signed = within(PATIENCE, lambda: self.signer.sign_dsse(Statement(payload)))
+        except Exception as error:  # whatever a service, or the way to it, comes to
+            raise _refused(error) from error
+        bundle = signed.to_json().encode()
+        self.verifier.opened(bundle, "sigstore")
+        return bundle
+
+
+def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
+    """Who must have signed. `trust` is the file of a trust configuration, absent: Sigstore's public one.
+
+    Raise UsageError for a file that is none, HostError where the public one can't be had, ToolMissing without
+    the library.
+    """
+    _require()
+    return _identity(subject, issuer, _configuration(trust))
+
+
+def log_in(token: str = "", *, trust: str = "") -> Login:
+    """The identity of a token in a file; without one, that which the environment has (in CI systems).
+
+    A certificate is asked for: raise HostError when that is refused, UsageError without a good token.
+    """
+    _require()
+    from sigstore.sign import Signer, SigningContext  # noqa: PLC0415 - an extra
+
+    held = _token(token)
+    configuration = _configuration(trust)
+    verifier = _identity(held.identity, held.federated_issuer, configuration)
+    try:
+        context = SigningContext.from_trust_config(configuration)
+        return Login(within(PATIENCE, lambda: Signer(held, context)), verifier)
+    except Exception as error:  # whatever a service, or the way to it, comes to
+        raise _refused(error) from error
+
+
+def _identity(subject: str, issuer: str, configuration: ClientTrustConfig) -> Identity:
+    from sigstore.verify import Verifier  # noqa: PLC0415 - an extra
+
+    return Identity(subject, issuer, Verifier(trusted_root=configuration.trusted_root))
+
+
+def _token(path: str) -> IdentityToken:
+    from sigstore.oidc import IdentityError, IdentityToken, detect_credential  # noqa: PLC0415 - an extra
+
+    try:
+        raw = _read(path).decode().strip() if path else detect_credential()
+        if not raw:
+            raise UsageError("no identity token: name its file, or run where there is one in the environment")
+        return IdentityToken(raw)
+    except (IdentityError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path or 'the environment'}: no good identity token: {_line(error)}") from None
+
+
+def _configuration(path: str) -> ClientTrustConfig:
+    from sigstore.errors import Error  # noqa: PLC0415 - an extra
+    from sigstore.models import ClientTrustConfig  # noqa: PLC0415
+
+    try:
+        if path:
+            return ClientTrustConfig.from_json(_read(path).decode())
+        return within(PATIENCE, ClientTrustConfig.production)
+    except ValueError as error:
+        raise UsageError(f"{path}: not a trust configuration of Sigstore: {_line(error)}") from None
+    except (Error, OSError) as error:  # TimeoutError is one
+        raise HostError(f"Sigstore's public trust configuration can't be had: {_line(error)}") from None
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise HostError(f"{path}: can't be read: {error.strerror}") from None
+
+
+def _refused(error: Exception) -> HostError:
+    return HostError(f"sigstore: it does not sign: {type(error).__name__}: {_line(error)}")
+
+
+def _line(error: Exception) -> str:
+    """What an error says, on one line."""
+    return " ".join(str(error).split())[:300]
+
+
+def _require() -> None:
+    try:
+        import sigstore  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise ToolMissing(str(error.name), _HINT) from error
