@@ -230,9 +230,10 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
         (configuration.public / "socket").chmod(0o600)
         listener.listen(BACKLOG)
         ours, theirs = (stack.enter_context(each) for each in socket.socketpair())
-        source, lifeline = os.pipe()
-        for fd in (source, lifeline):
-            stack.callback(_close, fd)
+        reading, writing = os.pipe()
+        # Files are closed once, however often they are told: a number may be another thread's by then.
+        source = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
+        lifeline = stack.enter_context(os.fdopen(writing, "wb", buffering=0))
         fds = (listener.fileno(), theirs.fileno(), lock)
         started = stack.enter_context(
             process.start(
@@ -243,15 +244,15 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
         )  # fmt: skip
         listener.close()  # or its queue would take calls that nobody answers, once the bridge has died
         theirs.close()
-        _close(source)
+        source.close()
         try:
-            _tell(lifeline, configuration)
+            _tell(lifeline.fileno(), configuration)
             _await(started.stdout, started.stderr)
             channel = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, _CHANNEL)
             stack.callback(_close, channel)
             yield channel, started.pid
         finally:
-            _close(lifeline)
+            lifeline.close()
             if not _ended(started.poll) or started.returncode != 0:
                 process.kill(started)
                 _end_marked(configuration.session)
