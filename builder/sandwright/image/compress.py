@@ -24,13 +24,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from importlib.metadata import version
 
 import deflate
 
 LEVEL = 1
 CHUNK = 1 << 20
-IDENTITY = f"gzip; deflate={version('deflate')}; level={LEVEL}; chunk={CHUNK}"
+IDENTITY = f"gzip; deflate={deflate.__version__}; level={LEVEL}; chunk={CHUNK}"
 _AHEAD = 4
 
 
