@@ -52,6 +52,7 @@ def _row(feature: str, about: str, answers: str, **others: tuple[str, str]) -> _
 
 
 _SEATBELT = ("EPERM", "Seatbelt answers every refusal so")
+_RIGHTS = "the account's own rights are asked first, of the path and of all above it"
 _SENTRY = "gVisor's kernel, the sentry, answers in the host's place"
 
 _TABLE: Mapping[str, _Row] = {
@@ -59,7 +60,11 @@ _TABLE: Mapping[str, _Row] = {
     "works": _row("", "what the policy allows works", "ok"),
     # Files
     "readonly.write": _row(
-        "filesystem.readonly", "what may only be read is on a read-only mount", "EROFS", seatbelt=_SEATBELT
+        "filesystem.readonly",
+        "what may only be read is on a read-only mount",
+        "EROFS",
+        user=("EROFS EACCES", _RIGHTS),
+        seatbelt=_SEATBELT,
     ),
     "readonly.move": _row(
         "filesystem.readonly",
@@ -92,14 +97,25 @@ _TABLE: Mapping[str, _Row] = {
         seatbelt=_SEATBELT,
     ),
     "hidden.entry": _row(
-        "filesystem.deny", "what lies in a denied directory is not there", "ENOENT", seatbelt=_SEATBELT
+        "filesystem.deny",
+        "what lies in a denied directory is not there",
+        "ENOENT",
+        user=("ENOENT EACCES", _RIGHTS),
+        seatbelt=_SEATBELT,
     ),
-    "hidden.list": _row("filesystem.deny", "a denied directory has nothing in it", "ok", seatbelt=_SEATBELT),
+    "hidden.list": _row(
+        "filesystem.deny",
+        "a denied directory has nothing in it",
+        "ok",
+        user=("ok EACCES", _RIGHTS),
+        seatbelt=_SEATBELT,
+    ),
     "hidden.create": _row(
         "filesystem.deny",
         "nothing can be made in a denied directory",
         "EROFS",
         gvisor=("EACCES", "the sentry looks at the directory's mode, 0555, first"),
+        user=("EROFS EACCES", _RIGHTS),
         seatbelt=_SEATBELT,
     ),
     "hidden.file": _row(
@@ -114,14 +130,24 @@ _TABLE: Mapping[str, _Row] = {
         "EACCES",
         seatbelt=_SEATBELT,
     ),
-    "hidden.kind": _row("filesystem.deny", "a denied file is no directory", "ENOTDIR", seatbelt=_SEATBELT),
+    "hidden.kind": _row(
+        "filesystem.deny",
+        "a denied file is no directory",
+        "ENOTDIR",
+        gvisor=("EACCES", "the sentry looks at its mode first"),
+        seatbelt=_SEATBELT,
+    ),
     "foreign": _row(
         "filesystem.read-all",
         "nothing of the host is there but what is listed: absent, or the image's own",
         "ENOENT ok",
     ),
     "absent": _row(
-        "filesystem.deny", "a denied path that doesn't exist isn't there either", "ENOENT", seatbelt=_SEATBELT
+        "filesystem.deny",
+        "a denied path that doesn't exist isn't there either",
+        "ENOENT",
+        user=("ENOENT EACCES", _RIGHTS),
+        seatbelt=_SEATBELT,
     ),
     "absent.create": _row(
         "filesystem.deny",
@@ -131,6 +157,7 @@ _TABLE: Mapping[str, _Row] = {
             "EROFS ENOENT",
             "the root is the image's, which may lack the directory above, too",
         ),
+        user=("EROFS EACCES", _RIGHTS),
         seatbelt=_SEATBELT,
     ),
     "tmp.hidden": _row(
@@ -208,6 +235,7 @@ _TABLE: Mapping[str, _Row] = {
         "",
         "what steers the kernel is on a read-only mount",
         "EROFS",
+        user=("EROFS EACCES", _RIGHTS),
         gvisor=("EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"),
     ),
     "kernel.rights": _row(
@@ -221,11 +249,17 @@ _TABLE: Mapping[str, _Row] = {
         "",
         "control groups run no program",
         "EROFS ENOENT",
+        user=("EROFS ENOENT EACCES", _RIGHTS),
         oci_docker_podman_gvisor=("ENOENT", "no control groups are mounted"),
     ),
     "kernel.memory": _row("", "the kernel's memory needs a capability", "EPERM"),
     "kernel.absent": _row("", "what this kernel lacks is not there inside either", "ENOENT"),
-    "process.environ": _row("", "variables of the first process", "ok"),
+    "process.environ": _row(
+        "", "variables of the first process", "ok", user=("EACCES", "the first process is root's")
+    ),
+    "account.closed": _row(
+        "filesystem.read-all", "a file that no rule denies is closed by its owner's rights alone", "EACCES"
+    ),
     # Network
     "net.loopback": _row(
         "network.none", "nobody listens on a loopback of one's own", "ECONNREFUSED", seatbelt=_SEATBELT
