@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.tar.limits import Limits
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.unpack import Layer, unpack
 from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
@@ -291,6 +292,21 @@ def test_the_word_of_a_whiteout_in_content_is_only_content(tmp_path: Path) -> No
 
 
 LOST = {"links that loop": b"x", "a name that is too long": b"n" * 300, "a dangling link": b"/no/where"}
+
+
+@pytest.mark.parametrize(
+    "name", [b"d%d/.wh.x", b"d%d/.wh..wh..opq", b"d%d/"], ids=["whiteouts", "opaque", "directories"]
+)
+def test_names_to_be_remembered_are_bounded(name: bytes, tmp_path: Path) -> None:
+    """Else a layer of a few megabytes could take all memory there is."""
+    members = [file(b"a/.wh.a"), *((folder if name.endswith(b"/") else file)(name % n) for n in range(100))]
+    layers = stack([file(b"a")], members)
+    unpack(layers, tmp_path / "whole", limits=Limits(names=30_000))
+    with pytest.raises(
+        ArchiveRefused, match=r"'d7[0-9].*': names that take 20000 bytes were to be remembered"
+    ):
+        unpack(layers, tmp_path / "refused", limits=Limits(names=20_000))
+    assert not (tmp_path / "refused").exists()
 
 
 @pytest.mark.parametrize("target", LOST.values(), ids=LOST.keys())

@@ -17,9 +17,9 @@ from typing import BinaryIO, Protocol, cast
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar import header, member
 from sandwright.rootfs.tar.codec import decompressed
-from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.rootfs.tar.entry import NO_XATTRS, Entry, Kind, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
 from sandwright.rootfs.tar.member import NOTHING, Extension
 from sandwright.rootfs.tar.notes import Notes
 
@@ -187,7 +187,7 @@ class _Window(io.RawIOBase):
 def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]:
     """Each member with the offset of its content; -1 for a name that two members have."""
     members: dict[bytes, tuple[Entry, int]] = {}
-    at, end, extension, notes = 0, os.fstat(fd).st_size, NOTHING, Notes()
+    at, end, held, extension, notes = 0, os.fstat(fd).st_size, 0, NOTHING, Notes()
     while len(block := os.pread(fd, BLOCK, at)) == BLOCK and block != ZEROS:
         at += BLOCK
         try:
@@ -200,7 +200,9 @@ def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]
                 )
             else:
                 entry = member.decode(block, extension, limits, notes)
+                entry.xattrs = NO_XATTRS
                 members[entry.path] = (entry, -1 if _clashes(members, entry) else at)
+                held += len(entry.path) + len(entry.link) + NAMED
                 size, extension = entry.size, NOTHING
         except ValueError as wrong:
             if at == BLOCK:
@@ -209,8 +211,10 @@ def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]
         at += size + header.pad(size)
         if at - header.pad(size) > end:
             raise IntegrityError(f"{name}: ends in the middle of the member at byte {at - size}")
-        if len(members) > limits.entries:
-            raise ArchiveRefused(f"{name}: has more than {limits.entries} members")
+        if len(members) > limits.entries or held > limits.names:
+            raise ArchiveRefused(
+                f"{name}: has more members than an image needs: {len(members)}, and then more"
+            )
     if not members:
         raise ArchiveRefused(f"{name}: is not a tar archive, or an empty one")
     return members

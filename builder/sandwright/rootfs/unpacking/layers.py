@@ -63,7 +63,7 @@ class Layer:
             if not mentions_whiteouts(archive):
                 return Removals()
         with self.archive(limits, watch) as archive:
-            return collect(Reader(archive, limits=limits, name=self.name))
+            return collect(Reader(archive, limits=limits, name=self.name), limits)
 
 
 class Foresight:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sandwright.rootfs.tar.entry import WHITEOUT, Kind, Refusal
+from sandwright.rootfs.tar.limits import NAMED, Limits
 from sandwright.rootfs.tar.notes import Notes
 from sandwright.rootfs.tar.reader import CHUNK, Readable, Reader
 from sandwright.rootfs.unpacking.tree import Tree
@@ -65,17 +66,21 @@ def mentions_whiteouts(stream: Readable) -> bool:
     return False
 
 
-def collect(reader: Reader) -> Removals:
+def collect(reader: Reader, limits: Limits) -> Removals:
     """The removals that an archive's members stand for. Raise what `Reader` raises."""
-    removals = Removals()
+    removals, held = Removals(), 0
     for entry in reader:
         try:
             hidden = whiteout(entry.path)
         except Refusal as refusal:
             reader.refuse(entry.path, str(refusal))
+        if hidden is None and entry.kind is not Kind.DIRECTORY:
+            continue
+        held += len(entry.path) + NAMED
+        if held > limits.names:
+            reader.refuse(entry.path, f"names that take {limits.names} bytes were to be remembered before it")
         if hidden is None:
-            if entry.kind is Kind.DIRECTORY:
-                removals.directories.add(entry.path)
+            removals.directories.add(entry.path)
         elif hidden == entry.path:
             removals.emptied.add(hidden.rpartition(b"/")[0])
         else:
