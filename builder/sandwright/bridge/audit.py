@@ -19,6 +19,12 @@ from sandwright.bridge.secret import MASK
 
 MAX_WORD = 256
 MAX_WORDS = 64
+MAX_BYTES = 64 << 20
+"""Of one session. Then nothing more is run: what is not written down is not done, and no disk is filled."""
+
+
+class Full(Exception):
+    """The log of a session has all that it may have."""
 
 
 class Audit:
@@ -31,14 +37,24 @@ class Audit:
         self._session = session
         self._secrets = tuple(secrets)
         self._lock = threading.Lock()
+        self._left = MAX_BYTES
+
+    def check(self) -> None:
+        """Raise Full when there is no room for the line of a call that begins."""
+        if self._left <= 0:
+            raise Full
 
     def write(self, event: str, **fields: object) -> None:
-        """Write a line. Fields that are None are left out."""
+        """Write a line, while there is room. Fields that are None are left out."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         given = {name: value for name, value in fields.items() if value is not None}
         text = json.dumps({"time": now, "session": self._session, "event": event, **given})
+        line = (text + "\n").encode()
         with self._lock:
-            os.write(self._fd, (text + "\n").encode())
+            before = self._left
+            self._left -= len(line)
+            if before > 0 or event == "stop":
+                os.write(self._fd, line)
 
     def masked(self, text: str) -> str:
         """A text from the sandbox as it may be written: no secret in it, and not too long."""

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from sandwright import process
 from sandwright.bridge import frames
-from sandwright.bridge.audit import Audit
+from sandwright.bridge.audit import Audit, Full
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import SESSION_MARK, Configuration
 from sandwright.bridge.environment import base_environment, gh_environment
@@ -105,6 +105,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         words = [word.decode(errors="backslashreplace") for word in request.arguments]
         told |= {"arguments": context.audit.words(words)}
         told |= {"directory": context.audit.masked(request.directory.decode(errors="backslashreplace"))}
+        context.audit.check()
         call, parts = _understood(request, context)
         with context.slots:
             _run(_Asked(connection, reader, call, parts, started + limits.call_seconds, told), context)
@@ -114,6 +115,9 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
     except ProtocolError as error:
         context.audit.write("protocol", why=str(error), **told)
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
+    except Full:
+        why = "the log of this session is full, and what is not written down is not run; begin another"
+        _last_word(connection, frames.encode_refusal(NO_BRIDGE, why))
     except (ToolMissing, CommandFailed, OSError) as error:
         context.audit.write("failed", why=context.audit.masked(str(error)), **told)
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
@@ -209,7 +213,7 @@ def _prepared(
     match call.program if call.form is not None else "":
         case "git":
             with context.children.working():
-                job = context.git.prepared(call, parts, scratch, program.secrets)
+                job = context.git.prepared(call, parts, scratch, program.secrets, asked.deadline)
             environment = {**bare_environment(), **base, **job.variables}
             argv = [program.path, *job.words]
             return _Prepared(argv, environment, str(scratch), finish=lambda: _deliver(job, context))
@@ -218,6 +222,8 @@ def _prepared(
             own = {**gh_environment(home, repository), **program.secrets}
             prepared = _Prepared([program.path], {**base, **own}, str(home))
         case _:
+            for each in call.plain[call.own :]:
+                context.workspace.check_word(parts, directory, each)
             prepared = _Prepared([program.path], {**base, **program.secrets}, path_of(directory))
     for word in call.words():
         if isinstance(word, tuple):

@@ -54,6 +54,13 @@ class Children:
             self._known.discard(pid)
             self._sweep()
 
+    def end_all(self) -> None:
+        """The bridge ends: end every program, also those of work that goes on."""
+        with self._lock:
+            self._known.clear()
+            self._working = 0
+            self._sweep()
+
     def _sweep(self) -> None:
         """Kill children that are nobody's; their own children come up then, so look again."""
         for _ in range(1000 if self._reaps and not self._working else 0):

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sandwright.bridge.access import Entry
 from sandwright.policy.values import Command
 
 SESSION_MARK = "SANDWRIGHT_BRIDGE"
-"""In the environment of all programs of a bridge: its session, by which they are found if it was killed."""
+"""In the environment of a bridge and of all its programs: its session, by which they are found afterwards."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class Configuration:
     `public` is what the sandbox sees: the shims and the socket. `private`, beside it, is the bridge's; the
     directory above both goes when the bridge ends. `audit` is the file that gets a line for each call. `uids`
     may connect. `environment` is what of the host's environment programs may get. `repositories`
-    are those whose remotes are known.
+    are those whose remotes are known. `access` is what the policy says of the workspace, `caseless` whether
+    names there are the same in any case. `loopback`: this machine's own addresses are its own, as
+    the sandbox has another network.
     """
 
     session: str
@@ -70,6 +73,9 @@ class Configuration:
     programs: Mapping[str, Program]
     uids: tuple[int, ...]
     environment: Mapping[str, str]
+    access: tuple[Entry, ...]
+    caseless: bool = False
+    loopback: bool = True
     repositories: tuple[tuple[str, ...], ...] = ()
     limits: Limits = Limits()
 
@@ -94,6 +100,9 @@ class Configuration:
             programs=programs,
             uids=tuple(data["uids"]),
             environment=data["environment"],
+            access=tuple(Entry(*each) for each in data["access"]),
+            caseless=data["caseless"],
+            loopback=data["loopback"],
             repositories=tuple(map(tuple, data["repositories"])),
             limits=Limits(**data["limits"]),
         )

@@ -23,13 +23,13 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge import deliver
 from sandwright.bridge.grammar import Call, Refused, shown
+from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
 from sandwright.bridge.remotes import Known, Remote
 from sandwright.bridge.repository import (
     Place,
     Refs,
     bare_environment,
-    copy_objects,
     find_repository,
     read_refs,
 )  # fmt: skip
@@ -37,6 +37,9 @@ from sandwright.bridge.workspace import Workspace
 
 DEFAULT_USERNAME = "x-access-token"
 """What GitHub takes beside a token; others take any."""
+
+READERS = 4
+"""Repositories that are read at once: each takes memory for what its lists of refs hold."""
 
 _HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SANDWRIGHT_PASSWORD" #"""
 
@@ -67,6 +70,8 @@ class Git:
         self._stores = directory / "repositories"
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._guard = threading.Lock()
+        self._budget = Budget()
+        self._reading = threading.BoundedSemaphore(READERS)
 
     def remotes(self, parts: tuple[str, ...]) -> Mapping[str, Remote]:
         """The remotes by name that were known at the start of the repository of a directory."""
@@ -74,10 +79,12 @@ class Git:
             return self._known.get(find_repository(self._workspace, parts).main, {})
         return {}
 
-    def prepared(self, call: Call, parts: tuple[str, ...], scratch: Path, secrets: Mapping[str, str]) -> Job:
+    def prepared(
+        self, call: Call, parts: tuple[str, ...], scratch: Path, secrets: Mapping[str, str], deadline: float
+    ) -> Job:
         """Make everything ready for a call in a directory. `scratch` is this call's own.
 
-        Raise Refused for what can't be done.
+        Raise Refused for what can't be done, or not until `deadline` (monotonic).
         """
         assert call.form is not None
         place = self._place(call, parts)
@@ -86,9 +93,12 @@ class Git:
         refs = Refs("ref: refs/heads/main", {}, ())
         _make_store(store)
         if place is not None and call.form.words != ("ls-remote",):
-            refs = read_refs(self._workspace, place)
+            if (call.form.words == ("fetch",)) and (fixed := self._fixed(place)):
+                raise Refused(f"git fetch: the policy keeps the sandbox from writing {shown([fixed])}")
+            with self._reading:
+                refs = read_refs(self._workspace, place)
             with self._lock(place):
-                copy_objects(self._workspace, place, store)
+                copy_objects(self._workspace, place, store, self._budget, deadline=deadline)
         repository = scratch / "git"
         _make_repository(repository, refs, remote)
         variables = {"GIT_OBJECT_DIRECTORY": str(store / "objects"), **_credentials(secrets)}
@@ -129,20 +139,26 @@ class Git:
     def deliver(self, job: Job) -> None:
         """Bring what came of a call that went well into the sandbox's repository, or raise Refused."""
         place, repository = job.place, job.repository
-        if place is None:
+        if place is None or self._fixed(place):
             return
         deliver.deliver_packs(self._workspace, place, sorted(_packs(job.store) - job.packs))
         listed = process.run(
-            "git", f"--git-dir={repository}", "for-each-ref", "--format=%(objectname) %(refname)",
+            "git", f"--git-dir={repository}", "for-each-ref", "--format=%(objectname) %(refname) %(symref)",
             timeout=60, cwd=repository, env=bare_environment(),
         ).stdout.decode()  # fmt: skip
-        pairs = (line.partition(" ") for line in listed.splitlines())
-        deliver.deliver_refs(
-            self._workspace, place, job.refs.names, {name: value for value, _, name in pairs}
-        )
+        lines = (line.split(" ") for line in listed.splitlines())
+        refs = {name: value for value, name, symbolic in lines if not symbolic}  # origin/HEAD, since git 2.48
+        deliver.deliver_refs(self._workspace, place, job.refs.names, refs)
         fetched = repository / "FETCH_HEAD"
         if fetched.exists():
             deliver.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
+
+    def _fixed(self, place: Place) -> str:
+        """What of a repository the sandbox may not write, so that nothing is brought there for it either."""
+        common, writes = place.common, self._workspace.access.writes
+        written = ((*place.git, "FETCH_HEAD"), (*common, "objects", "pack"), (*common, "refs", "remotes"))
+        fixed = (parts for parts in (*written, (*common, "refs", "tags")) if not writes(parts))
+        return "/".join(next(fixed, ()))
 
     def _store(self, place: Place) -> Path:
         name = hashlib.sha256("\0".join(place.common).encode("utf-8", "surrogateescape")).hexdigest()
@@ -153,11 +169,15 @@ class Git:
             return self._locks.setdefault(place.common, threading.Lock())
 
 
+_NOT_SAID = ("--set-upstream",)
+"""Options that change a configuration, which here is not the sandbox's: git would say what isn't so."""
+
+
 def _arguments(call: Call, refs: Refs, remote: Remote) -> list[str]:
     """The call's words, with the remote by its name in our configuration, and what they leave open said."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
-    head = words[: words.index("--") + 1]
+    head = [word for word in words[: words.index("--") + 1] if word not in _NOT_SAID]
     specs = list(call.operands[1:])
     if call.form.words == ("fetch",):
         for spec in specs:
@@ -208,6 +228,11 @@ def _configuration(remote: Remote, *, sha256: bool) -> str:
     credentials = "".join(
         f'[credential "{url}"]\n\thelper = "{helper}"\n' for url in sorted({remote.fetch, remote.push})
     )
+    direct = "".join(  # to this machine itself, the host's proxy is no way: it would read the token
+        f'[http "{url}"]\n\tproxy =\n'
+        for url in sorted({remote.fetch, remote.push})
+        if url.startswith("http:")
+    )
     return f"""\
 [core]
 	{version}
@@ -233,7 +258,7 @@ def _configuration(remote: Remote, *, sha256: bool) -> str:
 [credential]
 	helper =
 	useHttpPath = true
-{credentials}[remote "{remote.name}"]
+{credentials}{direct}[remote "{remote.name}"]
 	url = {remote.fetch}
 	pushurl = {remote.push}
 {fetch}[push]

@@ -69,6 +69,8 @@ class Call:
     options: tuple[tuple[Option, str], ...] = ()
     operands: tuple[str, ...] = ()
     plain: tuple[str, ...] = field(default=())
+    own: int = 0
+    """How many of the plain words stand in the policy."""
 
     @property
     def reads_input(self) -> bool:
@@ -124,7 +126,8 @@ class Grammar:
         if not entries:
             raise Refused(self._not_listed(arguments))
         if self.profile is None:
-            return Call(self.program, None, plain=tuple(_plain(entries, arguments)))
+            own = max(len(entry.words) for entry in entries)
+            return Call(self.program, None, plain=tuple(_plain(own, arguments)), own=own)
         form = _form(self.profile, arguments)
         if form is None:
             raise Refused(self._unknown(arguments))
@@ -200,9 +203,8 @@ def _why_never(profile: Profile, arguments: Sequence[str]) -> str:
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]{0,255}")
 
 
-def _plain(entries: Sequence[Command], arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments, where those beyond the longest entry's own words are plain words."""
-    own = max(len(entry.words) for entry in entries)
+def _plain(own: int, arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments, where those beyond the longest entry's `own` words are plain words."""
     for index, word in enumerate(arguments):
         if index >= own and (not _PLAIN.fullmatch(word) or ".." in word):
             raise Refused(

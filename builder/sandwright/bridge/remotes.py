@@ -42,10 +42,11 @@ Known = Mapping[tuple[str, ...], Mapping[str, Remote]]
 """By repository (the parts of its path below the workspace): its remotes by name."""
 
 
-def address(url: str) -> str | None:
+def address(url: str, *, loopback: bool = True) -> str | None:
     """An address that a secret may be sent to, or None.
 
-    That is https; http on this machine only. An address with a user or password in it is none. GitHub's ssh
+    That is https; http on this machine only, and with `loopback` (a sandbox that shares the host's network
+    could listen at such an address itself). An address with a user or password in it is none. GitHub's ssh
     addresses become https, as it is the token that is to be used and not a key of the host's.
     """
     if github := _GITHUB.fullmatch(url):
@@ -53,25 +54,27 @@ def address(url: str) -> str | None:
     if not _URL.fullmatch(url) or "/../" in f"{url}/" or "/./" in f"{url}/":
         return None
     parts = urlsplit(url)
-    return url if parts.scheme == "https" or parts.hostname in _LOOPBACK else None
+    return url if parts.scheme == "https" or (loopback and parts.hostname in _LOOPBACK) else None
 
 
-def read_remotes(workspace: Workspace, wanted: Iterable[tuple[str, ...]], scratch: Path) -> Known:
+def read_remotes(
+    workspace: Workspace, wanted: Iterable[tuple[str, ...]], scratch: Path, *, loopback: bool = True
+) -> Known:
     """The remotes of repositories (the parts of their paths below the workspace), as they are now.
 
-    What can't be read has none. `scratch` is an empty directory of the bridge's.
+    What can't be read has none. `scratch` is an empty directory of the bridge's; `loopback` as for `address`.
     """
     found = {}
     for parts in wanted:
         config = _config(workspace, parts)
         if config is not None:
-            found[parts] = _remotes(config, scratch)
+            found[parts] = _remotes(config, scratch, loopback=loopback)
     return found
 
 
-def addresses(words: Iterable[str]) -> frozenset[str]:
-    """The addresses among words of the policy."""
-    return frozenset(word for word in words if "://" in word and address(word) == word)
+def addresses(words: Iterable[str], *, loopback: bool = True) -> frozenset[str]:
+    """The addresses among words of the policy. `loopback` as for `address`."""
+    return frozenset(word for word in words if "://" in word and address(word, loopback=loopback) == word)
 
 
 def github_repository(known: Mapping[str, Remote]) -> str | None:
@@ -99,7 +102,7 @@ def _config(workspace: Workspace, parts: tuple[str, ...]) -> bytes | None:
     return text if len(text) <= MAX_CONFIG else None
 
 
-def _remotes(config: bytes, scratch: Path) -> Mapping[str, Remote]:
+def _remotes(config: bytes, scratch: Path, *, loopback: bool) -> Mapping[str, Remote]:
     """Have git itself read a copy of the file, without what it includes; reading one runs nothing."""
     copy = scratch / "config"
     copy.write_bytes(config)
@@ -116,8 +119,8 @@ def _remotes(config: bytes, scratch: Path) -> Mapping[str, Remote]:
             urls.setdefault(match[1], {}).setdefault(match[2], value)
     found = {}
     for name, given in urls.items():
-        fetch = address(given.get("url", ""))
-        push = address(given.get("pushurl", given.get("url", "")))
+        fetch = address(given.get("url", ""), loopback=loopback)
+        push = address(given.get("pushurl", given.get("url", "")), loopback=loopback)
         if fetch and push:
             found[name] = Remote(name, fetch, push)
     return found

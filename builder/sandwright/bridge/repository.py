@@ -1,4 +1,4 @@
-"""Takes a repository out of the workspace: its refs and objects as files of the bridge's own.
+"""Reads a repository of the workspace: where it lies, and what its refs say.
 
 git runs on the host in a repository that the bridge has made, never in the sandbox's. So there is nothing in
 it that the sandbox wrote but objects and the names of refs: no configuration (and with it no filter, driver,
@@ -6,43 +6,41 @@ alias, `core.*`, `url.*.insteadOf`, `include`, `credential.*`, `remote.*.uploadp
 attributes, no alternates, no promisor, no index and no work tree. What is copied can't change any more when
 git reads it.
 
-Objects are copied as they are: git checks each as it reads it. Of a pack the index is made here, by the
-program that takes packs from the network, and not taken over. Names are those of objects; links are not
-followed.
+How its objects are copied is told in `sandwright.bridge.objects`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
+import itertools
 import os
 import posixpath
 import re
-import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from sandwright import process
+from sandwright.bridge.configuration import SESSION_MARK
 from sandwright.bridge.grammar import Refused, shown
 from sandwright.bridge.kinds import is_ref
 from sandwright.bridge.workspace import Workspace, open_file
-from sandwright.errors import CommandFailed
 
 MAX_REFS = 200_000
-MAX_SMALL = 64 << 20
-"""Bytes of packed-refs; of HEAD, `commondir` and the like far less are read."""
+MAX_LIST = 32 << 20
+"""Bytes of packed-refs and of `shallow`."""
 
-MAX_OBJECTS = 16 << 30
-"""Bytes that are copied of one repository's objects, all together."""
+MAX_LINE = 4096
+"""Bytes of a file that holds one line: HEAD, `commondir`, a ref."""
 
-INDEX_TIMEOUT = 600.0
+MAX_NAMES = 500_000
+"""Files in one directory."""
 
+MAX_ALLOCATION = 1 << 30
+"""Bytes that git takes at once. Blobs above core.bigFileThreshold (half of it) it reads piece by piece; only
+an object that was made to fill the memory has more."""
+
+_PACKED = re.compile(rb"^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs/[!-~]+)$", re.MULTILINE)
+_SHALLOW = re.compile(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n)*+")
 _HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_FANOUT = re.compile(r"[0-9a-f]{2}")
-_LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
-_PACK = re.compile(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.pack")
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,11 @@ def find_repository(workspace: Workspace, parts: tuple[str, ...]) -> Place:
                 git = _linked(workspace, root, _small(fd, ".git"), prefix="gitdir: ")
         with workspace.directory(git) as fd:
             common = _small(fd, "commondir", missing="")
-        return Place(root, git, _linked(workspace, git, common) if common else git)
+        place = Place(root, git, _linked(workspace, git, common) if common else git)
+        for each in (place.git, place.common):
+            if not workspace.access.reads_all(each):
+                raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(each)])} or a part of it")
+        return place
     raise Refused("there is no git repository here")
 
 
@@ -101,121 +103,41 @@ def read_refs(workspace: Workspace, place: Place) -> Refs:
         head = _small(fd, "HEAD").strip()
     names: dict[str, str] = {}
     with workspace.directory(place.common) as fd:
-        if "reftable" in _names(fd):
+        if "reftable" in names_in(fd):
             raise Refused("the bridge does not read refs in reftable format")
-        for line in _small(fd, "packed-refs", missing="").splitlines():
-            if not line.startswith(("#", "^")):
-                value, _, name = line.partition(" ")
-                _add(names, name, value)
-        shallow = tuple(_small(fd, "shallow", missing="").split())
+        for value, name in _pairs(_bytes(fd, "packed-refs", missing=b"", most=MAX_LIST)):
+            _add(names, name, value)
+        listed = _bytes(fd, "shallow", missing=b"", most=MAX_LIST)
         for name, value in _loose_refs(fd, "refs", depth=0):
             _add(names, name, value)
     if not (_HEX.fullmatch(head) or (head.startswith("ref: refs/") and is_ref(head[5:]))):
         raise Refused("HEAD says nothing that git would have written")
-    if any(not _HEX.fullmatch(each) for each in shallow):
+    if not _SHALLOW.fullmatch(listed):
         raise Refused("`shallow` says nothing that git would have written")
-    return Refs(head, names, shallow)
+    return Refs(head, names, tuple(listed.decode().split()))
 
 
-def copy_objects(workspace: Workspace, place: Place, store: Path) -> None:
-    """Bring what is not there yet of a repository's objects into a bare one of ours, `store`.
-
-    Raise Refused when it is too much, or a pack is not one.
-    """
-    with workspace.directory((*place.common, "objects")) as objects:
-        budget = _Budget(MAX_OBJECTS)
-        for name in _names(objects):
-            if _FANOUT.fullmatch(name):
-                _copy_all(objects, name, names=_LOOSE, target=store / "objects" / name, budget=budget)
-        incoming = store / "incoming"
-        known = {path.name for path in (store / "objects" / "pack").glob("*.pack")}
-        _copy_all(objects, "pack", names=_PACK, target=incoming, budget=budget, known=known)
-    for pack in sorted(incoming.glob("*.pack")):
-        _index(pack, store)
-
-
-def _names(directory: int) -> list[str]:
+def names_in(directory: int) -> list[str]:
+    """What lies in a directory. Raise Refused when it is too much."""
     with os.scandir(directory) as entries:
-        return [entry.name for entry in entries]
-
-
-class _Budget:
-    def __init__(self, amount: int) -> None:
-        self._left = amount
-
-    def take(self, amount: int) -> None:
-        self._left -= amount
-        if self._left < 0:
-            raise Refused(f"the repository has more than {MAX_OBJECTS >> 30} GiB of objects")
-
-
-def _copy_all(
-    above: int,
-    name: str,
-    *,
-    names: re.Pattern[str],
-    target: Path,
-    budget: _Budget,
-    known: set[str] | None = None,
-) -> None:
-    """Copy the regular files with such names out of a directory, but those known."""
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return
-        raise
-    try:
-        target.mkdir(exist_ok=True)
-        there = known if known is not None else {path.name for path in target.iterdir()}
-        for each in _names(fd):
-            if names.fullmatch(each) and each not in there:
-                with contextlib.suppress(Refused), open_file(fd, each) as source:
-                    _copy(source, target / each, budget)
-    finally:
-        os.close(fd)
-
-
-def _copy(source: int, target: Path, budget: _Budget) -> None:
-    size = os.fstat(source).st_size
-    budget.take(size)
-    part = target.with_name(f"{target.name}.part")
-    with part.open("wb") as file:
-        copied = 0
-        while copied < size and (
-            sent := os.sendfile(file.fileno(), source, copied, min(size - copied, 1 << 28))
-        ):
-            copied += sent
-    part.replace(target)
-
-
-def _index(pack: Path, store: Path) -> None:
-    try:
-        process.run(
-            "git", f"--git-dir={store}", "index-pack", pack,
-            timeout=INDEX_TIMEOUT, cwd=store, env=bare_environment(),
-        )  # fmt: skip
-    except CommandFailed as error:
-        raise Refused(f"{pack.name} is no pack that git takes: {shown([error.stderr.strip()])}") from error
-    finally:
-        for path in (pack, pack.with_suffix(".rev")):
-            if not pack.with_suffix(".idx").exists():
-                path.unlink(missing_ok=True)
-    packs = store / "objects" / "pack"
-    for path in (pack, pack.with_suffix(".idx")):  # the pack first: an index without its pack is a fault
-        shutil.move(path, packs / path.name)
-    pack.with_suffix(".rev").unlink(missing_ok=True)
+        names = [entry.name for entry in itertools.islice(entries, MAX_NAMES + 1)]
+    if len(names) > MAX_NAMES:
+        raise Refused("the repository has too many files in a directory")
+    return names
 
 
 def bare_environment() -> dict[str, str]:
     """What git needs for work that is all our own: no configuration but the repository's, which is ours."""
+    mark = {SESSION_MARK: os.environ[SESSION_MARK]} if SESSION_MARK in os.environ else {}
     return {
+        **mark,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_ALLOC_LIMIT": str(MAX_ALLOCATION),
         "LC_ALL": "C.UTF-8",
     }
 
@@ -257,15 +179,27 @@ def _linked(workspace: Workspace, base: tuple[str, ...], text: str, *, prefix: s
     return workspace.relative(posixpath.normpath(joined))
 
 
+def _pairs(packed: bytes) -> Iterator[tuple[str, str]]:
+    """Commits and names of a packed-refs file; lines of another kind cost next to nothing."""
+    for found in _PACKED.finditer(packed):
+        yield found[1].decode(), found[2].decode()
+
+
 def _small(directory: int, name: str, *, missing: str | None = None) -> str:
-    """The text of a file of git's. Raise Refused for what is no file, or too long."""
+    """The text of a file of git's that has one line."""
+    given = None if missing is None else missing.encode()
+    return _bytes(directory, name, missing=given, most=MAX_LINE).decode(errors="replace")
+
+
+def _bytes(directory: int, name: str, *, missing: bytes | None, most: int) -> bytes:
+    """What a file of git's holds. Raise Refused for what is no file, or has more bytes than `most`."""
     try:
         with open_file(directory, name) as fd, open(fd, "rb", closefd=False) as file:
-            text = file.read(MAX_SMALL + 1)
+            text = file.read(most + 1)
     except Refused as error:
         if missing is not None and isinstance(error.__cause__, FileNotFoundError):
             return missing
         raise
-    if len(text) > MAX_SMALL:
+    if len(text) > most:
         raise Refused(f"{shown([name])} is too long")
-    return text.decode(errors="replace")
+    return text

@@ -3,18 +3,22 @@
 A policy names a variable of the host, `${SANDBOX_GH_TOKEN}`. The secret is, in this order: what the command
 in SANDBOX_GH_TOKEN_COMMAND writes (its words as a shell would split them, but without a shell), what stands
 in the file SANDBOX_GH_TOKEN_FILE, or the value of SANDBOX_GH_TOKEN itself. Commands and files are named by
-the host's environment only, never by a policy, which may come with a repository.
+the host's environment only, never by a policy, which may come with a repository. A file that the sandbox can
+read holds no secret from it, and a command that it can write would be its own: both are refused.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.errors import CommandFailed, HostError, ToolMissing, UsageError
+from sandwright.errors import CommandFailed, HostError, UsageError
 
 COMMAND_TIMEOUT = 60.0
 """Seconds; a keyring may ask its owner."""
@@ -27,17 +31,25 @@ MASK = b"[secret]"
 _WHITE = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
-def read_secret(name: str, environment: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class Reach:
+    """Which paths of the host the sandbox can read, and which it can write."""
+
+    reads: Callable[[str], bool]
+    writes: Callable[[str], bool]
+
+
+def read_secret(name: str, environment: Mapping[str, str], sandbox: Reach) -> str:
     """The secret that a variable of the host stands for. No message repeats it.
 
-    Raise UsageError when there is none, or when it can't be one: empty, short, or with white space inside;
-    HostError when its file can't be read or its command fails.
+    Raise UsageError when there is none, when it can't be one (empty, short, or with white space inside), or
+    when the sandbox gets at where it comes from; HostError when its file can't be read or its command fails.
     """
     command, file = environment.get(f"{name}_COMMAND"), environment.get(f"{name}_FILE")
     if command:
-        found, where = _from_command(command, name), f"the command in {name}_COMMAND"
+        found, where = _from_command(command, name, environment, sandbox), f"the command in {name}_COMMAND"
     elif file:
-        found, where = _from_file(file, name), f"the file in {name}_FILE"
+        found, where = _from_file(file, name, sandbox), f"the file in {name}_FILE"
     elif name in environment:
         found, where = environment[name], name
     else:
@@ -50,24 +62,36 @@ def read_secret(name: str, environment: Mapping[str, str]) -> str:
     return secret
 
 
-def _from_command(command: str, name: str) -> str:
+def _from_command(command: str, name: str, environment: Mapping[str, str], sandbox: Reach) -> str:
+    where = f"{name}_COMMAND"
     try:
         argv = shlex.split(command)
-        return process.run(*argv, timeout=COMMAND_TIMEOUT).stdout.decode()
+        program = shutil.which(argv[0], path=environment.get("PATH"))
     except (ValueError, IndexError) as error:
-        raise UsageError(f"{name}_COMMAND: no command line, or no text") from error
-    except CommandFailed as error:
-        raise HostError(f"{name}_COMMAND: {argv[0]} has failed (status {error.status})") from None
-    except ToolMissing as error:
-        raise HostError(f"{name}_COMMAND: {error}") from error
-
-
-def _from_file(file: str, name: str) -> str:
+        raise UsageError(f"{where}: no command line") from error
+    if program is None:
+        raise HostError(f"{where}: {argv[0]} is not installed")
+    for path in (program, *argv[1:]):
+        if os.path.exists(path) and sandbox.writes(os.path.abspath(path)):  # noqa: PTH100, PTH110 - any text
+            raise UsageError(f"{where}: {path} may be written by the sandbox")
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8")
+        return process.run(program, *argv[1:], timeout=COMMAND_TIMEOUT).stdout.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: no text") from error
+    except CommandFailed as error:
+        raise HostError(f"{where}: {argv[0]} has failed (status {error.status})") from None
+
+
+def _from_file(file: str, name: str, sandbox: Reach) -> str:
+    path = Path(file).expanduser().absolute()
+    try:
+        text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "is no text"
         raise HostError(f"{name}_FILE: {file}: {why}") from None
+    if sandbox.reads(str(path)):
+        raise UsageError(f"{name}_FILE: {file} can be read by the sandbox; deny it there, or move it")
+    return text
 
 
 class Redactor:

@@ -8,6 +8,7 @@ SIGKILL too) the bridge ends all calls, removes its directory, and ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import secrets
@@ -17,11 +18,13 @@ import socket
 import stat
 import struct
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge import frames
+from sandwright.bridge.access import Access
 from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
 from sandwright.bridge.children import Children
@@ -40,6 +43,9 @@ sandboxes."""
 
 PORTS = range(49152, 65536)
 """Ports that nobody has to keep (RFC 6335, section 6)."""
+
+MAX_OPEN = 16384
+"""Open files: enough for all calls that may be at once. Programs get the same, and some close them all."""
 
 _STOP_SECONDS = 10.0
 _NETNS_COOKIE = 71
@@ -66,16 +72,24 @@ class Server:
 
     def _made(self) -> Context:
         configuration = self._configuration
-        workspace = Workspace(configuration.workspace)
+        access = Access(configuration.access, caseless=configuration.caseless)
+        workspace = Workspace(configuration.workspace, access)
         _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
         scratch = configuration.private / "scratch"
         scratch.mkdir()
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
-        known = read_remotes(workspace, configuration.repositories, scratch) if wanted else {}
+        loopback = configuration.loopback
+        known = (
+            read_remotes(
+                Workspace(configuration.workspace), configuration.repositories, scratch, loopback=loopback
+            )
+            if wanted
+            else {}
+        )
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )
-        git = Git(workspace, known, addresses(words), configuration.private)
+        git = Git(workspace, known, addresses(words, loopback=loopback), configuration.private)
         known_secrets = [
             secret for each in configuration.programs.values() for secret in each.secrets.values()
         ]
@@ -112,11 +126,16 @@ class Server:
                 self._take_listener()
             else:
                 assert isinstance(key.fileobj, socket.socket)
-                with contextlib.suppress(OSError):
-                    self._accept(key.fileobj.accept()[0])
+                self._accept(key.fileobj)
         return True
 
-    def _accept(self, connection: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            connection = listener.accept()[0]
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                time.sleep(0.05)  # it stays in the queue, and select would say so at once
+            return
         with self._lock:
             self._calls += 1
             number = self._calls
@@ -130,7 +149,11 @@ class Server:
             return
         thread = threading.Thread(target=self._serve, args=(connection, number), daemon=True)
         self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads for this user
+            connection.close()
+            self._forget(thread)
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         try:
@@ -138,10 +161,16 @@ class Server:
                 if connection.family != socket.AF_UNIX:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 serve_call(connection, number, self._context)
+        except Exception as error:  # noqa: BLE001 - one call's end is not the bridge's, and nobody reads a traceback
+            with contextlib.suppress(OSError):
+                self._context.audit.write("failed", call=number, why=type(error).__name__)
         finally:
-            with self._lock:
-                self._connections -= 1
-            self._threads.discard(threading.current_thread())
+            self._forget(threading.current_thread())
+
+    def _forget(self, thread: threading.Thread) -> None:
+        with self._lock:
+            self._connections -= 1
+        self._threads.discard(thread)
 
     def _take_listener(self) -> None:
         """Take a listener that `sandwright-enter` has made on its sandbox's loopback; tell the port."""
@@ -178,9 +207,10 @@ class Server:
         for listener in self._listeners:
             listener.close()
         os.write(self._stop_writer, b"x")
+        until = time.monotonic() + _STOP_SECONDS
         for thread in tuple(self._threads):
-            thread.join(_STOP_SECONDS)
-        self._context.children.ended(0)
+            thread.join(max(0.0, until - time.monotonic()))
+        self._context.children.end_all()
         self._context.audit.write("stop", calls=self._calls)
         remove(self._configuration.public.parent)
 
@@ -224,7 +254,7 @@ def serve_forever(source: int, listener: int, channel: int) -> None:
     """The bridge's process: read the configuration, say that it's ready, serve, and end."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold the secrets
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_OPEN) if most > 0 else MAX_OPEN, most))
     size = struct.unpack(">I", _exactly(source, 4))[0]
     configuration = Configuration.from_json(_exactly(source, size))
     listening = socket.socket(fileno=listener)

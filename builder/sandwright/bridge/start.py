@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -20,16 +18,15 @@ from pathlib import Path
 from typing import IO
 
 from sandwright import crossbuild, process
-from sandwright.bridge.configuration import SESSION_MARK, Configuration, Limits, Program
-from sandwright.bridge.environment import KEPT, check_secret_names, search_path
-from sandwright.bridge.grammar import compile_grammar
-from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.access import entries
+from sandwright.bridge.configuration import SESSION_MARK, Configuration, Limits
+from sandwright.bridge.environment import search_path
+from sandwright.bridge.programs import kept, programs, reach
 from sandwright.bridge.remotes import repositories
-from sandwright.bridge.secret import read_secret
 from sandwright.bridge.workspace import remove
-from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.errors import HostError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.shims import ENTER, SHIM, interpreter_fault
+from sandwright.render.shims import ENTER, SHIM
 
 SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
 READY_SECONDS = 30.0
@@ -98,53 +95,26 @@ def serve(
     given = os.environ if environment is None else environment
     base = (directory or place(given)).resolve()
     log = audit or _home(given, "XDG_STATE_HOME", ".local/state") / "bridge.jsonl"
-    writable = functools.partial(_writable, policy)
+    sandbox = reach(policy)
     for path in (base, log):
-        if writable(str(path)):
+        if sandbox.writes(str(path)):
             raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
     project = Path(policy.canonical(policy.facts.project))
-    search = search_path(given, writable)
-    programs = dict(_programs(policy, given, search, writable))
+    search = search_path(given, sandbox.writes)
+    found = dict(programs(policy, given, search, sandbox))
     with contextlib.ExitStack() as stack:
         own, lock = stack.enter_context(_directory(base))
         session = own.name
         configuration = Configuration(
             session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
-            programs=programs, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or Limits(),
-            environment={**_kept(given), "PATH": search},
-            repositories=tuple(repositories(project, writable)),
+            programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or Limits(),
+            environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
+            access=tuple(entries(policy, str(project))), caseless=policy.facts.os == "darwin",
+            repositories=tuple(repositories(project, sandbox.writes)),
         )  # fmt: skip
         _write_shims(configuration, platform or policy.facts.platform)
         channel, pid = stack.enter_context(_process(configuration, lock))
         yield Bridge(session, configuration.public, log, pid, channel)
-
-
-def _writable(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether the sandbox may write a path of the host, by this name or by that which links lead to."""
-    names = {path, str(Path(path).resolve())}
-    return any(policy.filesystem.tree.changes_host(policy.canonical(name)) for name in names)
-
-
-def _programs(
-    policy: ResolvedPolicy, environment: Mapping[str, str], path: str, writable: Callable[[str], bool]
-) -> Iterator[tuple[str, Program]]:
-    for name, shim in policy.credentials.shims.items():
-        profile = profile_of(name)
-        if profile is None and (fault := interpreter_fault(name)):
-            raise UsageError(f"credentials.shims.{name}: {fault}")
-        compile_grammar(name, shim.allow, profile)
-        check_secret_names(name, shim.secrets, profile.secrets if profile else None)
-        found = shutil.which(name, path=path)
-        if found is None:
-            raise ToolMissing(name, "credentials.shims runs it on the host")
-        if writable(found):
-            raise UsageError(f"credentials.shims.{name}: {found} may be written by the sandbox")
-        values = {own: read_secret(host, environment) for own, host in shim.secrets.items()}
-        yield name, Program(found, shim.allow, values)
-
-
-def _kept(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: environment[name] for name in KEPT if name in environment}
 
 
 def _home(environment: Mapping[str, str], variable: str, default: str) -> Path:
@@ -239,7 +209,10 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
             process.start(
                 sys.executable, "-P", "-s", "-m", "sandwright.bridge", str(fds[0]), str(fds[1]),
                 stdin=source, pass_fds=fds, cwd=configuration.private,
-                env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": configuration.environment["PATH"]},
+                env={
+                    "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": configuration.environment["PATH"],
+                    SESSION_MARK: configuration.session,
+                },
             )
         )  # fmt: skip
         listener.close()  # or its queue would take calls that nobody answers, once the bridge has died
@@ -253,9 +226,9 @@ def _process(configuration: Configuration, lock: int) -> Iterator[tuple[int, int
             yield channel, started.pid
         finally:
             lifeline.close()
-            if not _ended(started.poll) or started.returncode != 0:
+            if not _ended(started.poll):
                 process.kill(started)
-                _end_marked(configuration.session)
+            _end_marked(configuration.session)
 
 
 def _tell(lifeline: int, configuration: Configuration) -> None:
@@ -287,7 +260,7 @@ def _ended(poll: Callable[[], int | None]) -> bool:
 
 
 def _end_marked(session: str) -> None:
-    """Kill the programs of a bridge that could not do it itself. They are known by their environment."""
+    """Kill what a bridge that is gone has left. Its programs are known by their environment."""
     mark = f"{SESSION_MARK}={session}".encode()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):

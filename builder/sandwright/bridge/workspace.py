@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright.bridge.access import ALL, Access
 from sandwright.bridge.grammar import Refused, shown
 
 MAX_DEPTH = 128
@@ -26,9 +27,13 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 class Workspace:
     """A directory of the host that the sandbox works in, held open."""
 
-    def __init__(self, root: Path) -> None:
-        """`root` is an existing directory; links on the way to it are followed, now and never again."""
+    def __init__(self, root: Path, access: Access = ALL) -> None:
+        """`root` is an existing directory; links on the way to it are followed, now and never again.
+
+        `access` is what may be opened in it.
+        """
         self.root = root.resolve(strict=True)
+        self.access = access
         self._fd = os.open(self.root, _DIRECTORY)
 
     def close(self) -> None:
@@ -46,7 +51,16 @@ class Workspace:
 
     @contextlib.contextmanager
     def directory(self, parts: tuple[str, ...]) -> Iterator[int]:
-        """The descriptor of a directory. Raise Refused when it isn't one, or a link is on the way."""
+        """The descriptor of a directory.
+
+        Raise Refused when it isn't one, when a link is on the way, or when the policy denies it.
+        """
+        self.check(parts)
+        with self._directory(parts) as fd:
+            yield fd
+
+    @contextlib.contextmanager
+    def _directory(self, parts: tuple[str, ...]) -> Iterator[int]:
         fd = os.dup(self._fd)
         try:
             for part in parts:
@@ -59,11 +73,33 @@ class Workspace:
 
     @contextlib.contextmanager
     def file(self, parts: tuple[str, ...]) -> Iterator[int]:
-        """The descriptor of a regular file, for reading. Raise Refused for anything else, and for links."""
+        """The descriptor of a regular file, for reading.
+
+        Raise Refused for anything else, for links, and for what the policy denies.
+        """
         if not parts:
             raise Refused("the workspace is no file")
-        with self.directory(parts[:-1]) as above, open_file(above, parts[-1]) as fd:
+        self.check(parts)
+        with self._directory(parts[:-1]) as above, open_file(above, parts[-1]) as fd:
             yield fd
+
+    def check(self, parts: tuple[str, ...]) -> None:
+        """Raise Refused for what the policy denies."""
+        if not self.access.reads(parts):
+            raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(parts) or str(self.root)])}")
+
+    def check_word(self, directory: tuple[str, ...], fd: int, word: str) -> None:
+        """Raise Refused when a word, taken for a name in a directory, is a link or denied.
+
+        A program that opens what its arguments name would be led out of the workspace by a link.
+        """
+        try:
+            mode = os.stat(word, dir_fd=fd, follow_symlinks=False).st_mode
+        except OSError:  # it is nothing there, and so no more than a word
+            return
+        self.check((*directory, word))
+        if stat.S_ISLNK(mode):
+            raise Refused(f"{shown([word])} is a link here; links are not followed")
 
     def below(self, directory: tuple[str, ...], path: str) -> tuple[str, ...]:
         """The parts of a path as it is given in a directory. Raise Refused when it leaves the workspace."""

@@ -29,6 +29,7 @@ sockets either: then `shim_values` refuses the policy, unless it lists sockets i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,19 +47,33 @@ BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"
 
 Reach = Literal["socket", "loopback", "none"]
 
-_CONTAINERS = frozenset({"docker", "podman", "oci", "gvisor"})
+CONTAINERS = frozenset({"docker", "podman", "oci", "gvisor"})
+"""The methods whose root is an image's."""
+
 _ENGINES = frozenset({"docker", "podman"})
 
 _INTERPRETERS = (
-    "ansible", "awk", "bash", "bundle", "busybox", "cargo", "chroot", "cmake", "csh", "dash", "docker",
-    "doas", "emacs", "env", "expect", "fakeroot", "find", "fish", "flock", "gawk", "gdb", "gem", "go",
-    "ionice", "java", "ksh", "ld.so", "lua", "make", "man", "mawk", "msgfmt", "mysql", "nano", "nc",
-    "nerdctl", "nice", "nmap", "node", "nohup", "nsenter", "npm", "npx", "nvim", "perl", "php", "pip",
-    "pipx", "pip3", "pnpm", "podman", "psql", "pwsh", "python", "python3", "rake", "rlwrap", "rsync",
-    "ruby", "runc", "rvim", "scp", "screen", "script", "sed", "setarch", "setpriv", "sftp", "sh", "socat",
-    "sqlite3", "ssh", "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "systemd-run", "tar",
-    "taskset", "tclsh", "tee", "time", "timeout", "tmux", "unshare", "uv", "vi", "view", "vim", "watch",
-    "xargs", "yarn", "zip", "zsh",
+    "R", "Rscript", "ansible", "ant", "ash", "at", "awk", "bash", "batch", "bazel", "bun", "bundle",
+    "busybox", "bwrap", "cabal", "capsh", "cargo", "chroot", "clang", "clisp", "cmake", "composer",
+    "conda", "crontab", "crun", "csh", "ctr", "dash", "dbus-run-session", "deno", "direnv", "doas",
+    "docker", "docker-compose", "dotnet", "ed", "editor", "elixir", "emacs", "env", "erl", "escript",
+    "ex", "expect", "fab", "fakeroot", "find", "firejail", "fish", "flock", "fossil", "gawk", "gcc",
+    "gdb", "gem", "ghci", "git-shell", "gnuplot", "go", "gosu", "gradle", "groovy", "guile", "hatch",
+    "helm", "helmfile", "hg", "hub", "iex", "inv", "invoke", "ionice", "ipython", "irb", "java", "jjs",
+    "jrunscript", "jshell", "julia", "jupyter", "just", "ksh", "latex", "lazygit", "ld", "ld.so", "less",
+    "lftp", "lldb", "logrotate", "ltrace", "lua", "make", "mamba", "man", "mawk", "meson", "mix", "mono",
+    "more", "msgfmt", "mvn", "mysql", "nano", "nawk", "nc", "nerdctl", "nice", "ninja", "nix",
+    "nix-shell", "nmap", "node", "nodejs", "nohup", "nox", "npm", "npx", "nsenter", "nsjail", "nvim",
+    "octave", "open", "osascript", "packer", "pager", "parallel", "pdflatex", "pdm", "perf", "perl",
+    "php", "pico", "pip", "pipenv", "pipx", "pkexec", "pnpm", "podman", "poetry", "pre-commit", "proot",
+    "psql", "pulumi", "pwsh", "pytest", "python", "racket", "rake", "rbash", "rlwrap", "rsync", "ruby",
+    "run-parts", "runc", "runghc", "runsc", "runuser", "rvim", "sash", "sbt", "scala", "scons", "scp",
+    "screen", "script", "sed", "setarch", "setpriv", "setsid", "sftp", "sh", "skaffold", "socat",
+    "sqlite", "ssh", "ssh-agent", "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "sudoedit",
+    "systemctl", "systemd-run", "tar", "taskset", "tclsh", "tcsh", "tee", "terraform", "terragrunt",
+    "tex", "tig", "time", "timeout", "tmux", "tofu", "tox", "ts-node", "tsx", "unshare", "uv", "vagrant",
+    "valgrind", "vi", "view", "vim", "vimdiff", "watch", "wish", "x-terminal-emulator", "xargs",
+    "xdg-open", "yarn", "yash", "zip", "zsh",
 )  # fmt: skip
 """Programs that run what their arguments or their directory tell them (GTFOBins: shell, command)."""
 
@@ -83,7 +98,7 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
     """
     if not policy.credentials.shims or method not in BROUGHT_IN:
         return None
-    if method in _CONTAINERS:
+    if method in CONTAINERS:
         return ShimPlace(PLACE, _reach(policy, method))
     own = _own_place(policy) if method == "bwrap" else ""
     return ShimPlace(own or directory, _reach(policy, method))
@@ -118,7 +133,7 @@ def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:
             f"with network.mode host and without network.unix_sockets, {method}'s filter refuses Unix "
             "sockets, by which the bridge is reached"
         )
-    if method in _CONTAINERS and policy.facts.os == "darwin":
+    if method in CONTAINERS and policy.facts.os == "darwin":
         return f"{method} runs in a virtual machine on macOS, which has no way to a Unix socket of the host"
     if method == "docker" and policy.process.privileged and policy.mapping != "required" and policy.facts.uid:
         return (
@@ -149,7 +164,7 @@ def _reach(policy: ResolvedPolicy, method: str) -> Reach:
 
 def interpreter_fault(program: str) -> str:
     """Why a program can't stand behind a shim without a profile; empty when nothing is known against it."""
-    base = program.rstrip("0123456789.") or program
+    base = re.split(r"[-.]?[0-9]", program, maxsplit=1)[0]  # of python3.11-dbg, gcc-12, perl5.36.0
     if program in _INTERPRETERS or base in _INTERPRETERS:
         return f"{program} runs what its arguments or its directory tell it; plain words don't make that safe"
     return ""

@@ -1,0 +1,80 @@
+"""What the policy lets the sandbox read and write of the workspace: the bridge does no more for it than that.
+
+A program on the host could read all that its owner can. So a path that a call names is held against the
+policy first, as the sandbox's own access to it would be: what is denied is not read for it, and what is
+read-only is not written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+
+Parts = tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """A path below the workspace that has a rule of its own. `path` is relative, empty for the workspace."""
+
+    path: str
+    read: bool
+    write: bool
+
+
+class Access:
+    """Answers for paths below the workspace. The nearest entry above a path decides."""
+
+    def __init__(self, entries: Iterable[Entry], *, caseless: bool = False) -> None:
+        """Of several entries for a path the last one holds. `caseless`: names are compared as APFS does."""
+        self._caseless = caseless
+        self._entries: Mapping[Parts, Entry] = {
+            self._key(tuple(each.path.split("/")) if each.path else ()): each for each in entries
+        }
+
+    def reads(self, parts: Parts) -> bool:
+        """Whether the sandbox may read a path."""
+        return self._deciding(parts).read
+
+    def writes(self, parts: Parts) -> bool:
+        """Whether the sandbox may write a path, and that is the host's."""
+        return self._deciding(parts).write
+
+    def reads_all(self, parts: Parts) -> bool:
+        """Whether it may read a path and everything below."""
+        key = self._key(parts)
+        below = (entry for at, entry in self._entries.items() if at[: len(key)] == key)
+        return self.reads(parts) and all(entry.read for entry in below)
+
+    def _deciding(self, parts: Parts) -> Entry:
+        key = self._key(parts)
+        nearest = (self._entries[key[:end]] for end in range(len(key), -1, -1) if key[:end] in self._entries)
+        return next(nearest, Entry("", read=False, write=False))
+
+    def _key(self, parts: Parts) -> Parts:
+        if not self._caseless:
+            return parts
+        return tuple(unicodedata.normalize("NFD", part).casefold() for part in parts)
+
+
+ALL = Access([Entry("", read=True, write=True)])
+"""For what the bridge does on its own account."""
+
+
+def entries(policy: ResolvedPolicy, project: str) -> Iterator[Entry]:
+    """The entries for a policy's project, in an order that `Access` takes."""
+    tree = policy.filesystem.tree
+    deciding = tree.deciding(project)
+    yield _entry("", deciding[0]) if deciding else Entry("", read=False, write=False)
+    for rule in policy.filesystem.rules:  # sorted: of those at one path the strongest is the last
+        if rule.path != project and is_inside(rule.path, project):
+            yield _entry(rule.path.removeprefix(project).strip("/"), rule)
+
+
+def _entry(path: str, rule: PathRule) -> Entry:
+    """What the sandbox has for itself is not the host's, and so neither read nor written here."""
+    return Entry(path, read=rule.readable and not rule.private, write=rule.writable and not rule.private)

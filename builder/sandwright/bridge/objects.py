@@ -1,0 +1,136 @@
+"""Takes a repository's objects out of the workspace, as files of the bridge's own.
+
+They are copied as they are: git checks each as it reads it. Of a pack the index is made here, by the program
+that takes packs from the network, and not taken over. Names are those of objects; links are not followed, and
+neither are alternates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import process
+from sandwright.bridge.grammar import Refused, shown
+from sandwright.bridge.repository import Place, bare_environment, names_in
+from sandwright.bridge.workspace import Workspace, open_file
+from sandwright.errors import CommandFailed
+
+MAX_OBJECTS = 16 << 30
+"""Bytes that a bridge copies of objects, of all repositories. Each file counts as a block at least."""
+
+_FANOUT = re.compile(r"[0-9a-f]{2}")
+_LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
+_PACK = re.compile(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.pack")
+
+
+def copy_objects(workspace: Workspace, place: Place, store: Path, budget: Budget, *, deadline: float) -> None:
+    """Bring what is not there yet of a repository's objects into a bare one of ours, `store`.
+
+    Raise Refused when it is too much, takes until after `deadline` (monotonic), or a pack is not one.
+    """
+    with workspace.directory((*place.common, "objects")) as objects:
+        for name in names_in(objects):
+            if _FANOUT.fullmatch(name):
+                _copy_all(objects, name, names=_LOOSE, target=store / "objects" / name, budget=budget)
+        incoming = store / "incoming"
+        known = {path.name for path in (store / "objects" / "pack").glob("*.pack")}
+        _copy_all(objects, "pack", names=_PACK, target=incoming, budget=budget, known=known)
+    for pack in sorted(incoming.glob("*.pack")):
+        _index(pack, store, timeout=max(0.1, deadline - time.monotonic()))
+
+
+class Budget:
+    """What may still be copied, by all calls together."""
+
+    def __init__(self, amount: int = MAX_OBJECTS) -> None:
+        """`amount` is in bytes."""
+        self._left = amount
+        self._lock = threading.Lock()
+
+    def take(self, amount: int) -> None:
+        """Take bytes for a file, before it is copied. Raise Refused when there are not so many."""
+        amount = max(amount, 4096)
+        with self._lock:
+            if amount > self._left:
+                raise Refused(f"the repositories have more than {MAX_OBJECTS >> 30} GiB of objects")
+            self._left -= amount
+
+
+def _copy_all(
+    above: int,
+    name: str,
+    *,
+    names: re.Pattern[str],
+    target: Path,
+    budget: Budget,
+    known: set[str] | None = None,
+) -> None:
+    """Copy the regular files with such names out of a directory, but those known."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return
+        raise
+    try:
+        target.mkdir(exist_ok=True)
+        there = known if known is not None else {path.name for path in target.iterdir()}
+        for each in names_in(fd):
+            if names.fullmatch(each) and each not in there:
+                with _regular(fd, each) as source:
+                    if source is not None:
+                        _copy(source, target / each, budget)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _regular(directory: int, name: str) -> Iterator[int | None]:
+    """A file opened for reading; None for what is none."""
+    with contextlib.ExitStack() as stack:
+        fd = None
+        with contextlib.suppress(Refused):
+            fd = stack.enter_context(open_file(directory, name))
+        yield fd
+
+
+def _copy(source: int, target: Path, budget: Budget) -> None:
+    size = os.fstat(source).st_size
+    budget.take(size)
+    part = target.with_name(f"{target.name}.part")
+    with part.open("wb") as file:
+        copied = 0
+        while copied < size and (
+            sent := os.sendfile(file.fileno(), source, copied, min(size - copied, 1 << 28))
+        ):
+            copied += sent
+    part.replace(target)
+
+
+def _index(pack: Path, store: Path, *, timeout: float) -> None:
+    hashed = "sha256" if len(pack.stem) == len("pack-") + 64 else "sha1"
+    try:
+        process.run(
+            "git", f"--git-dir={store}", "index-pack", f"--object-format={hashed}", pack,
+            timeout=timeout, cwd=store, env=bare_environment(),
+        )  # fmt: skip
+    except CommandFailed as error:
+        if error.status is None:
+            raise Refused(f"to read {pack.name} takes longer than a call may") from error
+        raise Refused(f"{pack.name} is no pack that git takes: {shown([error.stderr.strip()])}") from error
+    finally:
+        for path in (pack, pack.with_suffix(".rev")):
+            if not pack.with_suffix(".idx").exists():
+                path.unlink(missing_ok=True)
+    packs = store / "objects" / "pack"
+    for path in (pack, pack.with_suffix(".idx")):  # the pack first: an index without its pack is a fault
+        shutil.move(path, packs / path.name)
+    pack.with_suffix(".rev").unlink(missing_ok=True)

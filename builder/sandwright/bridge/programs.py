@@ -1,0 +1,98 @@
+"""The programs behind the shims, and what they get of the host: nothing that the sandbox has a hand in."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sandwright.bridge.configuration import Program
+from sandwright.bridge.environment import KEPT, check_secret_names
+from sandwright.bridge.grammar import compile_grammar
+from sandwright.bridge.profiles import profile_of
+from sandwright.bridge.secret import Reach, read_secret
+from sandwright.errors import ToolMissing, UsageError
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.shims import CONTAINERS, interpreter_fault
+
+
+def reach(policy: ResolvedPolicy) -> Reach:
+    """Which paths of the host the sandbox of a policy can read and write."""
+    return Reach(functools.partial(_reads, policy), functools.partial(_writes, policy))
+
+
+def _writes(policy: ResolvedPolicy, path: str) -> bool:
+    """Whether the sandbox may write a path of the host, by this name or by that which links lead to."""
+    names = {path, str(Path(path).resolve())}
+    return any(policy.filesystem.tree.changes_host(policy.canonical(name)) for name in names)
+
+
+def _reads(policy: ResolvedPolicy, path: str) -> bool:
+    """Whether the sandbox may read a path of the host, by this name or by that which links lead to.
+
+    A container sees of the host what a policy lists; that all of it can be read is said of its image.
+    """
+    tree = policy.filesystem.tree
+    deciding = (tree.deciding(policy.canonical(name)) for name in {path, str(Path(path).resolve())})
+    contained = set(policy.methods) <= CONTAINERS
+    return any(
+        rules[0].readable and not rules[0].private and not (contained and rules[0].path == "/")
+        for rules in deciding
+        if rules
+    )
+
+
+def programs(
+    policy: ResolvedPolicy, environment: Mapping[str, str], path: str, sandbox: Reach
+) -> Iterator[tuple[str, Program]]:
+    """The programs behind the shims by name, looked for on `path`, with their secrets.
+
+    Raise RenderError for an entry or a secret that can't be, ToolMissing for a program that isn't there,
+    UsageError for a program that the sandbox can make do what it wants, and what `read_secret` raises.
+    """
+    for name, shim in policy.credentials.shims.items():
+        profile = profile_of(name)
+        compile_grammar(name, shim.allow, profile)
+        check_secret_names(name, shim.secrets, profile.secrets if profile else None)
+        found = _program(name, path, sandbox)
+        values = {own: read_secret(host, environment, sandbox) for own, host in shim.secrets.items()}
+        yield name, Program(found, shim.allow, values)
+
+
+def _program(name: str, path: str, sandbox: Reach) -> str:
+    """The file of a shim's program. Raise for one that the sandbox could make do what it wants."""
+    if profile_of(name) is None and (fault := interpreter_fault(name)):
+        raise UsageError(f"credentials.shims.{name}: {fault}")
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise ToolMissing(name, "credentials.shims runs it on the host")
+    real = Path(found).resolve()
+    several = real.name in ("busybox", "toybox", "coreutils")  # each is what it is called by
+    if profile_of(name) is None and not several and (fault := interpreter_fault(real.name)):
+        raise UsageError(f"credentials.shims.{name}: {found} leads to {real}: {fault}")
+    for each in (found, *_interpreter(real)):
+        if sandbox.writes(each):
+            raise UsageError(f"credentials.shims.{name}: {each} may be written by the sandbox")
+    return found
+
+
+def _interpreter(program: Path) -> Iterator[str]:
+    """The file that a script names as its interpreter."""
+    with contextlib.suppress(OSError), program.open("rb") as file:
+        line = file.readline(256)
+        if line.startswith(b"#!"):
+            yield from (os.fsdecode(word) for word in line[2:].split()[:1] if word.startswith(b"/"))
+
+
+def kept(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:
+    """The variables of KEPT. Raise UsageError when one of them leads to what the sandbox may write."""
+    found = {name: environment[name] for name in KEPT if name in environment}
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        if name in found and sandbox.writes(str(Path(found[name]).absolute())):
+            raise UsageError(
+                f"{name}: {found[name]} may be written by the sandbox: it would say whom to trust"
+            )
+    return found

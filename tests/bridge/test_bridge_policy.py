@@ -1,0 +1,231 @@
+"""What the policy keeps from the sandbox, the bridge does not do for it either: paths, secrets, networks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bridges import World, world
+from sandwright import process
+from sandwright.bridge.access import Access, Entry
+from sandwright.bridge.remotes import address, addresses
+from sandwright.bridge.start import Bridge, serve
+from sandwright.errors import UsageError
+
+DENIED = """
+filesystem:
+  write: [$PROJECT]
+  deny: [$PROJECT/secret.txt, $PROJECT/private, $PROJECT/partly/.git/refs/heads/own]
+  readonly: [$PROJECT/fixed]
+credentials:
+  shims:
+    gh: {allow: ["pr *"]}
+    git: {allow: ["push *", "fetch *", "ls-remote *"]}
+    tool: {allow: ["where", "read *"]}
+"""
+TOOL = """
+case $1 in
+    where) pwd -P ;;
+    read) /bin/cat "$2" ;;
+    *) for each; do case $each in --body-file=*) /bin/cat "${each#*=}" ;; esac; done ;;
+esac
+"""
+CANARY = b"canary of the host's"
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[World]:
+    with world() as made:
+        made.tool("gh", TOOL)
+        made.tool("tool", TOOL)
+        for name in ("", "private", "fixed", "partly"):
+            folder = made.project / name
+            folder.mkdir(exist_ok=True)
+            made.git("init", "-q", "-b", "main", cwd=folder)
+            made.git("remote", "add", "origin", "https://git.example/r.git", cwd=folder)
+            (folder / "secret.txt").write_bytes(CANARY)
+            (folder / "open.txt").write_text("anybody's\n")
+        (made.root / "outside").write_bytes(CANARY)
+        (made.project / "link").symlink_to(made.root / "outside")
+        (made.project / "around").symlink_to("secret.txt")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bridge(place: World) -> Iterator[Bridge]:
+    with place.bridge(DENIED) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("call", "where", "status"),
+    [
+        ("gh pr comment 1 -F open.txt", "", 0),
+        ("gh pr comment 1 -F secret.txt", "", 126),
+        ("gh pr comment 1 -F ./secret.txt", "", 126),
+        ("gh pr comment 1 -F private/open.txt", "", 126),
+        ("gh pr comment 1 -F around", "", 126),
+        ("gh pr comment 1 -F open.txt", "fixed", 0),
+        ("tool where", "", 0),
+        ("tool where", "private", 126),
+        ("tool read open.txt", "", 0),
+        ("tool read secret.txt", "", 126),
+        ("tool read link", "", 126),
+        ("tool read around", "", 126),
+        ("tool read nothing-there", "", 1),
+        ("git push origin main", "private", 126),
+        ("git ls-remote origin", "private", 126),
+        ("git push origin main", "partly", 126),
+        ("git fetch origin", "fixed", 126),
+    ],
+)
+def test_what_the_policy_denies(place: World, bridge: Bridge, call: str, where: str, status: int) -> None:
+    """A program on the host could read it all; the call is refused before one is started."""
+    result = place.call(bridge, *call.split(), cwd=place.project / where)
+    assert result.status == status, result.stderr
+    assert CANARY not in result.stdout
+    why = ("the policy keeps the sandbox from", "is a link")
+    assert status != 126 or any(said in result.stderr for said in why)
+
+
+@pytest.mark.parametrize(
+    ("path", "caseless", "read", "write", "all_read"),
+    [
+        ("", False, True, True, False),
+        ("src/x", False, True, True, True),
+        ("secret", False, False, False, False),
+        ("secret/below", False, False, False, False),
+        ("secret/but", False, True, False, True),
+        ("Secret", False, True, True, True),
+        ("SECRET/x", True, False, False, False),
+        ("secrets", False, True, True, True),
+        ("tmp/x", False, False, False, False),
+    ],
+)  # fmt: skip
+def test_the_nearest_entry_decides(
+    path: str, caseless: bool, read: bool, write: bool, all_read: bool
+) -> None:
+    access = Access(
+        [
+            Entry("", read=True, write=True),
+            Entry("secret", read=False, write=False),
+            Entry("secret/but", read=True, write=False),
+            Entry("tmp", read=False, write=False),
+        ],
+        caseless=caseless,
+    )
+    parts = tuple(path.split("/")) if path else ()
+    assert (access.reads(parts), access.writes(parts), access.reads_all(parts)) == (read, write, all_read)
+
+
+SECRET = """
+credentials: {shims: {tool: {secrets: {TOOL_TOKEN: "${T}"}, allow: [where]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "policy", "said"),
+    [
+        ("T_FILE", "{project}/token", "", "can be read by the sandbox"),
+        ("T_FILE", "{home}/token", "", "can be read by the sandbox"),
+        ("T_FILE", "{home}/link", "", "can be read by the sandbox"),
+        ("T_FILE", "{home}/token", "filesystem: {deny: [~/token]}", ""),
+        ("T_FILE", "{home}/token", "filesystem: {deny: [{home}]}", ""),
+        ("T_COMMAND", "{project}/say", "", "say may be written by the sandbox"),
+        ("T_COMMAND", "say", "", "say may be written by the sandbox"),
+        ("T_COMMAND", "cat {project}/token", "", "token may be written by the sandbox"),
+        ("T_COMMAND", "cat {home}/token", "", ""),
+        ("SSL_CERT_FILE", "{project}/token", "", "SSL_CERT_FILE: "),
+        ("SSL_CERT_FILE", "{home}/token", "", ""),
+    ],
+)
+def test_where_a_secret_comes_from(variable: str, value: str, policy: str, said: str) -> None:
+    """What the sandbox can read is no secret from it; what it can write would be run, or trusted, for it."""
+    with world("/var/tmp") as made:
+        made.tool("tool", TOOL)
+        where = {"project": str(made.project), "home": str(made.root / "home")}
+        for folder in where.values():
+            (Path(folder) / "token").write_text("a-token-of-the-host")
+            (Path(folder) / "say").write_text("#!/bin/sh\necho a-token-of-the-sandbox\n")
+            (Path(folder) / "say").chmod(0o755)
+        (made.root / "home/link").symlink_to(made.project / "token")
+        environment = {
+            "T": "a-token-of-the-environment", variable: value.replace("{", "%(").replace("}", ")s") % where,
+            "PATH": f"{made.project}:{made.root}/tools:{os.environ['PATH']}", "HOME": where["home"],
+        }  # fmt: skip
+        text = made.policy(policy.replace("{home}", where["home"]) + SECRET)
+        started = serve(text, directory=made.root / "b", audit=made.log, environment=environment)
+        if said:
+            with pytest.raises(UsageError, match=said), started:
+                pytest.fail("it has started")
+        else:
+            with started as bridge:
+                assert made.call(bridge, "tool", "where").text == where["project"]
+
+
+@pytest.mark.parametrize("method", ["docker", "oci"])
+def test_a_secret_of_the_home_and_containers(place: World, method: str) -> None:
+    """A container sees only what is listed, though the preset says that all of the host can be read."""
+    with world("/var/tmp") as made:
+        made.tool("tool", TOOL)
+        (made.root / "home/token").write_text("a-token-of-the-host")
+        environment = {
+            "T_FILE": str(made.root / "home/token"), "PATH": f"{made.root}/tools:{os.environ['PATH']}",
+        }  # fmt: skip
+        for more, starts in (("", True), (f"filesystem: {{read: [{made.root}/home]}}", False)):
+            policy = replace(made.policy(more + SECRET), methods=(method,))
+            started = serve(policy, directory=made.root / "b", audit=made.log, environment=environment)
+            if starts:
+                with started:
+                    pass
+            else:
+                with pytest.raises(UsageError, match="can be read by the sandbox"), started:
+                    pytest.fail("it has started")
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("python3.11-dbg", "runs what its arguments"),
+        ("gcc-12", "runs what its arguments"),
+        ("perl5.36.0", "runs what its arguments"),
+        ("terraform", "runs what its arguments"),
+        ("hg", "runs what its arguments"),
+        ("named-otherwise", "leads to .*: sh runs what its arguments"),
+        ("script-of-the-sandbox", "python may be written by the sandbox"),
+    ],
+)
+def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
+    with world() as made:
+        tools = made.root / "tools"
+        made.tool(program, "")
+        if program == "named-otherwise":
+            (tools / program).rename(tools / "sh")
+            (tools / program).symlink_to("sh")
+        if program == "script-of-the-sandbox":
+            (made.project / "python").symlink_to("/bin/sh")
+            (tools / program).write_text(f"#!{made.project}/python -E\n")
+        policy = f"credentials: {{shims: {{{program}: {{allow: ['*']}}}}}}\n"
+        with pytest.raises(UsageError, match=said), made.bridge(policy):
+            pytest.fail("it has started")
+
+
+def test_addresses_of_a_network_that_the_sandbox_shares() -> None:
+    """There it could listen where a remote is meant to be, and be sent the token."""
+    assert address("http://127.0.0.1:3000/r.git") == "http://127.0.0.1:3000/r.git"
+    assert address("http://127.0.0.1:3000/r.git", loopback=False) is None
+    assert address("https://git.example/r.git", loopback=False) == "https://git.example/r.git"
+    assert addresses(["push", "http://localhost/r.git"], loopback=False) == frozenset()
+
+
+def test_a_remote_on_a_network_that_the_sandbox_shares(place: World) -> None:
+    place.git("remote", "add", "here", "http://127.0.0.1:9/r.git")
+    shared = "network: {mode: host, unix_sockets: [$PROJECT/s]}\n"
+    for more, said in (("", "unable to access"), (shared, "is no remote that the bridge knows")):
+        with place.bridge(more + DENIED) as bridge:
+            assert said in place.call(bridge, "git", "ls-remote", "here").stderr
+    process.run("git", "remote", "remove", "here", cwd=place.project)
