@@ -179,7 +179,7 @@ def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant |
     for name, content in options.files.items():
         (scratch / name).write_bytes(content)
         (scratch / name).chmod(0o644)
-    (scratch / "nothing").touch(mode=0)
+    (scratch / "nothing").touch(mode=0o444)
     scratch.chmod(0o755)
     yield f"--security-opt=seccomp={scratch}/seccomp.json"
     root = os.geteuid() == 0
