@@ -20,6 +20,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
+from sandwright.looks import is_cover
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import attempt, requests
 from sandwright.verify.image import ENGINES
@@ -278,15 +279,45 @@ def _remains(runs: Runs) -> Iterator[str]:
 
 def _names(project: Path) -> frozenset[str]:
     """What is in the project, two levels deep, and in its repository."""
-    found: set[str] = set()
-    for pattern in ("*", "*/*", ".git/*/*"):
-        found |= {str(path.relative_to(project)) for path in project.glob(pattern)}
-    return frozenset(found)
+    first = _listed(project)
+    second = [path for each in first for path in _listed(each)]
+    third = [path for each in second if each.parent.name == ".git" for path in _listed(each)]
+    return frozenset(str(path.relative_to(project)) for path in (*first, *second, *third))
+
+
+def _listed(directory: Path) -> list[Path]:
+    """What is in a directory; nothing in what is none, or goes at this moment."""
+    try:
+        return [] if directory.is_symlink() else list(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _appeared(project: Path, before: frozenset[str]) -> list[str]:
+    """What is new in the project, but for covers that another session has there while it runs."""
+    new = sorted(_names(project) - before)
+    return [each for each in new if not _covers(project / each)] if new and _in_use(project) else new
+
+
+def _covers(path: Path) -> bool:
+    try:
+        return is_cover(str(path), path.lstat())
+    except OSError:
+        return True  # it has gone
+
+
+def _in_use(project: Path) -> bool:
+    """Whether a session holds the project's lock: looked up, as taking it would be in the way of its end."""
+    own = f":{project.stat().st_ino}"
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        return any(line.split()[1] == "FLOCK" and line.split()[-3].endswith(own) for line in lines)
+    return False
 
 
 def _ghosts(runs: Runs, before: frozenset[str]) -> Outcome:
     project, until = Path(runs.subject.policy.facts.project), time.monotonic() + GRACE
-    while (appeared := sorted(_names(project) - before)) and time.monotonic() < until:
+    while (appeared := _appeared(project, before)) and time.monotonic() < until:
         time.sleep(0.02)  # what watched a killed run may be about to clear up
     return _outcome(
         runs,
