@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
-import tempfile
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sandwright import process
@@ -16,13 +11,13 @@ from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMis
 from sandwright.host import HostFacts, collect_host
 from sandwright.looks import Looks, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.launched import Launched, signalled
 from sandwright.methods.loading import load_built
 from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
 from sandwright.setup.requirements import how_to_get
-from sandwright.smoke.marker_image import write_docker_archive
 
 LABEL = "sandwright.session"
 """The label of every container and network that a launcher makes: the session, or a number of its own."""
@@ -49,7 +44,6 @@ def client_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _CLIENT if name in os.environ}
 
 
-_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 _ASKING = 10.0
 _LOADING = 60.0
 
@@ -78,7 +72,7 @@ class Engine(Launched):
         if (dead := self.dead()) is not None:  # which is false, as what can't be taken is
             return dead
         try:
-            with _image(self.name, host.platform) as image:
+            with empty_image(self.name, host.platform, purpose="preflight") as image:
                 own = {**client_environment(), **self.settings(host)}
                 failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
         except SandwrightError as error:
@@ -210,27 +204,3 @@ class Podman(Engine):
 _CONFIGURATION = "CONTAINERS_CONF"
 _WANTED = {"docker": "dockerd", "podman": "podman"}
 _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
-
-
-@contextmanager
-def _image(engine: str, platform: str) -> Iterator[str]:
-    """An image of empty directories, which the engine has for the length of a `with`."""
-    reference = f"localhost/{PREFIX}preflight-{uuid.uuid4().hex[:12]}:latest"
-    with tempfile.TemporaryFile() as archive:
-        write_docker_archive(archive, reference, platform, _layer(), {"Cmd": ["/none"]})
-        archive.seek(0)
-        process.run(engine, "load", "--quiet", stdin=archive, timeout=_LOADING)
-    try:
-        yield reference
-    finally:
-        process.run(engine, "rmi", "--force", reference, timeout=_LOADING, check=False)
-
-
-def _layer() -> bytes:
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        for name in _DIRECTORIES:
-            member = tarfile.TarInfo(name)
-            member.type, member.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(member)
-    return layer.getvalue()

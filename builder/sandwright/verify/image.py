@@ -6,25 +6,20 @@ The probe program is static and is mounted in, so that any root serves: one with
 from __future__ import annotations
 
 import contextlib
-import io
-import tarfile
-import tempfile
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
+from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.registry import backend
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
-from sandwright.smoke.marker_image import write_docker_archive
 from sandwright.verify.ground import Ground
 
 ENGINES = ("docker", "podman")
 _LIMIT = 60.0
-_DIRECTORIES = ("dev", "etc", "proc", "run", "sys", "tmp", "usr")
 
 
 @dataclass(frozen=True)
@@ -66,26 +61,9 @@ def _engine_image(engine: str, policy: ResolvedPolicy) -> Iterator[Provision]:
     if any(process.run(engine, "image", "inspect", each, check=False, timeout=_LIMIT) for each in names):
         yield Provision(environment=environment)
         return
-    reference = f"localhost/sandwright-verify-{uuid.uuid4().hex[:12]}:latest"
-    with tempfile.TemporaryFile() as archive:
-        write_docker_archive(archive, reference, policy.facts.platform, _layer(), {"Cmd": ["/none"]})
-        archive.seek(0)
-        process.run(engine, "load", "--quiet", stdin=archive, timeout=_LIMIT)
-    try:
+    with empty_image(engine, policy.facts.platform, purpose="verify") as reference:
         note = f"{engine}: on an image of empty directories, as it does not have {policy.image}"
         yield Provision((f"image={reference}",), environment, (note,))
-    finally:
-        process.run(engine, "rmi", "--force", reference, check=False, timeout=_LIMIT)
-
-
-def _layer() -> bytes:
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        for name in _DIRECTORIES:
-            member = tarfile.TarInfo(name)
-            member.type, member.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(member)
-    return layer.getvalue()
 
 
 def _bare(policy: ResolvedPolicy, ground: Ground) -> Path:

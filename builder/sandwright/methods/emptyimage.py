@@ -1,0 +1,43 @@
+"""An image of empty directories: what an engine starts where nothing of an image is needed but a root."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sandwright import process
+from sandwright.smoke.marker_image import write_docker_archive
+
+_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
+_LIMIT = 60.0
+
+
+@contextmanager
+def empty_image(engine: str, platform: str, *, purpose: str) -> Iterator[str]:
+    """An image that an engine has for the length of a `with`, by its reference, in which `purpose` stands.
+
+    `engine` is its client, docker or podman. Raise CommandFailed when it doesn't take the image.
+    """
+    reference = f"localhost/sandwright-{purpose}-{uuid.uuid4().hex[:12]}:latest"
+    with tempfile.TemporaryFile() as archive:
+        write_docker_archive(archive, reference, platform, _layer(), {"Cmd": ["/none"]})
+        archive.seek(0)
+        process.run(engine, "load", "--quiet", stdin=archive, timeout=_LIMIT)
+    try:
+        yield reference
+    finally:
+        process.run(engine, "rmi", "--force", reference, timeout=_LIMIT, check=False)
+
+
+def _layer() -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in _DIRECTORIES:
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+    return layer.getvalue()
