@@ -21,6 +21,10 @@ from sandwright.rootfs.unpacking.tree import Directory, Tree
 
 Owners = Literal["root", "rootless"]
 
+OWNER = "user.rootlesscontainers"
+"""The xattr in which rootless tools keep whose a file should be: umoci, PRoot and runROOTLESS read it."""
+
+_UNCHANGED = (1 << 32) - 1
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPECIAL = 0o7000
@@ -34,9 +38,9 @@ class Placer:
     """Puts entries into a tree, one after another, as the layers of an image have them.
 
     `owners` says what happens to uid and gid. As "root", they are put on the disk. As "rootless", all
-    belongs to the caller, who stands for the image's root as in a user namespace; other owners go to
-    `missing`, and devices become empty files without permissions. `missing` collects whatever the image has
-    and the tree does not.
+    belongs to the caller, who stands for the image's root as in a user namespace; other owners of files and
+    directories are kept in the xattr `OWNER`, and devices become empty files without permissions. `missing`
+    collects whatever the image has and the tree does not.
     """
 
     def __init__(self, tree: Tree, *, owners: Owners, missing: Notes) -> None:
@@ -71,11 +75,13 @@ class Placer:
 
     def _file(self, parent: Directory, name: bytes, entry: Entry, content: Iterable[bytes]) -> None:
         mode = entry.mode
+        closed = not (self._root or mode & 0o200) and (entry.uid or entry.gid or entry.xattrs)
+        first = mode & 0o777 | (0o200 if closed else 0)  # whoever is not root needs it for xattrs
         try:
-            fd = os.open(name, _CREATE, mode & 0o777, dir_fd=parent.fd)
+            fd = os.open(name, _CREATE, first, dir_fd=parent.fd)
         except FileExistsError:
             self._tree.clear(parent, name)
-            fd = os.open(name, _CREATE, mode & 0o777, dir_fd=parent.fd)
+            fd = os.open(name, _CREATE, first, dir_fd=parent.fd)
         try:
             for chunk in content:
                 written = os.write(fd, chunk)
@@ -83,10 +89,10 @@ class Placer:
                     _write(fd, chunk[written:])
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
                 self._own(fd, entry)
-            if mode & self._chmod:
-                os.fchmod(fd, mode)
             if entry.xattrs:
                 self._set_xattrs(fd, entry)
+            if mode & self._chmod or closed:
+                os.fchmod(fd, mode)
             os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(fd)
@@ -206,8 +212,17 @@ class Placer:
                 os.fchown(fd, entry.uid, entry.gid)
             return
         os.fchown(fd, -1, os.getegid())
-        if entry.uid or entry.gid:
-            self._note_owner(entry)
+        try:
+            if entry.uid or entry.gid:
+                os.setxattr(fd, OWNER, owner_record(entry.uid, entry.gid))
+                self._missing.add(f"owner kept in the xattr {OWNER} alone", entry.path)
+            else:  # what it may have from a lower layer
+                os.removexattr(fd, OWNER)
+        except OSError as error:
+            if error.errno not in _NOT_HERE | {errno.ENODATA}:
+                raise
+            if entry.uid or entry.gid:
+                self._note_owner(entry)
 
     def _note_owner(self, entry: Entry) -> None:
         self._missing.add("owner not reproduced: it belongs to whoever unpacked it", entry.path)
@@ -253,10 +268,24 @@ def _explaining_owner(entry: Entry) -> Iterator[None]:
         raise OSError(error.errno, f"{what}; unpacking rootless gives nothing") from error
 
 
+def owner_record(uid: int, gid: int) -> bytes:
+    """What `OWNER` holds: the protobuf message `Resource` of rootlesscontainers/proto.
+
+    Its fields are 1, the uid, and 2, the gid, as varints; root is written as umoci writes it, as no change.
+    """
+    fields = ((1, uid or _UNCHANGED), (2, gid or _UNCHANGED))
+    return b"".join(_varint(number << 3) + _varint(value) for number, value in fields)
+
+
+def _varint(value: int) -> bytes:
+    low, high = value & 0x7F, value >> 7
+    return bytes((low | 0x80,)) + _varint(high) if high else bytes((low,))
+
+
 def _kept(key: bytes) -> bool:
-    """Whether an image may say it. Labels and ACLs are the host's; overlayfs would obey its own."""
+    """Whether an image may say it. Labels and ACLs are the host's; overlayfs and others would obey theirs."""
     return key == b"security.capability" or (
-        key.startswith(b"user.") and not key.startswith(b"user.overlay.")
+        key.startswith(b"user.") and not key.startswith(b"user.overlay.") and key != OWNER.encode()
     )
 
 
