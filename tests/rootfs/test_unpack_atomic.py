@@ -397,3 +397,42 @@ def test_sha512_is_a_digest_too(tmp_path: Path) -> None:
     assert (tmp_path / "rootfs" / "a").exists()
     with pytest.raises(IntegrityError):
         unpack([dataclasses.replace(one, digest=f"sha512:{'0' * 128}")], tmp_path / "other")
+
+
+ENTRY = """\
+import sys
+from pathlib import Path
+from sandwright.rootfs.unpacking import store
+
+def make(place: Path) -> dict[str, str]:
+    place.mkdir()
+    (place / "file").write_text("content")
+    return {}
+
+store.entry(Path(sys.argv[1]), "sha256-x", make)
+"""
+
+
+@pytest.mark.needs("strace")
+def test_what_gets_its_name_is_on_disk(tmp_path: Path) -> None:
+    """A loss of power leaves no name for files that are not there: syncfs(2) comes before rename(2)."""
+    words = (
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=syncfs,rename,renameat,renameat2",
+        sys.executable,
+        "-c",
+        ENTRY,
+    )
+    done = process.run(*words, tmp_path / "store", timeout=120)
+    calls = [
+        line.split("(")[0].split()[-1]
+        for line in done.stderr.splitlines()
+        if "syncfs(" in line or 'rootfs"' in line
+    ]
+    assert calls[0] == "syncfs"
+    assert calls[1].startswith("rename")
+    assert len(calls) == 2
+    assert (tmp_path / "store/sha256-x/file").read_text() == "content"

@@ -56,6 +56,7 @@ def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> 
         try:
             made = make(part / "rootfs")
             write_atomically(record, encode(made))
+            _on_disk(part)  # or the name could outlive a loss of power, and what it names not
             (part / "rootfs").rename(rootfs)
         finally:
             remove_tree(part)
@@ -135,6 +136,21 @@ def remove_tree(path: Path) -> None:
             remove(path.name, parent)
     finally:
         os.close(parent)
+
+
+def _on_disk(directory: Path) -> None:
+    """Wait until everything that was written to the directory's file system is on its disk: syncfs(2)."""
+    import ctypes  # noqa: PLC0415 - only who makes something needs it
+
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.syncfs(fd) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(directory))
+    except AttributeError:  # no Linux
+        os.sync()
+    finally:
+        os.close(fd)
 
 
 def _private(store: Path) -> None:
