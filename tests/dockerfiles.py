@@ -94,7 +94,8 @@ def _last_user(found: Sequence[Instruction]) -> Iterator[str]:
 
 def _unknown_stage(found: Sequence[Instruction]) -> Iterator[str]:
     for at, each in enumerate(found):
-        if each.word == "COPY" and (stage := each.flag("from")) and stage not in _stages(found[:at]):
+        source = each.flag("from") if each.word == "COPY" else ""
+        if source and ":" not in source and source not in _stages(found[:at]):  # with a colon it is an image
             yield each.rest
 
 

@@ -115,12 +115,13 @@ def test_a_base_is_pinned_and_nobody_elses() -> None:
     text = render_text(wish(), "workspace", AMD)
     bases = [each.words[0] for each in parse(text) if each.word == "FROM"]
     assert [base.partition(":")[0] for base in bases] == [
-        "localhost/sandwright/debian",
         "localhost/sandwright/builder",
         "localhost/sandwright/debian",
     ]
+    copied = [each.flag("from") for each in parse(text) if each.word == "COPY" and each.flag("from")]
+    assert copied == [bases[1], "accounts"]
     assert text == render_text(wish(), "workspace", AMD)
-    assert bases[0] not in render_text(wish(), "workspace", ARM)
+    assert bases[1] not in render_text(wish(), "workspace", ARM)
 
 
 def test_another_builder() -> None:
