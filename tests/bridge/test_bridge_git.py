@@ -74,8 +74,9 @@ def test_a_push(place: World, bridge: Bridge, server: GitServer) -> None:
 
 def test_a_push_without_words_and_from_below(place: World, bridge: Bridge) -> None:
     (place.project / "d").mkdir()
-    result = place.call(bridge, "git", "push", cwd=place.project / "d")
+    result = place.call(bridge, "git", "push", "-u", cwd=place.project / "d")
     assert result.status == 0, result.stderr
+    assert "set up to track" not in result.text, "the configuration is not the bridge's to change"
     assert _remote_head(place) == place.git("rev-parse", "HEAD")
 
 

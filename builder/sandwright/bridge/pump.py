@@ -106,9 +106,9 @@ class Pump:
         connection.setblocking(False)
         for fd in (*self._open, *([self._pipes.stdin] if self._pipes.stdin is not None else [])):
             os.set_blocking(fd, False)
-        if self._pipes.stdin is not None:
-            self._grant(CREDIT)
         try:
+            if self._pipes.stdin is not None:
+                self._grant(CREDIT)
             while self.why == "exit" and not self._finished():
                 self._turn(exit_)
         except ProtocolError:

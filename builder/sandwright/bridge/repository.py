@@ -195,7 +195,7 @@ def _bytes(directory: int, name: str, *, missing: bytes | None, most: int) -> by
     """What a file of git's holds. Raise Refused for what is no file, or has more bytes than `most`."""
     try:
         with open_file(directory, name) as fd, open(fd, "rb", closefd=False) as file:
-            text = file.read(most + 1)
+            text = file.read(min(os.fstat(fd).st_size, most) + 1)
     except Refused as error:
         if missing is not None and isinstance(error.__cause__, FileNotFoundError):
             return missing

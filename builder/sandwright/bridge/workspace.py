@@ -140,6 +140,8 @@ def _step(fd: int, part: str) -> int:
 
 
 def _parts(path: str) -> tuple[str, ...]:
+    if "\0" in path:
+        raise Refused(f"{shown([path])}: no path has a NUL")
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in parts:
         raise Refused(f"{shown([path])}: `..` is not followed")

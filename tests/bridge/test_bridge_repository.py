@@ -1,0 +1,155 @@
+"""Repositories that were made to take much, or to be read wrongly: what is read, and what it costs."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridges import IDENTITY, World, world
+from githttp import git_server
+from sandwright import process
+from sandwright.bridge.grammar import Refused
+from sandwright.bridge.objects import Budget, copy_objects
+from sandwright.bridge.repository import MAX_LINE, bare_environment, find_repository, read_refs
+from sandwright.bridge.workspace import Workspace
+
+pytestmark = pytest.mark.needs("git")
+
+TOKEN = "sandbox-token-B-77e0d1"
+POLICY = """
+credentials:
+  shims:
+    git: {secrets: {GIT_TOKEN: "${SANDBOX_GIT_TOKEN}"}, allow: ["push *", "fetch *"]}
+"""
+ENVIRONMENT = {"SANDBOX_GIT_TOKEN": TOKEN}
+
+
+@pytest.fixture
+def place() -> Iterator[World]:
+    with world() as made:
+        _begin(made, made.project)
+        yield made
+
+
+def _begin(made: World, folder: Path, *more: str) -> None:
+    made.git("init", "-q", "-b", "main", *more, str(folder))
+    (folder / "file").write_text("one\n")
+    made.git("add", "file", cwd=folder)
+    made.git("commit", "-q", "-m", "first", cwd=folder)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"a\n", b"# x\n", b"0" * 40 + b" x\n"], ids=lambda each: each[-9:-1])
+def test_a_list_of_refs_that_is_rubbish(place: World, line: bytes) -> None:
+    """It takes little more memory than the file has bytes; its lines as texts would take fifty times that."""
+    good = f"{'a' * 40} refs/heads/good\n".encode()
+    (place.project / ".git/packed-refs").write_bytes(line * ((4 << 20) // len(line)) + good)
+    workspace = Workspace(place.project)
+    tracemalloc.start()
+    try:
+        refs = read_refs(workspace, find_repository(workspace, ()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refs.names["refs/heads/good"] == "a" * 40
+    assert set(refs.names) == {"refs/heads/good", "refs/heads/main"}
+    assert peak < 20 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("HEAD", "x" * (MAX_LINE + 1), "HEAD is too long"),
+        ("HEAD", "ref: refs/heads/a\nref: refs/heads/b\n", "HEAD says nothing that git"),
+        ("refs/heads/much", "x" * (MAX_LINE + 1), "much is too long"),
+        ("commondir", "../" * 2000, "commondir is too long"),
+        ("commondir", "../../../..", "is outside of the workspace"),
+        ("commondir", "/etc", "is outside of the workspace"),
+        ("shallow", "x", "`shallow` says nothing that git"),
+        ("shallow", f"{'a' * 40}\n{'b' * 41}\n", "`shallow` says nothing that git"),
+        ("packed-refs", "x" * ((32 << 20) + 1), "packed-refs is too long"),
+    ],
+    ids=lambda each: each[:24],
+)
+def test_files_that_git_would_not_have_written(place: World, name: str, content: str, said: str) -> None:
+    (place.project / ".git" / name).write_text(content)
+    workspace = Workspace(place.project)
+    with pytest.raises(Refused, match=said):
+        read_refs(workspace, find_repository(workspace, ()))
+
+
+@pytest.mark.parametrize("said", ["gitdir: /etc", "gitdir: ../../outside", "gitdir: \0", "x", ""])
+def test_a_repository_that_lies_elsewhere(place: World, said: str) -> None:
+    below = place.project / "below"
+    below.mkdir()
+    (below / ".git").write_text(said)
+    with pytest.raises(Refused):
+        find_repository(Workspace(place.project), ("below",))
+
+
+def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
+    """One budget for all of a bridge's: a sandbox has as many as it makes. Empty files count as well."""
+    workspace = Workspace(place.project)
+    found = find_repository(workspace, ())
+    objects = [path for path in (place.project / ".git/objects").rglob("??/*") if path.is_file()]
+    later = time.monotonic() + 600
+    for store, budget, enough in (("a", len(objects), True), ("b", len(objects) - 1, False)):
+        (tmp_path / store / "objects/pack").mkdir(parents=True)
+        with contextlib.nullcontext() if enough else pytest.raises(Refused, match="GiB of objects"):
+            copy_objects(workspace, found, tmp_path / store, Budget(budget * 4096), deadline=later)
+
+
+def test_an_object_that_was_made_to_fill_the_memory(place: World) -> None:
+    """It says that it has 64 GiB: git would ask for that much, and gets an error instead."""
+    name = "ab" + "c" * 38
+    folder = place.project / ".git/objects/ab"
+    folder.mkdir(exist_ok=True)
+    (folder / name[2:]).write_bytes(zlib.compress(b"commit %d\0tree" % (64 << 30)))
+    said = process.run("git", "cat-file", "-p", name, cwd=place.project, env=bare_environment(), check=False)
+    assert "over limit" in said.stderr
+
+
+def test_a_repository_of_sha256_with_a_pack(place: World) -> None:
+    below, root = place.project / "below", place.root / "served"
+    _begin(place, below, "--object-format=sha256")
+    place.git("gc", "-q", cwd=below)
+    place.git("init", "-q", "--bare", "--object-format=sha256", str(root / "r.git"))
+    place.git("config", "http.receivepack", "true", cwd=root / "r.git")
+    with git_server(root, TOKEN) as server:
+        policy = POLICY.replace('"push *"', f'"push {server.url}/r.git *"')
+        with place.bridge(policy, environment=ENVIRONMENT) as bridge:
+            result = place.call(bridge, "git", "push", f"{server.url}/r.git", "main", cwd=below)
+    assert result.status == 0, result.stderr
+    head = process.run("git", "rev-parse", "main", cwd=root / "r.git", env=IDENTITY).text
+    assert head == place.git("rev-parse", "HEAD", cwd=below)
+
+
+def test_what_goes_to_this_machine_takes_no_proxy(place: World) -> None:
+    """The host's proxy would be told the token, which goes to this machine unencrypted."""
+    told: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(60)
+
+        def listen() -> None:
+            with contextlib.suppress(OSError):
+                connection, _ = proxy.accept()
+                with connection:
+                    told.append(connection.recv(4096))
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        place.git("remote", "add", "origin", "http://127.0.0.1:1/r.git")
+        variables = {**ENVIRONMENT, "http_proxy": f"http://127.0.0.1:{proxy.getsockname()[1]}"}
+        with place.bridge(POLICY, environment=variables) as bridge:
+            assert "127.0.0.1 port 1" in place.call(bridge, "git", "push", "origin", "main").stderr
+        with socket.create_connection(proxy.getsockname()):
+            pass
+        listening.join(60)
+    assert told == [b""], "only we have come, to say that it is over"
