@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import socket
 import ssl
 import time
@@ -39,6 +41,11 @@ class Server:
     storage: Path
     log: Path
 
+    def copy(self, repository: str, other: str) -> None:
+        """Have a repository under another name, too: it keeps them as directories of links to blobs."""
+        repositories = self.storage / "docker/registry/v2/repositories"
+        shutil.copytree(repositories / repository, repositories / other)
+
     def blob(self, digest: str) -> Path:
         """Where it keeps a blob."""
         algorithm, _, encoded = digest.partition(":")
@@ -61,7 +68,8 @@ def registry_server(directory: Path, *, login: bool = False, tls: Tls | None = N
     written = directory / "config.json"
     written.write_text(json.dumps(configuration))  # JSON is YAML
     serve = ("docker-registry", "serve", written)
-    with log.open("wb") as out, process.start(*serve, stdout=out, stderr=out) as running:
+    calm = {**os.environ, "GOMAXPROCS": "1", "GOGC": "1000"}  # half the processor's time for small requests
+    with log.open("wb") as out, process.start(*serve, stdout=out, stderr=out, env=calm) as running:
         _wait_for(port, tls, log)
         assert running.poll() is None, log.read_text()
         yield Server(f"localhost:{port}" if tls else f"127.0.0.1:{port}", storage, log)

@@ -7,7 +7,6 @@ import functools
 import gzip
 import hashlib
 import json
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -125,9 +124,8 @@ def template(server: Server, release: Release, key: Key, tmp_path_factory: pytes
 
 @pytest.fixture
 def stage(empty: Stage, template: Stage) -> Stage:
-    """A copy of the published release: the registry keeps its repositories as directories of links."""
-    repositories = empty.server.storage / "docker/registry/v2/repositories"
-    shutil.copytree(repositories / template.name, repositories / empty.name)
+    """A copy of the published release."""
+    empty.server.copy(template.name, empty.name)
     return empty
 
 
@@ -148,9 +146,8 @@ def test_the_manifest_of_one_platform(stage: Stage) -> None:
 
 def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
     """Who writes to the registry takes `app` with all that is attached to it, and calls it `other`."""
-    repositories = stage.server.storage / "docker/registry/v2/repositories"
     other = replace(stage, name=stage.name.replace("/app", "/other"))
-    shutil.copytree(repositories / stage.name, repositories / other.name)
+    stage.server.copy(stage.name, other.name)
     what, detail = other.failed()
     assert what == "signature"
     assert f"{stage.release.root.digest} is signed as image app, and not as other" in detail

@@ -316,27 +316,30 @@ def lose(server: Server, digest: str) -> None:
     server.blob(digest).unlink()
 
 
+@pytest.fixture(scope="module")
+def published(server: Server, single: Release, key: Key) -> str:
+    """A repository with the release in it."""
+    bring(at(server, "published"), single, key)
+    return "published"
+
+
 @pytest.mark.parametrize("what", ["layer", "SBOM", "signature", "list"])
-def test_what_the_registry_lost_is_brought_again(
-    server: Server, single: Release, key: Key, tmp_path: Path, what: str
+def test_what_the_registry_lost_is_brought_again(  # noqa: PLR0917 - fixtures
+    server: Server, published: str, single: Release, key: Key, tmp_path: Path, what: str
 ) -> None:
+    server.copy(published, f"lost/{what.lower()}")
     reference = at(server, f"lost/{what.lower()}:1")
-    bring(reference, single, key)
     lost = _part(reference, single, what)
     kept = server.blob(lost).read_bytes()
     lose(server, lost)
     try:
-        found = _findings(reference, key, tmp_path / "before")
+        found = checked(reference, key, tmp_path / "before")
         assert Verdict.FAIL in {finding.verdict for finding in found}
         bring(reference, single, key)
         assert {each.verdict for each in checked(reference, key, tmp_path / "after")} == {Verdict.PASS}
     finally:
         server.blob(lost).parent.mkdir(exist_ok=True)
         server.blob(lost).write_bytes(kept)  # other repositories share it
-
-
-def _findings(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
-    return checked(reference, key, scratch)
 
 
 def _part(reference: Reference, release: Release, what: str) -> str:

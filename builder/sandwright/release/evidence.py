@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +108,15 @@ class Matrix:
     outcomes: tuple[Mapping[str, Any], ...]
 
 
+def _document(matrix: Matrix) -> dict[str, Any]:
+    """The matrix as it is written. `asdict` would copy every outcome."""
+    named = {each.name: getattr(matrix, each.name) for each in fields(matrix)}
+    return {"schema": SCHEMA, **named}
+
+
 def write_matrix(matrix: Matrix, directory: Path) -> None:
     """Keep a matrix. Raise HostError when that fails."""
-    document = {"schema": SCHEMA, **asdict(matrix), "outcomes": list(matrix.outcomes)}
+    document = _document(matrix)
     with explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(directory / MATRIX, encode(document))
@@ -156,8 +162,7 @@ def matrix_evidence(
         raise NotProved(image, lines)
     if about is None:
         return None
-    outcomes = [{key: each[key] for key in sorted(each)} for each in about.outcomes]
-    return canonical({"schema": SCHEMA, **asdict(about), "outcomes": outcomes})
+    return canonical(_document(about))
 
 
 def _no_matrix(image: str, other: Matrix | None, require: Sequence[str]) -> Iterator[str]:

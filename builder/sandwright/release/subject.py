@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import BuildError, IntegrityError, UsageError
+from sandwright.image.baselock import BaseLock
 from sandwright.image.build import Supply
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
@@ -127,9 +128,8 @@ def prepare(
     """
     existing = built_image(output, name)
     subject = _Subject(existing, _epoch(existing))
-    _check_current(catalogue, subject, output)
+    lock = _current(catalogue, subject, output)
     seen = list(_evidence(subject, proof))
-    lock = sources.locked(catalogue, name)
     packages = lock if isinstance(lock, Lock) else None
     sboms = make_sboms(existing, packages, output / KEPT / name, supply, progress=progress)
     written = sources.collect(catalogue, name)
@@ -210,13 +210,15 @@ def _epoch(existing: Existing) -> int:
         raise IntegrityError(f"{existing.path}: its index has no time of creation") from None
 
 
-def _check_current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> None:
-    """See that the image is what its definition and lock, as they are now, are made into."""
+def _current(catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path) -> Lock | BaseLock:
+    """See that the image is what its definition and lock, as they are now, are made into; that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(
         catalogue, [subject.name], output=output, platforms=platforms, frozen=True, epoch=subject.epoch
     )
     (step,) = (each for each in plan.steps if each.name == subject.name)
-    if step.reason:
+    (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)
+    if step.reason or lock is None:
         what = f"{subject.existing.path}: not what {step.definition.folder} makes now: {step.reason}"
         raise BuildError(f"{what}; build it again with 'sandwright build-images --name {subject.name}'")
+    return lock
