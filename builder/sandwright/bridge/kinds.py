@@ -30,7 +30,7 @@ _RULES: dict[str, tuple[re.Pattern[str], str]] = {
         ("repo", r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}", "OWNER/NAME"),
         ("login", r"@?[A-Za-z0-9][A-Za-z0-9-]{0,38}(?:/[A-Za-z0-9_.-]{1,99})?(?:\[bot\])?", "an account"),
         ("fields", r"[A-Za-z]{1,40}(?:,[A-Za-z]{1,40}){0,60}", "names of fields, with commas"),
-        ("remote", r"[A-Za-z0-9_][A-Za-z0-9_./:@~%+-]{0,499}", "a remote"),
+        ("remote", r"(?!.*::)[A-Za-z0-9_][A-Za-z0-9_./:@~%+-]{0,499}", "a remote"),
     )
 }
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+#@%=,!-]{0,249}")
