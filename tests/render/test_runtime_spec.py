@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from goldens import CASES, case_policy, check_golden, write_artifacts
 from sandwright import process
+from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
@@ -95,6 +96,14 @@ def test_limits() -> None:
         {"type": "RLIMIT_CORE", "soft": 0, "hard": 0},
         {"type": "RLIMIT_NOFILE", "soft": 8, "hard": 8},
     ]
+
+
+def test_gvisor_needs_threads_of_its_own() -> None:
+    said = r"resources\.pids: 127 is too few for gVisor: its own threads are counted too"
+    with pytest.raises(RenderError, match=said):
+        _config("extends: []\nresources: {pids: 127}\n", "gvisor", uid=0)
+    limits = _config("extends: []\nresources: {pids: 128}\n", "gvisor", uid=0)["linux"]["resources"]
+    assert limits["pids"] == {"limit": 128}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +228,12 @@ def command(project: Path, tmp_path: Path, rootfs: Path, monkeypatch: pytest.Mon
 
 
 def _tree(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    """All paths; what is being removed may be among them, which `Path.rglob` fails on."""
+    return {
+        (Path(base) / name).relative_to(folder).as_posix()
+        for base, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
 
 
 @ROOT
@@ -374,8 +388,8 @@ def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_p
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         os.killpg(running.pid, signal.SIGKILL)
-        running.wait(timeout=10)
-        deadline = time.monotonic() + 20
+        running.wait(timeout=60)
+        deadline = time.monotonic() + 60
         while _tree(tmp_path / "session") or _tree(project) != before:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -28,7 +28,13 @@ from sandwright.render.engines.launch import launch_values
 from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.runtime_spec import IMAGE_DIRECTORIES, NOTHING, root_accounts, runtime_config
+from sandwright.render.runtime_spec import (
+    IMAGE_DIRECTORIES,
+    NOTHING,
+    refuse_few_threads,
+    root_accounts,
+    runtime_config,
+)
 from sandwright.render.seccomp import SeccompProfile, profile, render_oci
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.resources import data_path
@@ -41,10 +47,6 @@ STATE = "/run/sandwright"
 
 SESSION = "/sandwright/session"
 """The program of the image that starts sessions."""
-
-LEAST_PIDS = 128
-"""Threads of which runsc is sure to have enough. On two busy processors it was seen to die or to hang with 12
-to 80, and with 96 once a shell had started others."""
 
 _PACKED = "@packed@"
 
@@ -150,12 +152,7 @@ def _check(policy: ResolvedPolicy) -> None:
     if policy.credentials.shims:
         source = policy.source("credentials.shims")
         raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
-    pids = policy.resources.pids
-    if pids is not None and pids < LEAST_PIDS:
-        raise RenderError(
-            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for gVisor's container: "
-            f"its own threads are counted too, and it dies or hangs without them; give {LEAST_PIDS} or more"
-        )
+    refuse_few_threads(policy, "gVisor's container")
 
 
 _CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
+from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
@@ -49,6 +50,10 @@ NOTHING = "nothing"
 
 It is a file without rights, in the bundle of each run."""
 
+LEAST_PIDS = 128
+"""Threads of which runsc is sure to have enough. On two busy processors it was seen to die or to hang with 12
+to 80, and with 96 once a shell had started others."""
+
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`config.json` for runc and crun, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
@@ -69,7 +74,18 @@ def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         from sandwright.render.outer import render_outer  # noqa: PLC0415 - it needs this module
 
         return render_outer(policy)
+    refuse_few_threads(policy, "gVisor")
     return _render(policy, gvisor=True)
+
+
+def refuse_few_threads(policy: ResolvedPolicy, who: str) -> None:
+    """Refuse a limit of processes that gVisor, whose threads count too, can't live with."""
+    pids = policy.resources.pids
+    if pids is not None and pids < LEAST_PIDS:
+        raise RenderError(
+            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for {who}: "
+            f"its own threads are counted too, and it dies or hangs without them; give {LEAST_PIDS} or more"
+        )
 
 
 def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
