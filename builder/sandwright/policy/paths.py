@@ -61,11 +61,14 @@ def is_inside(path: str, directory: str) -> bool:
 
 def ancestors(path: str) -> tuple[str, ...]:
     """The directories above a canonical path, the nearest first, `/` last."""
+    if path == "/":
+        return ()
     found = []
-    while path != "/":
-        path = path.rpartition("/")[0] or "/"
-        found.append(path)
-    return tuple(found)
+    end = path.rfind("/")
+    while end > 0:
+        found.append(path[:end])
+        end = path.rfind("/", 0, end)
+    return (*found, "/")
 
 
 def below(directory: str, name: str) -> str:

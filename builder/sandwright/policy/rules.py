@@ -135,6 +135,11 @@ class PathRules:
         rules = self.deciding(path)
         return bool(rules) and rules[0].writable and not rules[0].private
 
+    def shows_host(self, path: str) -> bool:
+        """Whether a canonical path may be read, and is the host's: what appears there is seen inside."""
+        rules = self.deciding(path)
+        return bool(rules) and rules[0].readable and not rules[0].private
+
     def at(self, path: str) -> list[PathRule]:
         """The rules for exactly this path, protected names excepted."""
         return self._tree.at(path)
@@ -163,8 +168,8 @@ class _Guard:
     def rule(self, path: str, depth: int) -> PathRule | None:
         """The rule that protects a path which a rule at some depth makes writable."""
         parts = components(path)
-        for at, _ in self._roots.along(path):
-            for below, names in self._names.along("/" + "/".join(parts[at:])):
+        for at, _ in self._roots.along_names(parts):
+            for below, names in self._names.along_names(parts[at:]):
                 protected = "/" + "/".join(parts[: at + below])
                 if below and at + below >= depth and _folded(protected, self._key) not in self._exceptions:
                     return PathRule(protected, "readonly", "protected", names[-1].source, names[-1].value)

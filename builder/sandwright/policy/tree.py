@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -34,13 +34,18 @@ class PathTree(Generic[T]):
 
     def along(self, path: str) -> Iterator[tuple[int, list[T]]]:
         """The values at each path from `/` down to `path` that has any, each with its depth."""
-        node: _Node[T] | None = self._root
-        if self._root.values:
-            yield 0, self._root.values
-        for depth, name in enumerate(components(path), start=1):
-            node = node.children.get(self._key(name)) if node else None
-            if node is None:
+        return self.along_names(components(path))
+
+    def along_names(self, names: Iterable[str]) -> Iterator[tuple[int, list[T]]]:
+        """The same for the path that is made up of some names."""
+        node = self._root
+        if node.values:
+            yield 0, node.values
+        for depth, name in enumerate(names, start=1):
+            inner = node.children.get(self._key(name))
+            if inner is None:
                 return
+            node = inner
             if node.values:
                 yield depth, node.values
 

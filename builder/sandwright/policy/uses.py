@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,6 +105,26 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, Source]]:
                     path = below(root, name.value)
                     if path not in protection.exceptions and facts.kind(path) is None:
                         yield path, name.source
+
+
+def appearing(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[str]:
+    """The restricted paths that don't exist, and would be open if they did: no mount is planned for them.
+
+    Nothing appears at the paths of `covered`, or in them.
+    """
+    files, facts = policy.filesystem, policy.facts
+    restricted = (rule.path for rule in files.rules if rule.kind in ("deny", "readonly"))
+    missing = (path for path in restricted if facts.kind(path) is None)
+    inside = tuple(f"{path}/" for path in covered)
+    seen: dict[str, bool] = {}
+    for path in dict.fromkeys([*missing, *(path for path, _ in unguarded(policy))]):
+        if path in covered or path.startswith(inside):
+            continue
+        parent = path.rpartition("/")[0] or "/"
+        if parent not in seen:
+            seen[parent] = files.tree.shows_host(parent)
+        if seen[parent]:
+            yield path
 
 
 def _existing_parent(path: str, policy: ResolvedPolicy) -> str:

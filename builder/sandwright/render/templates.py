@@ -41,7 +41,10 @@ def quote_lines(words: object) -> Quoted:
     """Several words of a shell, a line each: a loop of the template would cost more than all the rest."""
     if not isinstance(words, list) or not words:
         raise RenderError(f"{words!r} is no list of words")
-    return Quoted(" \\\n    ".join(map(quote_shell, words)))
+    texts = list(map(str, words))
+    if any("\0" in text for text in texts):
+        texts = list(map(quote_shell, texts))  # says which one
+    return Quoted(" \\\n    ".join(map(shlex.quote, texts)))
 
 
 def plain_number(number: object) -> Quoted:
