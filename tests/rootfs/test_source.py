@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
+import itertools
 import json
+import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 import layouts
 import tars
-from layouts import HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
+from layouts import CONFIG, HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError, UsageError
 from sandwright.rootfs.images.blobs import Archive
@@ -695,3 +698,61 @@ def test_damaged_documents_never_fail_in_another_way(data: st.DataObject, tmp_pa
     finally:
         (path / "index.json").write_bytes(good)
     assert str(path) in refusal
+
+
+ODD: list[Any] = [None, True, -1, 10**30, "", "x", [], ["x"], [[]], {}, {"a": []}]
+
+
+def places(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in a JSON document."""
+    for key, value in (
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
+    ):
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+def put(document: Any, place: tuple[Any, ...], value: Any) -> Any:
+    changed = json.loads(json.dumps(document))
+    inside = functools.reduce(operator.getitem, place[:-1], changed)
+    inside[place[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("kind", ["index", "manifest", "config"])
+def test_no_value_of_another_type_fails_in_another_way(kind: str, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "layout")
+    manifest = layout.manifest(HELLO)
+    config = json.loads((layout.path / "blobs/sha256" / manifest["config"]["digest"][7:]).read_bytes())
+    tried = 0
+    documents = {
+        "index": {
+            "schemaVersion": 2,
+            "mediaType": INDEX,
+            "manifests": [layout.document(manifest, MANIFEST, annotations={"a": "b"})],
+            "annotations": {"a": "b"},
+        },
+        "manifest": {"mediaType": MANIFEST, "annotations": {"a": "b"}, **manifest},
+        "config": {"history": [{"created_by": "x"}], **config},
+    }
+    for place, value in itertools.product(places(documents[kind]), ODD):
+        changed = documents | {kind: put(documents[kind], place, value)}
+        if kind == "config":
+            changed["manifest"] = {
+                **documents["manifest"],
+                "config": layout.document(changed["config"], CONFIG),
+            }
+        if kind != "index":
+            row = layout.document(changed["manifest"], MANIFEST)
+            changed["index"] = {**documents["index"], "manifests": [row]}
+        (layout.path / "index.json").write_text(json.dumps(changed["index"]))
+        tried += 1
+        try:
+            open_image(layout.path)
+        except SandwrightError:
+            continue
+    assert tried > 100

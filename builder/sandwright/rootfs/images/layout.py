@@ -104,7 +104,8 @@ class Layout:
         where = f"{self.name}: index.json"
         index = parse_json(raw, where)
         own = index.get("mediaType")
-        check_document(index, own if own in INDEX_TYPES else OCI_INDEX, where)
+        known = isinstance(own, str) and own in INDEX_TYPES
+        check_document(index, str(own) if known else OCI_INDEX, where)
         leaves: list[_Leaf] = []
         missing: list[_Leaf] = []
         for number, leaf in enumerate(self._walk(index, where, _Leaf(_NOTHING), 0)):
@@ -200,6 +201,8 @@ def _path(digest: str) -> str:
     return f"blobs/{algorithm}/{encoded}"
 
 
-def _config_type(manifest: Mapping[str, Any]) -> object:
+def _config_type(manifest: Mapping[str, Any]) -> str:
+    """The media type of a manifest's config, empty when it has none that could be one."""
     config = manifest["config"]
-    return config.get("mediaType") if isinstance(config, dict) else None
+    found = config.get("mediaType") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else ""
