@@ -16,7 +16,7 @@ from typing import Any
 from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import unguarded
+from sandwright.policy.uses import appearing
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan
@@ -158,7 +158,7 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
         "never": [*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS],
         "proxy": policy.network.mode == "proxy",
         **_covers(plan),
-        "absent": list(_absent(policy, plan)),
+        "absent": list(appearing(policy, {cover.path for cover in plan.covers})),
         "unlinked": list(_unlinked(plan)),
         "project": policy.canonical(policy.facts.project),
         "lock": LOCK,
@@ -174,23 +174,6 @@ def _covers(plan: MountPlan) -> dict[str, Any]:
         "cover_directories": [each.path for each in plan.covers if each.entry == "directory"],
         "cover_files": [word for each in files for word in (each.path, each.content.decode().rstrip("\n"))],
     }
-
-
-def _absent(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
-    """The restricted paths that didn't exist and would be open if they did: no mount is planned for them."""
-    covered = {cover.path for cover in plan.covers}
-    files = policy.filesystem
-    rules = (rule.path for rule in files.rules if rule.kind in ("deny", "readonly"))
-    for path in dict.fromkeys([*rules, *(path for path, _ in unguarded(policy))]):
-        absent = policy.facts.kind(path) is None and covered.isdisjoint((path, *ancestors(path)))
-        if absent and _visible(policy, path):
-            yield path
-
-
-def _visible(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether what appears at a path would be seen in the sandbox, as what decides above it is the host's."""
-    above = policy.filesystem.tree.deciding(path.rpartition("/")[0] or "/")
-    return bool(above) and above[0].readable and not above[0].private
 
 
 def _unlinked(plan: MountPlan) -> Iterator[str]:
