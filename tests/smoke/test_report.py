@@ -77,6 +77,15 @@ def test_what_is_no_report_is_none(text: str, tmp_path: Path) -> None:
     assert read_report(tmp_path) is None
 
 
+@pytest.mark.parametrize("field", ["image", "platform", "digest", "runtime", "note", "key"])
+@pytest.mark.parametrize("part", ["rows", "subjects"])
+def test_a_field_that_is_no_text_is_no_report(part: str, field: str) -> None:
+    data = json.loads(json.dumps(_report(_row("runc", P)).to_json()))
+    data[part][0][field] = ["x"]
+    with pytest.raises(HostError, match="not a report of a smoke run: "):
+        Report.from_json(data)
+
+
 def test_from_json_says_what_is_wrong() -> None:
     with pytest.raises(HostError, match=r"^not a report of a smoke run: schema 2, not 1$"):
         Report.from_json({"schema": 2})

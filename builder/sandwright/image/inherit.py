@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandwright.errors import ArchiveRefused
 from sandwright.image.documents import split_entrypoint
 from sandwright.image.sections import Config
-from sandwright.rootfs.descriptor import sequence, strings
+from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 _OURS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
 """Labels that say which image it is: not of what is built on it."""
@@ -34,25 +35,25 @@ class Settings:
 
 def inherited(document: Mapping[str, Any], where: str) -> Settings:
     """The settings in an image config. Raise ArchiveRefused when they are not what they should be."""
-    section = document.get("config") or {}
-    environment = dict(_variable(each) for each in sequence(section.get("Env"), f"{where}: Env"))
+    section = mapping(document.get("config") or {}, f"{where}: config")
+    environment = dict(_variable(each) for each in _words(section.get("Env"), f"{where}: Env") or ())
     labels = strings(section.get("Labels"), f"{where}: Labels")
-    account, entrypoint = split_entrypoint(_words(section.get("Entrypoint"), where) or ())
+    account, entrypoint = split_entrypoint(_words(section.get("Entrypoint"), f"{where}: Entrypoint") or ())
     config = Config.model_construct(  # what definitions may say is narrower
         user=_text(section.get("User")),
         environment=environment,
         workdir=_text(section.get("WorkingDir")),
         init=account,
         entrypoint=entrypoint or None,
-        command=_words(section.get("Cmd"), where),
+        command=_words(section.get("Cmd"), f"{where}: Cmd"),
         labels={key: value for key, value in labels.items() if key not in _OURS},
         stop_signal=_text(section.get("StopSignal")),
     )
     return Settings(config, {key: section[key] for key in _KEPT if section.get(key)})
 
 
-def _variable(entry: object) -> tuple[str, str]:
-    name, _, value = str(entry).partition("=")
+def _variable(entry: str) -> tuple[str, str]:
+    name, _, value = entry.partition("=")
     return name, value
 
 
@@ -61,4 +62,7 @@ def _text(value: object) -> str | None:
 
 
 def _words(value: object, where: str) -> tuple[str, ...] | None:
-    return tuple(str(each) for each in sequence(value, f"{where}: command")) or None
+    words = tuple(sequence(value, where))
+    if not all(isinstance(each, str) for each in words):
+        raise ArchiveRefused(f"{where}: expected strings")
+    return words or None

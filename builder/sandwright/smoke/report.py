@@ -121,11 +121,11 @@ class Report:
             if data["schema"] != _SCHEMA:
                 raise ValueError(f"schema {data['schema']}, not {_SCHEMA}")
             rows = [
-                Row(**{**_without(row, "verdict"), "findings": tuple(_finding(f) for f in row["findings"])})
+                Row(**{**_plain(_without(row, "verdict")), "findings": tuple(map(_finding, row["findings"]))})
                 for row in data["rows"]
             ]
             return cls(
-                tuple(Subject(**subject) for subject in data["subjects"]),
+                tuple(Subject(**_plain(subject)) for subject in data["subjects"]),
                 tuple(data["runtimes"]),
                 tuple(rows),
                 data["started"],
@@ -195,6 +195,14 @@ _PLURALS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 def _finding(data: Mapping[str, Any]) -> Finding:
     return Finding(data["check"], Verdict(data["verdict"]), data["detail"])
+
+
+def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields, in which nothing but findings may hold more: they are compared and hashed."""
+    for name, value in data.items():
+        if name != "findings" and not isinstance(value, str | int | float):
+            raise TypeError(f"{name} is {value!r:.60}")
+    return data
 
 
 def _without(data: Mapping[str, Any], key: str) -> dict[str, Any]:
