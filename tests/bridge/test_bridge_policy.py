@@ -195,7 +195,10 @@ def test_a_secret_of_the_home_and_containers(place: World, method: str) -> None:
         ("perl5.36.0", "runs what its arguments"),
         ("terraform", "runs what its arguments"),
         ("hg", "runs what its arguments"),
-        ("named-otherwise", "leads to .*: sh runs what its arguments"),
+        ("git-receive-pack", "runs what its arguments"),
+        ("sh-named-otherwise", "leads to .*: sh runs what its arguments"),
+        ("git-less", "runs what its arguments"),
+        ("my.git", "leads to .*/git: give it its own name here"),
         ("script-of-the-sandbox", "python may be written by the sandbox"),
     ],
 )
@@ -203,9 +206,10 @@ def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
     with world() as made:
         tools = made.root / "tools"
         made.tool(program, "")
-        if program == "named-otherwise":
-            (tools / program).rename(tools / "sh")
-            (tools / program).symlink_to("sh")
+        if program in ("sh-named-otherwise", "my.git"):
+            real = "sh" if program.startswith("sh") else "git"
+            (tools / program).rename(tools / real)
+            (tools / program).symlink_to(real)
         if program == "script-of-the-sandbox":
             (made.project / "python").symlink_to("/bin/sh")
             (tools / program).write_text(f"#!{made.project}/python -E\n")

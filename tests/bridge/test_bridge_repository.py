@@ -131,25 +131,48 @@ def test_a_repository_of_sha256_with_a_pack(place: World) -> None:
     assert head == place.git("rev-parse", "HEAD", cwd=below)
 
 
-def test_what_goes_to_this_machine_takes_no_proxy(place: World) -> None:
-    """The host's proxy would be told the token, which goes to this machine unencrypted."""
-    told: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as proxy:
-        proxy.settimeout(60)
+@contextlib.contextmanager
+def _answering(answer: bytes, told: list[bytes]) -> Iterator[str]:
+    """Somebody on loopback who is told something once and answers it, at an address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
 
         def listen() -> None:
             with contextlib.suppress(OSError):
-                connection, _ = proxy.accept()
+                connection, _ = listener.accept()
                 with connection:
-                    told.append(connection.recv(4096))
+                    told.append(connection.recv(65536))
+                    connection.sendall(answer)
 
-        listening = threading.Thread(target=listen)
-        listening.start()
-        place.git("remote", "add", "origin", "http://127.0.0.1:1/r.git")
-        variables = {**ENVIRONMENT, "http_proxy": f"http://127.0.0.1:{proxy.getsockname()[1]}"}
-        with place.bridge(POLICY, environment=variables) as bridge:
-            assert "127.0.0.1 port 1" in place.call(bridge, "git", "push", "origin", "main").stderr
-        with socket.create_connection(proxy.getsockname()):
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with contextlib.suppress(OSError), socket.create_connection(listener.getsockname()):
             pass
-        listening.join(60)
+        thread.join(60)
+
+
+@pytest.mark.parametrize("status", ["302 Found", "308 Permanent"])
+def test_a_server_that_sends_elsewhere(place: World, status: str) -> None:
+    """The token goes where the remote is, and nowhere that its server names."""
+    first: list[bytes] = []
+    second: list[bytes] = []
+    empty = "Content-Length: 0\r\nConnection: close\r\n\r\n"
+    with _answering(f"HTTP/1.1 200 OK\r\n{empty}".encode(), second) as other:
+        moved = f"HTTP/1.1 {status}\r\nLocation: {other}/r.git/info/refs?service=git-receive-pack\r\n{empty}"
+        with _answering(moved.encode(), first) as url:
+            place.git("remote", "add", "origin", f"{url}/r.git")
+            with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
+                assert place.call(bridge, "git", "push", "origin", "main").status == 128
+    assert first[0].startswith(b"GET /r.git/info/refs")
+    assert second == [b""], "only we have come, to say that it is over"
+
+
+def test_what_goes_to_this_machine_takes_no_proxy(place: World) -> None:
+    """The host's proxy would be told the token, which goes to this machine unencrypted."""
+    told: list[bytes] = []
+    with _answering(b"", told) as proxy:
+        place.git("remote", "add", "origin", "http://127.0.0.1:1/r.git")
+        with place.bridge(POLICY, environment={**ENVIRONMENT, "http_proxy": proxy}) as bridge:
+            assert "127.0.0.1 port 1" in place.call(bridge, "git", "push", "origin", "main").stderr
     assert told == [b""], "only we have come, to say that it is over"

@@ -71,8 +71,12 @@ def _program(name: str, path: str, sandbox: Reach) -> str:
         raise ToolMissing(name, "credentials.shims runs it on the host")
     real = Path(found).resolve()
     several = real.name in ("busybox", "toybox", "coreutils")  # each is what it is called by
-    if profile_of(name) is None and not several and (fault := interpreter_fault(real.name)):
-        raise UsageError(f"credentials.shims.{name}: {found} leads to {real}: {fault}")
+    if profile_of(name) is None and not several:
+        fault = interpreter_fault(real.name)
+        if fault or profile_of(real.name):
+            raise UsageError(
+                f"credentials.shims.{name}: {found} leads to {real}: {fault or 'give it its own name here'}"
+            )
     for each in (found, *_interpreter(real)):
         if sandbox.writes(each):
             raise UsageError(f"credentials.shims.{name}: {each} may be written by the sandbox")

@@ -165,6 +165,6 @@ def _reach(policy: ResolvedPolicy, method: str) -> Reach:
 def interpreter_fault(program: str) -> str:
     """Why a program can't stand behind a shim without a profile; empty when nothing is known against it."""
     base = re.split(r"[-.]?[0-9]", program, maxsplit=1)[0]  # of python3.11-dbg, gcc-12, perl5.36.0
-    if program in _INTERPRETERS or base in _INTERPRETERS:
+    if program in _INTERPRETERS or base in _INTERPRETERS or program.startswith("git-"):
         return f"{program} runs what its arguments or its directory tell it; plain words don't make that safe"
     return ""
