@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -169,7 +170,8 @@ def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: 
         assert running.stdout.readline() == b"up\n"
         assert (project / ".envrc").is_dir()
         if killed == "both":
-            os.kill(_watch(launcher), signal.SIGKILL)
+            (watch,) = _watching(launcher)
+            os.kill(watch, signal.SIGKILL)
         running.kill()
         running.wait(timeout=PATIENCE)
     if killed == "both":
@@ -178,15 +180,13 @@ def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: 
     _eventually(lambda: _tree(project) == before)
 
 
-def _watch(launcher: str) -> int:
-    wanted = launcher.removesuffix("launch").encode() + b"watch"
+def _watching(launcher: str) -> list[int]:
+    """The processes that outlive a launcher."""
+    wanted, found = launcher.removesuffix("launch").encode() + b"watch", []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if wanted in entry.read_bytes():
-                return int(entry.parent.name)
-        except OSError:
-            continue
-    raise AssertionError("nothing watches")
+        with contextlib.suppress(OSError):
+            found += [int(entry.parent.name)] if wanted in entry.read_bytes() else []
+    return found
 
 
 @pytest.mark.needs("bwrap", "git")
@@ -210,9 +210,27 @@ def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path
             one.stdin.close()
             one.wait(timeout=PATIENCE)
             assert (project / ".envrc").is_dir()
+            _eventually(lambda: not _watching(first))  # they would pile up in a project that is busy
             two.stdin.close()
             two.wait(timeout=PATIENCE)
     _eventually(lambda: _tree(project) == before)
+
+
+@pytest.mark.needs("bwrap", "git")
+def test_where_modes_are_not_kept_they_go_too(project: Path, tmp_path: Path) -> None:
+    """A stand-in makes them as a file system without modes would."""
+    before, launcher = _tree(project), _launcher(project, tmp_path / "out")
+    words = (tmp_path / "out" / "args").read_text().split("\0")
+    made = shlex.join(words[index + 1] for index, word in enumerate(words) if word == "--dir")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "bwrap").write_text(f'#!/bin/sh\nmkdir {made}\nexec {process.which("bwrap")} "$@"\n')
+    (programs / "bwrap").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    script = f"cd '{project}'; echo x >.envrc; rmdir .vscode; echo x >.vscode/x; ls -A .vscode; echo ran"
+    result = process.run(launcher, "sh", "-c", script, env=env, timeout=PATIENCE, check=False)
+    assert (result.status, result.text) == (0, "ran"), result.stderr
+    assert _tree(project) == before
 
 
 @pytest.mark.needs("bwrap", "git")
@@ -267,8 +285,7 @@ def test_nothing_runs_where_none_can_be_made(project: Path, tmp_path: Path) -> N
     argv = ("unshare", "--map-root-user", "--mount", "sh", "-c", script)
     result = process.run(*argv, timeout=PATIENCE, check=False)
     assert (result.status, result.text) == (125, "")
-    said = f"sandbox: {project}/src/made can't be made, and so somebody inside could make it\n"
-    assert result.stderr == said
+    assert result.stderr == f"bwrap: Can't mkdir {project}/src/made: Read-only file system\n"
     _eventually(lambda: _tree(project) == before)
 
 

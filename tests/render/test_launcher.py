@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +30,7 @@ method: bwrap
 filesystem:
   write: [$PROJECT]
   readonly: [$PROJECT/LICENSE]
-  deny: [$PROJECT/secrets]
+  deny: [$PROJECT/secrets, $PROJECT/token]
 environment:
   pass: [TERM, "LC_*", PATH, HOME]
   set: {CI: "it's 1"}
@@ -41,7 +42,7 @@ SHELLS = ["dash", "bash", "busybox"]
 def project(tmp_path: Path) -> Path:
     """A project with a repository, a licence and secrets, in a home with a key."""
     project = tmp_path / "home" / "p"
-    for name in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key", "LICENSE", "../.ssh/id"):
+    for name in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key", "token", "LICENSE", "../.ssh/id"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("content")
     return project
@@ -346,18 +347,38 @@ def test_two_at_once_share_the_covers(project: Path, tmp_path: Path, launch: Lau
             "/p/LICENSE is a link, and was none",
         ),
         (lambda _, project: (project / ".git/commondir").symlink_to("x"), "/.git/commondir appeared after"),
+        (lambda _, project: shutil.rmtree(project / "secrets"), "/p/secrets has gone since"),
+        (lambda _, project: (project / "token").unlink(), "/p/token has gone since"),
+        (lambda _, project: (project / "LICENSE").unlink(), "/p/LICENSE has gone since"),
+        (
+            lambda _, project: (
+                (project / "secrets").rename(project / "moved"),
+                (project / "secrets").write_text("x"),
+            ),
+            "/p/secrets is something else than when",
+        ),
+        (
+            lambda _, project: (project / "token").rename(project / "moved") and (project / "token").mkdir(),
+            "/p/token is something else than when",
+        ),
+        (lambda _, project: shutil.rmtree(project / ".git"), "/p/.git has gone since"),
     ],
-    ids=["args", "filter", "appeared", "link", "cover"],
+    ids=[
+        *("args", "filter", "appeared", "link", "cover", "directory that is hidden goes"),
+        *("file that is hidden goes", "what is read-only goes", "file for a directory"),
+        *("directory for a file", "what holds covers goes"),
+    ],
 )
 def test_nothing_runs_when_something_changed(
     project: Path, tmp_path: Path, change: Callable[[Path, Path], object], said: str
 ) -> None:
     argv = _command(project, tmp_path)
     change(tmp_path / "out", project)
+    before = _tree(project)
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
     assert result.status == 125
     assert said in result.stderr
-    assert not (project / "ran").exists()
+    _wait_until(lambda: _tree(project) == before)  # nothing was made in the place of what has gone
 
 
 def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
     for cover in plan.covers:
         if cover.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
             yield from ("--remount-ro", cover.path)
-    yield from ("--chdir", _start(policy, plan))
+    yield from ("--chdir", start_directory(policy, plan))
     for name, value in sandbox_environment(policy).items():
         yield from ("--setenv", name, value)
 
@@ -103,17 +103,19 @@ def _mount(mount: Mount) -> tuple[str, ...]:
 
 
 def _cover(cover: Cover) -> tuple[str, ...]:
-    """A directory lies under an empty one in memory, which costs bubblewrap a fifth of what a bind does.
+    """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
 
-    Whoever lifts its mode writes there to the sandbox's own memory, and nothing of it reaches the host.
+    Nothing is done to one that is there already; `launch` has seen whose that is. Whoever lifts the mode of
+    what lies over it writes there to the sandbox's own memory, and nothing of it reaches the host.
     """
     if cover.entry == "directory":
-        return ("--perms", COVERED, "--tmpfs", cover.path)
+        return ("--perms", MARKED, "--dir", cover.path, "--perms", COVERED, "--tmpfs", cover.path)
     return ("--ro-bind", cover.path, cover.path)
 
 
+MARKED = "1555"
 COVERED = "0555"
-"""The mode of what lies over a cover."""
+"""The modes of a cover, by which `launch` knows it (oci/launchers/covers), and of what lies over it."""
 
 
 def _kernel_settings() -> Iterator[str]:
@@ -122,15 +124,15 @@ def _kernel_settings() -> Iterator[str]:
     Root stays root there, whose core_pattern runs programs on the host. bwrap covers some of them by itself,
     /proc/sys not.
     """
-    for path in sorted((*load_baseline().readonly, *_SWITCHES)):
+    for path in sorted((*load_baseline().readonly, *SWITCHES)):
         yield from ("--ro-bind-try", path, path)
 
 
-_SWITCHES = ("/proc/acpi", "/proc/scsi")
+SWITCHES = ("/proc/acpi", "/proc/scsi")
 """What containers have masked; a mask needs something to lie on, and not every kernel has these."""
 
 
-def _start(policy: ResolvedPolicy, plan: MountPlan) -> str:
+def start_directory(policy: ResolvedPolicy, plan: MountPlan) -> str:
     """The directory that the command starts in: the host's current one where it is there, else `/`."""
     cwd = policy.canonical(policy.facts.variables["CWD"])
     if any(mount.target.startswith(f"{cwd}/") for mount in plan.mounts):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.errors import RenderError
+from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing
@@ -64,6 +65,7 @@ def bwrap_launcher(
         **_common(policy, plan),
         "runtime": False,
         "watched": bool(plan.covers) or policy.resources.time is not None,
+        "covers_inside": True,
         "pids": policy.resources.pids,
         "files": policy.resources.files,
         "too_many": count if count > MAX_ARGUMENTS else 0,
@@ -115,12 +117,38 @@ def engine_launcher(
 
     `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
     """
-    common = {**_common(policy, plan), "artifacts": [], "uid": None}
+    common = {**_common(policy, plan), "artifacts": [], "uid": None, "watched": False}
     every = {**common, **values}
     watch = _script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
     sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
     launch = _script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")
     return launch, watch
+
+
+def account_launcher(
+    policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], values: Mapping[str, Any]
+) -> tuple[Artifact, ...]:
+    """`launch` for an account of the project's own, `enter`, and `watch` where there are covers.
+
+    `files` are the artifacts that they check and use, `values` what their templates use beside the common.
+    """
+    common = _common(policy, plan)
+    limits = {"pids": policy.resources.pids, "files": policy.resources.files}
+    own = {"runtime": False, "watched": bool(plan.covers), "never": [*common["never"], "HOME"]}
+    every = {**common, **limits, **values, **own}
+    enter = _account_script("enter", every, "becomes root of namespaces, then the account")
+    watch: tuple[Artifact, ...] = ()
+    if plan.covers:
+        timeless = {**every, "time": None}
+        watch = (_script("watch", "watch", timeless, "cleans up after `launch`"),)
+    checked = _checked((*files, enter, *watch))
+    launch = _account_script("launch", {**every, **checked}, "runs a command as the account")
+    return enter, launch, *watch
+
+
+def _account_script(name: str, values: Mapping[str, Any], purpose: str) -> Artifact:
+    text = render_template("oci", f"account/{name}.sh.j2", **values)
+    return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
 
 
 def _runsc_flags(policy: ResolvedPolicy, shims: Mapping[str, object] | None) -> Iterator[str]:
@@ -140,9 +168,14 @@ def _launchers(
     watch: tuple[Artifact, ...] = ()
     if values["watched"]:
         watch = (_script("watch", "watch", values, "keeps the time limit, and cleans up after `launch`"),)
-    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, *watch)]
-    expected = "\n".join(f"{digest}  {each}" for each, digest in sums)  # as sha256sum prints them
-    return _script("launch", name, {**values, "artifacts": sums, "expected": expected}, purpose), *watch
+    return _script("launch", name, {**values, **_checked((*others, *watch))}, purpose), *watch
+
+
+def _checked(files: Sequence[Artifact]) -> dict[str, Any]:
+    """What `check.sh.j2` uses: the files with their digests, and what sha256sum prints of them."""
+    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in files]
+    expected = "\n".join(f"{digest}  {each}" for each, digest in sums)
+    return {"artifacts": sums, "expected": expected}
 
 
 def _script(name: str, template: str, values: Mapping[str, Any], purpose: str) -> Artifact:
@@ -159,7 +192,7 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
         "proxy": policy.network.mode == "proxy",
         **_covers(plan),
         "absent": list(appearing(policy, {cover.path for cover in plan.covers})),
-        "unlinked": list(_unlinked(plan)),
+        **_there(plan),
         "project": policy.canonical(policy.facts.project),
         "lock": LOCK,
         "uid": policy.facts.uid if policy.mapping == "required" else None,
@@ -167,23 +200,34 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
 
 
 def _covers(plan: MountPlan) -> dict[str, Any]:
-    """What `covers.sh.j2` uses: directories, and files by twos, each with its only line or nothing."""
+    """What `covers.sh.j2` uses: directories, and files by twos, each with its only line or nothing.
+
+    `covers_inside` says that what makes the sandbox makes the directories too.
+    """
     files = [each for each in plan.covers if each.entry == "file"]
     return {
         "covers": bool(plan.covers),
+        "covers_inside": False,
         "cover_directories": [each.path for each in plan.covers if each.entry == "directory"],
         "cover_files": [word for each in files for word in (each.path, each.content.decode().rstrip("\n"))],
     }
 
 
-def _unlinked(plan: MountPlan) -> Iterator[str]:
-    """What is mounted in writable directories, with what is between: nobody may have put links there."""
+def _there(plan: MountPlan) -> dict[str, list[str]]:
+    """What mounts lie on, which may have changed since, and what is between it and a writable directory.
+
+    `there_directories`, and `there_files`, which is anything else.
+    """
     writable = {mount.target for mount in plan.mounts if mount.kind == "bind" and mount.writable}
-    found: dict[str, None] = {}
+    found: dict[str, EntryKind] = {}
     for mount in plan.mounts:
         if mount.kind in ("bind", "mask") and mount.target != "/":
             above = ancestors(mount.target)
             inside = [index for index, path in enumerate(above) if path in writable]
-            found.update(dict.fromkeys(reversed(above[: inside[-1]] if inside else ())))
-            found.update({mount.target: None} if inside or mount.target in writable else {})
-    yield from found
+            found.update(dict.fromkeys(reversed(above[: inside[-1]] if inside else ()), "directory"))
+            if inside or mount.target in writable or mount.kind == "mask":
+                found[mount.target] = mount.entry
+    return {
+        "there_directories": [path for path, entry in found.items() if entry == "directory"],
+        "there_files": [path for path, entry in found.items() if entry != "directory"],
+    }
