@@ -21,7 +21,7 @@ LAYERS = [
     {"registry"},
     {"image"},
     {"smoke"},
-    {"methods", "bridge", "egress", "outer"},
+    {"methods", "dedicated", "bridge", "egress", "outer"},
     {"session"},
     {"verify"},
     {"release", "adopt", "reference", "check"},

@@ -69,6 +69,7 @@ def _resolve(text: str) -> ResolvedPolicy:
 
 def _there(method: str) -> bool:
     modules = {"gvisor": "runtime_spec", "oci": "runtime_spec", "docker": "engines", "podman": "engines"}
+    modules["user"] = "dedicated"
     return importlib.util.find_spec(f"sandwright.render.{modules.get(method, method)}") is not None
 
 
@@ -131,9 +132,9 @@ def test_methods_without_a_renderer_are_named() -> None:
     free = dict.fromkeys(FEATURES, Support("exact"))
     with pytest.raises(
         RenderError,
-        match=r"user can't be rendered yet; there is bwrap, .*gvisor, oci, seatbelt, kubernetes, noop",
+        match=r"alcless can't be rendered yet; there is bwrap, .*seatbelt, kubernetes, user, noop",
     ):
-        render(_resolve(BASE), "user", declaration=free)
+        render(_resolve(BASE), "alcless", declaration=free)
 
 
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../b", "a//b", "."])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from invoke.collection import Collection
 
 from sandwright.cli import (
+    accounts,
     bridge,
     bundles,
     check,
@@ -49,6 +50,8 @@ namespace = Collection(
     sessions.doctor,
     sessions.status,
     sessions.cleanup,
+    accounts.account_setup,
+    accounts.account_remove,
     bridge.bridge,
     bridge.shim_check,
     verify.verify,

@@ -29,6 +29,7 @@ _OURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "gvisor-podman": ("outer", "PodmanGvisor"),
     "oci": ("runtimes", "Oci"),
     "seatbelt": ("seatbelt", "Seatbelt"),
+    "user": ("dedicated", "User"),
     "noop": ("noop", "Noop"),
 })  # fmt: skip
 """Module and class by method, imported when the method is first asked for."""

@@ -48,6 +48,8 @@ _UNCOVERED = "a mount needs something to lie on, and outside the project nothing
 _APPEARS = f"{_UNCOVERED}; once it exists no further run starts until it is rendered again"
 _ONLY_PROJECT = "of the host there is only the project"
 _LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
+_RIGHTS = "the account reads what its rights let it"
+_OPEN_NETWORK = "an account has the network of its machine, and no filter of ours"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
 _TABLE: Mapping[str, tuple[_Row, ...]] = {
@@ -55,69 +57,66 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("exact", "bwrap seatbelt noop"),
         _Row("stricter", _CONTAINERS, _IMAGE_ROOT),
         _Row("stricter", "kubernetes", _VOLUME),
-        _Row("stricter", "user alcless", "the account reads what its rights let it"),
+        _Row("stricter", "user alcless", _RIGHTS),
     ),
     "filesystem.read": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
         _Row("stricter", "kubernetes", _VOLUME),
-        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("stricter", "user", _RIGHTS),
+        _Row("cannot", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.write": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
         _Row("stricter", "kubernetes", _VOLUME),
-        _Row("exact", "user alcless", "a workspace shared with the account"),
+        _Row("exact", "user", "where the set-up has shared it with the account; the project always is"),
+        _Row("cannot", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.readonly": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user"),
         _Row("exact", "kubernetes", _ON_VOLUME),
-        _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.deny": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user"),
         _Row("exact", "kubernetes", _ON_VOLUME),
-        _Row("exact", "user alcless", "by access control entries that the set-up script makes"),
+        _Row("cannot", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.absent": (
         _Row("exact", "seatbelt"),
-        _Row("exact", f"bwrap {_CONTAINERS}", _COVERED),
+        _Row("exact", f"bwrap {_CONTAINERS} user", _COVERED),
         _Row("exact", "kubernetes", "by an empty directory that is mounted there, and stays on the volume"),
-        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.absent-elsewhere": (
         _Row("exact", "seatbelt"),
-        _Row("cannot", f"bwrap {_CONTAINERS}", _UNCOVERED),
+        _Row("cannot", f"bwrap {_CONTAINERS} user", _UNCOVERED),
         _Row("exact", "kubernetes", _ONLY_PROJECT),
-        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.protect": (
-        _Row("exact", f"bwrap {_CONTAINERS}", _COVERED),
+        _Row("exact", f"bwrap {_CONTAINERS} user", _COVERED),
         _Row("exact", "seatbelt", "the directories on the way to such names can be neither made nor renamed"),
         _Row("stricter", "kubernetes", "a repository's own directory is read-only as a whole"),
-        _Row("cannot", "user", "whoever may write a directory may replace what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.protect-elsewhere": (
         _Row("exact", "seatbelt"),
-        _Row("partly", f"bwrap {_CONTAINERS}", _APPEARS),
+        _Row("partly", f"bwrap {_CONTAINERS} user", _APPEARS),
         _Row("exact", "kubernetes", _ONLY_PROJECT),
-        _Row("cannot", "user", "whoever may write a directory may create what is in it"),
         _Row("exact", "alcless", "changes there are not copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.tmp-private": (
-        _Row("exact", f"bwrap {_CONTAINERS} kubernetes"),
+        _Row("exact", f"bwrap {_CONTAINERS} kubernetes user"),
         _Row("exact", "seatbelt", "the project's own in TMPDIR, kept between runs; /tmp can't be written"),
-        _Row("cannot", "user alcless", "TMPDIR is the account's own, but /tmp is every account's"),
+        _Row("cannot", "alcless", "TMPDIR is the account's own, but /tmp is every account's"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.tmp-shared": (
@@ -126,20 +125,17 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("stricter", "kubernetes", _NO_HOST),
     ),
     "network.none": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user"),
         _Row("stricter", "kubernetes", "no IP socket can be made, to its own localhost neither"),
-        _Row(
-            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
-        ),
+        _Row("cannot", "alcless", _OPEN_NETWORK),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.proxy": (
         _Row("exact", "bwrap docker podman gvisor oci"),
         _Row("exact", "seatbelt", "only the proxy's port on localhost"),
         _Row("exact", "kubernetes", "where the cluster's network enforces NetworkPolicy"),
-        _Row(
-            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
-        ),
+        _Row("exact", "user", "where root starts it: others are refused"),
+        _Row("cannot", "alcless", _OPEN_NETWORK),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.host": (
@@ -148,44 +144,48 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "network.unix-sockets": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
-        _Row("exact", "user", "by access control entries that the set-up script makes"),
+        _Row("stricter", "user", "the account needs a right of its own to each"),
         _Row("stricter", "kubernetes", _NO_HOST),
         _Row("stricter", "alcless", "sockets belong to the session of their user"),
     ),
     "network.no-sockets": (
-        _Row("exact", "bwrap", "seccomp refuses AF_UNIX sockets, but pairs"),
+        _Row("exact", "bwrap user", "seccomp refuses AF_UNIX sockets, but pairs"),
         _Row("exact", f"seatbelt {_CONTAINERS} kubernetes"),
-        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.other-sockets": (
         _Row(
-            "cannot", "bwrap", "seccomp can't tell sockets by path, and a readable socket can be connected to"
+            "cannot",
+            "bwrap user",
+            "seccomp can't tell sockets by path, and a readable socket can be connected to",
         ),
         _Row("exact", f"seatbelt {_CONTAINERS} kubernetes"),
-        _Row("cannot", "user alcless", _ACCOUNTS),
+        _Row("cannot", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.later-sockets": (
-        _Row("exact", "bwrap", "seccomp refuses AF_UNIX sockets, but pairs"),
+        _Row("exact", "bwrap user", "seccomp refuses AF_UNIX sockets, but pairs"),
         _Row("exact", "gvisor", "runsc connects to no socket of the host"),
         _Row("exact", "seatbelt kubernetes"),
         _Row("partly", "docker podman oci", _LATER),
-        _Row("partly", "user alcless", _ACCOUNTS),
+        _Row("partly", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.other-later-sockets": (
         _Row("exact", "seatbelt kubernetes"),
-        _Row("partly", f"bwrap {_CONTAINERS}", "what listens when a run starts is hidden, and nothing else"),
-        _Row("partly", "user alcless", _ACCOUNTS),
+        _Row(
+            "partly",
+            f"bwrap {_CONTAINERS} user",
+            "what listens when a run starts is hidden, and nothing else",
+        ),
+        _Row("partly", "alcless", _ACCOUNTS),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.localhost": (
         _Row("exact", "seatbelt noop"),
-        _Row("stricter", f"bwrap {_CONTAINERS} kubernetes", _OWN_LOOPBACK),
-        _Row(
-            "exact", "user alcless", "by packet filter rules for the account, which the set-up script makes"
-        ),
+        _Row("stricter", f"bwrap {_CONTAINERS} kubernetes user", _OWN_LOOPBACK),
+        _Row("cannot", "alcless", _OPEN_NETWORK),
     ),
     "process.unprivileged": (
         _Row("exact", f"bwrap {_CONTAINERS} kubernetes user"),
@@ -194,17 +194,17 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "process.privileged": (
-        _Row("exact", f"{_CONTAINERS} user alcless noop"),
+        _Row("exact", f"{_CONTAINERS} noop"),
+        _Row("stricter", "user alcless", "the account has no sudo, and no capability"),
         _Row("stricter", "bwrap", "root of a user namespace has no rights outside it"),
         _Row("stricter", "kubernetes", "the Pod Security profile `restricted` forbids it"),
         _Row("stricter", "seatbelt", "set-id programs can't be executed"),
     ),
     "process.seccomp": (
-        _Row("exact", "bwrap docker podman oci"),
+        _Row("exact", "bwrap docker podman oci user"),
         _Row("exact", "gvisor", "with --oci-seccomp; every refusal is EPERM"),
         _Row("exact", "kubernetes", "as a localhost profile on the node"),
         _Row("unused", "seatbelt alcless", "seccomp is Linux'"),
-        _Row("cannot", "user", "an account has no filter of system calls"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "macos": (
@@ -212,7 +212,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("unused", f"bwrap {_CONTAINERS} kubernetes user alcless noop", "fragments are Seatbelt's"),
     ),
     "environment.pass": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} user alcless"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
+        _Row("exact", "user alcless", "but HOME, which is the account's"),
         _Row("stricter", "kubernetes", "no variable of the host reaches the cluster"),
         _Row("cannot", "noop", _NOTHING),
     ),
@@ -220,18 +221,18 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     "credentials.cloud": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
         _Row("cannot", "kubernetes", _NO_HOST),
-        _Row("stricter", "user alcless", "they stay in their owner's home"),
+        _Row("cannot", "user alcless", "their owner's home is closed to the account"),
     ),
     "credentials.shims": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
-        _Row("stricter", "user alcless", "there are none inside: no launcher brings them"),
+        _Row("cannot", "user alcless", "the bridge serves its owner only, who is not the account"),
         _Row("cannot", "kubernetes", f"there is no host to run them on; {_OWN_PROGRAM}"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "user.mapping": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} alcless noop"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
         _Row("cannot", "kubernetes", "files belong to the volume's user"),
-        _Row("cannot", "user", "files belong to the account"),
+        _Row("cannot", "user alcless", "files belong to the account"),
     ),
     "resources.memory": (
         _Row("exact", f"{_CONTAINERS} kubernetes"),
@@ -250,7 +251,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("exact", "oci"),
         _Row("stricter", "gvisor", "the threads of runsc itself are counted too"),
         _Row("exact", "bwrap", "RLIMIT_NPROC, which a user namespace counts by itself since Linux 5.14"),
-        _Row("exact", "user alcless", "RLIMIT_NPROC of the account"),
+        _Row("exact", "user", "RLIMIT_NPROC of the account: all runs of a project count together"),
+        _Row("exact", "alcless", "RLIMIT_NPROC of the account"),
         _Row("cannot", "seatbelt", "RLIMIT_NPROC would count all processes of the user"),
         _Row("cannot", "kubernetes", "a limit of processes is the node's configuration, not a Pod's"),
         _Row("cannot", "noop", _NOTHING),

@@ -54,9 +54,10 @@ METHODS: Mapping[str, Renderer] = MappingProxyType({
     "oci": _row("runtime_spec", "render_oci"),
     "seatbelt": _row("seatbelt", "render_seatbelt"),
     "kubernetes": _row("kubernetes", "render_kubernetes"),
+    "user": _row("dedicated", "render_user"),
     "noop": _row("noop", "render_noop"),
 })  # fmt: skip
-"""The renderers by method. user and alcless have none yet."""
+"""The renderers by method. alcless has none yet."""
 
 FORMS: Mapping[str, str] = MappingProxyType({"devcontainer": "docker"})
 """What is rendered by its name like a method, and is another form of that method's sandbox: nothing that a

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
+from sandwright.methods.dedicated import account_uid
 from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.registry import backend
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
+from sandwright.verify.account import share_ground
 from sandwright.verify.ground import Ground
 
 ENGINES = ("docker", "podman")
@@ -37,6 +39,10 @@ def provided(method: str, policy: ResolvedPolicy, ground: Ground) -> Iterator[Pr
     if method in ENGINES:
         with _engine_image(method, policy) as provision:
             yield provision
+        return
+    if method == "user":
+        share_ground(ground, account_uid(policy))
+        yield Provision()
         return
     around = _around(method, policy)
     try:

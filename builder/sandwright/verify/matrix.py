@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
+from sandwright.methods.dedicated import NoAccount
 from sandwright.methods.registry import backend, placed
 from sandwright.policy.facts import HostFacts as PolicyFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -23,7 +24,7 @@ from sandwright.verify.probe import Family
 from sandwright.verify.prove import Proof, Resolve, prove
 from sandwright.verify.report import Report
 
-METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "seatbelt")
+METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "user", "seatbelt")
 """The methods that can be verified. `gvisor` is on the host, or where the policy's `outer` says."""
 
 AT_ONCE = 2
@@ -112,6 +113,8 @@ def _rendered(method: str, proof: Callable[[], Proof]) -> Proof:
         return proof()
     except ToolMissing as missing:
         return _untried(method, str(missing), Verdict.SKIPPED)
+    except NoAccount as error:
+        return _untried(method, str(error), Verdict.SKIPPED)
     except RenderError as error:
         return _untried(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
 

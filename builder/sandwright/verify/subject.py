@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sandwright.methods.dedicated import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.attempt import Word, attempt
 from sandwright.verify.ground import Ground
@@ -15,7 +16,7 @@ from sandwright.verify.witnesses import Listeners
 IMAGE_METHODS = frozenset(("oci", "gvisor", "docker", "podman"))
 """Methods whose root is an image's: paths of the host are there only when they are listed."""
 
-LINUX_METHODS = IMAGE_METHODS | {"bwrap"}
+LINUX_METHODS = IMAGE_METHODS | {"bwrap", "user"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Subject:
     def image_root(self) -> bool:
         """Whether the root inside is an image's."""
         return self.method in IMAGE_METHODS
+
+    @property
+    def owner(self) -> int:
+        """Whose what is made inside is on the host: who started it, or the account that it runs as."""
+        return account_uid(self.policy) if self.method == "user" else self.policy.facts.uid
 
     @property
     def linux(self) -> bool:

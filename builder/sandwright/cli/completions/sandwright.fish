@@ -1,4 +1,12 @@
 complete -c sandwright -n __fish_use_subcommand -f
+complete -c sandwright -n __fish_use_subcommand -a account-remove -d 'Take a project\'s account away, with its home; what it made in the project becomes its owner\'s.'
+complete -c sandwright -n '__fish_seen_subcommand_from account-remove' -l project -r -F -d 'the project\'s directory, which may be gone (absent: this one)'
+complete -c sandwright -n '__fish_seen_subcommand_from account-remove' -l yes -d 'do it, instead of only saying what would be done'
+complete -c sandwright -n '__fish_seen_subcommand_from account-remove' -l help -d 'say what it does and takes'
+complete -c sandwright -n __fish_use_subcommand -a account-setup -d 'Make the account that the method `user` runs a project\'s commands as, and share the project with it.'
+complete -c sandwright -n '__fish_seen_subcommand_from account-setup' -l policy -r -F -d 'the project\'s policy (absent: sandbox.yaml); what it lets be written is shared'
+complete -c sandwright -n '__fish_seen_subcommand_from account-setup' -l yes -d 'do it, instead of only saying what would be done'
+complete -c sandwright -n '__fish_seen_subcommand_from account-setup' -l help -d 'say what it does and takes'
 complete -c sandwright -n __fish_use_subcommand -a bridge -d 'Run a rendered launcher beside a bridge: `bridge [options] -- .sandbox/bwrap/launch COMMAND`.'
 complete -c sandwright -n '__fish_seen_subcommand_from bridge' -l policy -r -F -d 'the project\'s policy (absent: sandbox.yaml)'
 complete -c sandwright -n '__fish_seen_subcommand_from bridge' -l set -r -F -d 'a setting of this run, FIELD=VALUE; may be given several times'

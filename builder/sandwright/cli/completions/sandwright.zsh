@@ -3,6 +3,8 @@ _sandwright() {
     local -a tasks
     if (( CURRENT == 2 )); then
         tasks=(
+            'account-remove:Take a project'"'"'s account away, with its home; what it made in the project becomes its owner'"'"'s.'
+            'account-setup:Make the account that the method `user` runs a project'"'"'s commands as, and share the project with it.'
             'bridge:Run a rendered launcher beside a bridge: `bridge [options] -- .sandbox/bwrap/launch COMMAND`.'
             'build-images:Build images for all their platforms, unpack them, and start them under every runtime there is.'
             'bundle:Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts.'
@@ -43,6 +45,16 @@ _sandwright() {
     shift words
     (( CURRENT-- ))
     case $words[1] in
+        account-remove) _arguments \
+            '--project=[the project'"'"'s directory, which may be gone (absent\: this one)]:value:_files' \
+            '--yes[do it, instead of only saying what would be done]' \
+            '--help[say what it does and takes]' \
+            '*::file:_files' ;;
+        account-setup) _arguments \
+            '--policy=[the project'"'"'s policy (absent\: sandbox.yaml); what it lets be written is shared]:value:_files' \
+            '--yes[do it, instead of only saying what would be done]' \
+            '--help[say what it does and takes]' \
+            '*::file:_files' ;;
         bridge) _arguments \
             '--policy=[the project'"'"'s policy (absent\: sandbox.yaml)]:value:_files' \
             '*--set=[a setting of this run, FIELD=VALUE; may be given several times]:value:_files' \

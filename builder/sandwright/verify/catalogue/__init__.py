@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sandwright.verify.catalogue import (
+    account,
     environment,
     files,
     limits,
@@ -26,6 +27,7 @@ _FAMILIES: tuple[Callable[[Subject], Iterator[Probe]], ...] = (
     network.probes,
     environment.probes,
     limits.probes,
+    account.probes,
 )
 
 

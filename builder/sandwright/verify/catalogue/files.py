@@ -53,7 +53,7 @@ def _grants(subject: Subject) -> Iterator[Probe]:
         step("works", "create", made, ground.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", ground.write / "made-directory"),
-        check=lambda: _written(made, ground.word, subject.policy.facts.uid),
+        check=lambda: _written(made, ground.word, subject.owner),
     )
     yield _probe(
         "replace",

@@ -1,0 +1,100 @@
+"""Access control lists of files as Linux keeps them: who else may do what.
+
+The two attributes `system.posix_acl_access` and `system.posix_acl_default` hold a version, 2, and entries of
+a tag, permissions and an id (include/uapi/linux/posix_acl_xattr.h), all little-endian. What acl(5) says of
+the mask is kept: it bounds every entry but the owner's and the others', and what it kept back stays kept
+back.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+"""The attributes: what holds for a file, and what files that are made in a directory begin with."""
+
+READ, WRITE, EXECUTE = 4, 2, 1
+
+_VERSION = 2
+_NOBODY = 0xFFFFFFFF
+_OWNER, _USER, _OWN_GROUP, _GROUP, _MASK, _OTHERS = 1, 2, 4, 8, 16, 32
+_ENTRY = struct.Struct("<HHI")
+
+
+@dataclass(frozen=True)
+class AccessList:
+    """Permissions of a file: of its owner, its group, others, and users and groups by number.
+
+    `mask` is None where nobody else is named, as in a file's mode.
+    """
+
+    owner: int
+    group: int
+    others: int
+    mask: int | None = None
+    users: Mapping[int, int] = field(default_factory=dict)
+    groups: Mapping[int, int] = field(default_factory=dict)
+
+    def granting(self, uid: int, permissions: int) -> AccessList:
+        """The same, and a user has `permissions`. What the mask kept from others it goes on keeping."""
+        bound = 7 if self.mask is None else self.mask
+        users = {each: given & bound for each, given in self.users.items()} | {uid: permissions}
+        groups = {each: given & bound for each, given in self.groups.items()}
+        group = self.group & bound
+        mask = permissions
+        for given in (group, *users.values(), *groups.values()):
+            mask |= given
+        return replace(self, group=group, mask=mask, users=users, groups=groups)
+
+    def without(self, uid: int) -> AccessList:
+        """The same without a user. Nobody else loses or gains by it."""
+        users = {each: given for each, given in self.users.items() if each != uid}
+        if not users and not self.groups and self.mask is not None:
+            return replace(self, group=self.group & self.mask, mask=None, users={})
+        return replace(self, users=users)
+
+    def permissions(self, uid: int) -> int | None:
+        """What an entry for a user lets it do; None without one."""
+        given = self.users.get(uid)
+        return None if given is None else given & (7 if self.mask is None else self.mask)
+
+
+def of_mode(mode: int) -> AccessList:
+    """What a file's mode says."""
+    return AccessList(owner=mode >> 6 & 7, group=mode >> 3 & 7, others=mode & 7)
+
+
+def decode(value: bytes) -> AccessList:
+    """A list of an attribute's value. Raise ValueError for what is none."""
+    if len(value) < 4 or (len(value) - 4) % _ENTRY.size or int.from_bytes(value[:4], "little") != _VERSION:
+        raise ValueError("this is no access control list of version 2")
+    single: dict[int, int] = {}
+    users: dict[int, int] = {}
+    groups: dict[int, int] = {}
+    for tag, permissions, number in _ENTRY.iter_unpack(value[4:]):
+        if tag == _USER:
+            users[number] = permissions
+        elif tag == _GROUP:
+            groups[number] = permissions
+        else:
+            single[tag] = permissions
+    if not {_OWNER, _OWN_GROUP, _OTHERS} <= single.keys() <= {_OWNER, _OWN_GROUP, _OTHERS, _MASK}:
+        raise ValueError("an access control list lacks an entry, or has one of an unknown kind")
+    return AccessList(
+        single[_OWNER], single[_OWN_GROUP], single[_OTHERS], single.get(_MASK), users=users, groups=groups
+    )
+
+
+def encode(given: AccessList) -> bytes:
+    """The attribute's value of a list, in the order that the kernel wants."""
+    entries: Iterable[tuple[int, int, int]] = (
+        (_OWNER, given.owner, _NOBODY),
+        *((_USER, permissions, uid) for uid, permissions in sorted(given.users.items())),
+        (_OWN_GROUP, given.group, _NOBODY),
+        *((_GROUP, permissions, gid) for gid, permissions in sorted(given.groups.items())),
+        *(((_MASK, given.mask, _NOBODY),) if given.mask is not None else ()),
+        (_OTHERS, given.others, _NOBODY),
+    )
+    return _VERSION.to_bytes(4, "little") + b"".join(_ENTRY.pack(*entry) for entry in entries)

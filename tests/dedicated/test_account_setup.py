@@ -1,0 +1,130 @@
+"""Accounts are made and taken away by plans that say first what they do."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ownedprojects import Project
+from sandwright.dedicated.setup import Workspace, plan_account, plan_removal
+from sandwright.dedicated.sharing import read
+from sandwright.errors import HostError, UsageError
+from sandwright.render.dedicated import account_for
+
+
+def _is_there(project: Project) -> bool:
+    return project.account.name in {each.pw_name for each in pwd.getpwall()}
+
+
+def test_nothing_is_done_before_a_yes(made: Callable[[], Project]) -> None:
+    project = made()
+    before = {path: path.lstat().st_mode for path in (project.root, *project.root.rglob("*"))}
+    own = Path(project.account.home).parent
+    said = project.sandwright("account-setup")
+    assert said.returncode == 3
+    assert said.stdout.splitlines() == [
+        f"make the system account {project.account.name}, without a password or a shell",
+        f"make {own}: its home (0700), a place for the root of its runs, and record.json",
+        f"close {project.root} to all others (mode o-rwx), other projects' accounts among them",
+        f"share {project.root} and all in it with it (entries rwX, also for what is made there later)",
+    ]
+    assert not _is_there(project)
+    assert {path: path.lstat().st_mode for path in before} == before
+    said = project.sandwright("run", "--", "true")
+    assert said.returncode == 125
+    assert (
+        f"{project.root} has no account here; `sandwright account-setup` shows what makes one" in said.stderr
+    )
+
+
+def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -> None:
+    project = made()
+    before = {
+        path: (path.lstat().st_mode, path.lstat().st_uid) for path in (project.root, *project.root.rglob("*"))
+    }
+    assert project.sandwright("account-setup", "--yes").returncode == 0
+    account = pwd.getpwnam(project.account.name)
+    assert (account.pw_shell, account.pw_dir) == ("/usr/sbin/nologin", project.account.home)
+    assert project.root.stat().st_mode & 0o007 == 0
+    said = project.sandwright("account-setup")
+    assert (said.returncode, said.stdout) == (0, f"{account.pw_name} is there, and all is shared with it\n")
+    ran = project.sandwright(
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "mkdir by && echo x >by/account && chmod 4755 by/account && git status -s 2>&1",
+    )
+    assert ran.returncode in (0, 128), ran.stderr
+    assert "dubious" not in ran.stdout
+    assert (project.root / "by/account").stat().st_uid == account.pw_uid
+    said = project.sandwright("account-remove")
+    assert said.returncode == 3
+    assert _is_there(project)
+    assert project.sandwright("account-remove", "--yes").returncode == 0
+    assert not _is_there(project)
+    assert not Path(project.account.home).parent.exists()
+    assert (project.root / "by/account").stat().st_uid == os.geteuid()
+    assert (project.root / "by/account").stat().st_mode & 0o7000 == 0, (
+        "no program becomes its owner's by that"
+    )
+    assert {path: (path.lstat().st_mode, path.lstat().st_uid) for path in before} == before
+    assert all(not read(path).users for path in project.root.rglob("*") if not path.is_symlink())
+
+
+def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) -> None:
+    """Below a home that nobody else may enter, as most are."""
+    project = made()
+    inner = Project(project.home / "deep/app", project.home)
+    inner.root.mkdir(parents=True)
+    (inner.root / "sandbox.yaml").write_text((project.root / "sandbox.yaml").read_text())
+    plan = plan_account(inner.account, Workspace(inner.root, (), os.geteuid()))
+    assert (
+        f"let it pass through {project.home}, without seeing what is there (an entry --x)" in plan.describe()
+    )
+    try:
+        plan.execute()
+        said = inner.run(
+            "sh",
+            "-c",
+            f"cat sandbox.yaml >/dev/null && echo in; ls {project.home} || cat {project.home}/.ssh/config",
+        )
+        assert said.stdout == b"in\n"
+    finally:
+        plan_removal(inner.account).execute()
+    assert project.home.stat().st_mode & 0o777 == 0o700
+    assert not read(project.home).users
+
+
+def test_none_goes_while_it_runs(project: Project) -> None:
+    import subprocess  # noqa: PLC0415
+
+    launcher = project.rendered()
+    with subprocess.Popen(
+        [launcher, "sh", "-c", "echo begun; exec cat"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project.root, env=project.environ,
+    ) as started:  # fmt: skip
+        assert started.stdout is not None
+        assert started.stdin is not None
+        assert started.stdout.readline() == b"begun\n"
+        with pytest.raises(
+            HostError, match=f"{project.account.name} runs processes [0-9]+: end its sessions first"
+        ):
+            plan_removal(project.account)
+        started.stdin.close()
+    assert _is_there(project)
+
+
+@pytest.mark.parametrize("path", ["/", "/tmp", "/root"], ids=["root", "top", "home"])
+def test_too_much_is_not_shared(path: str) -> None:
+    with pytest.raises(UsageError, match="is too much to share with an account"):
+        plan_account(account_for(path, 0), Workspace(Path(path), (), 0))
+
+
+def test_there_is_none_to_remove(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no account sandwright-"):
+        plan_removal(account_for(str(tmp_path), 4711))

@@ -1,0 +1,66 @@
+"""What `user` renders: golden, and the words of its plan are steps that its program knows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from goldens import CASES, case_policy, check_golden
+from sandwright.errors import RenderError
+from sandwright.render.dedicated import account_for
+from sandwright.render.methods import render
+from sandwright.resources import data_path
+
+STEPS = {
+    "bind": 2, "ro-bind": 2, "try": 1, "tmpfs": 2, "proc": 1, "dev": 1, "readonly": 1, "directory": 1,
+    "file": 1, "symlink": 2, "loopback": 0,
+}  # fmt: skip
+
+
+LIMITED = "ci"
+"""The case that limits memory, for which this method has nothing."""
+
+OWN = ("plan", "enter")
+"""The artifacts that are this method's alone; what the others are made of is golden elsewhere."""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != LIMITED])
+def test_golden(case: str) -> None:
+    artifacts = render(case_policy(case), "user").artifacts
+    check_golden(case, "user", [each for each in artifacts if each.name in OWN])
+
+
+def test_what_it_can_not_do_is_refused() -> None:
+    with pytest.raises(RenderError, match=r"user can't enforce resources\.memory"):
+        render(case_policy(LIMITED), "user")
+
+
+def test_the_program_has_these_steps() -> None:
+    text = data_path("oci", "account", "inside.pl").read_text()
+    found = {name: int(count) for name, count in re.findall(r"^ +'([a-z-]+)' +=> \[(\d)", text, re.MULTILINE)}
+    assert found == STEPS
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != LIMITED])
+def test_every_word_of_a_plan_has_its_place(case: str) -> None:
+    words = render(case_policy(case), "user").artifact("plan").content.decode("utf-8", "surrogateescape")
+    assert words.endswith("\0")
+    rest = words[:-1].split("\0")
+    assert rest[1:3] == ["/", "/"] or rest[:2] == ["tmpfs", "/"]
+    while rest:
+        count = STEPS[rest.pop(0)]
+        assert all(word.startswith(("/", "0", "1")) or count == 2 for word in rest[:count])
+        del rest[:count]
+
+
+def test_a_project_has_one_account_for_each_person() -> None:
+    """Of names that useradd(8) takes: 32 characters at most, of these letters."""
+    names = {
+        account_for(project, uid).name
+        for project in ("/home/ada/app", "/home/ada/äpp\n")
+        for uid in (0, 1000)
+    }
+    assert len(names) == 4
+    assert all(re.fullmatch(r"sandwright-[0-9a-f]{12}", name) for name in names)
+    assert account_for("/home/ada/app", 1000).name == "sandwright-797333fb486f"

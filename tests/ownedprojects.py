@@ -1,0 +1,104 @@
+"""Projects whose commands run as an account of their own, for the tests of that."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.dedicated.setup import Workspace, plan_account
+from sandwright.methods.artifacts import write_artifacts
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.render.dedicated import Account, account_for
+from sandwright.render.methods import render
+
+WAIT = 60.0
+POLICY = """\
+schema: 1
+method: user
+network: {mode: none}
+filesystem:
+  write: [$PROJECT]
+  readonly: [$PROJECT/LICENSE]
+  deny: [$PROJECT/.env]
+"""
+SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A directory with a policy, and the person's home beside it, which the account can't see."""
+
+    root: Path
+    home: Path
+
+    @property
+    def account(self) -> Account:
+        return account_for(str(self.root), os.geteuid())
+
+    @property
+    def uid(self) -> int:
+        return pwd.getpwnam(self.account.name).pw_uid
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "SANDWRIGHT_TEST_RUN") if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def set_up(self) -> list[str]:
+        return plan_account(self.account, Workspace(self.root, (), os.geteuid())).execute()
+
+    def rendered(self, text: str = POLICY) -> Path:
+        """Render a policy, and give its launcher."""
+        policy = Policy.from_text(text)
+        facts = collect(policy, project=self.root, environ=self.environ)
+        directory = Path(tempfile.mkdtemp(dir=self.home.parent)) / "out"
+        write_artifacts(directory, render(policy.resolve(facts), "user").artifacts)
+        return directory / "launch"
+
+    def run(
+        self,
+        *words: str,
+        launcher: Path | None = None,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [launcher or self.rendered(), *words],
+            input=stdin, capture_output=True, timeout=WAIT, check=False, cwd=self.root,
+            env={**self.environ, **(environ or {})},
+        )  # fmt: skip
+
+    def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*SANDWRIGHT, *words],
+            capture_output=True, text=True, timeout=WAIT, check=False, cwd=self.root, env=self.environ,
+        )  # fmt: skip
+
+
+def planted(base: Path) -> Project:
+    """A project in a new directory, and the home of a person beside it."""
+    root, home = base / "app", base / "home"
+    root.mkdir()
+    (home / ".ssh").mkdir(parents=True)
+    (home / "run").mkdir(mode=0o700)
+    (home / ".ssh/config").write_text("Host secret\n")
+    home.chmod(0o700)
+    (root / "sandbox.yaml").write_text(POLICY)
+    (root / "LICENSE").write_text("as it was\n")
+    (root / ".env").write_text("TOKEN=hidden\n")
+    (root / "script").write_text("#!/bin/sh\necho ran\n")
+    (root / "script").chmod(0o755)
+    (root / ".git/hooks").mkdir(parents=True)
+    return Project(root, home)
