@@ -21,7 +21,7 @@ from sandwright.policy.values import command
 GIT_CALLS = [
     (["push"], ("push", "--")),
     (["push", "origin", "main"], ("push", "--", "origin", "main")),
-    (["push", "-u", "origin", "HEAD"], ("push", "--set-upstream", "--", "origin", "HEAD")),
+    (["push", "-u", "origin", "HEAD"], ("push", "--", "origin", "HEAD")),
     (["push", "--force-with-lease", "origin", "+a/b:refs/heads/c"],
      ("push", "--force-with-lease", "--", "origin", "+a/b:refs/heads/c")),
     (["push", "origin", "--delete", "old"], ("push", "--delete", "--", "origin", "old")),

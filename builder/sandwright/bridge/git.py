@@ -169,15 +169,11 @@ class Git:
             return self._locks.setdefault(place.common, threading.Lock())
 
 
-_NOT_SAID = ("--set-upstream",)
-"""Options that change a configuration, which here is not the sandbox's: git would say what isn't so."""
-
-
 def _arguments(call: Call, refs: Refs, remote: Remote) -> list[str]:
     """The call's words, with the remote by its name in our configuration, and what they leave open said."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
-    head = [word for word in words[: words.index("--") + 1] if word not in _NOT_SAID]
+    head = words[: words.index("--") + 1]
     specs = list(call.operands[1:])
     if call.form.words == ("fetch",):
         for spec in specs:

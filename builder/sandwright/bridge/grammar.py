@@ -33,10 +33,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Option:
-    """An option by its long name, `--state`. A `file` may be `-`, and then the call reads its input."""
+    """An option by its long name, `--state`. A `file` may be `-`, and then the call reads its input.
+
+    One that is not `passed` may be said, and the program is not given it.
+    """
 
     name: str
     kind: Kind
+    passed: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Call:
         """The arguments. A file is the text that stands before it, and the file."""
         if self.form is None:
             return self.plain
-        options = (_written(option, value) for option, value in self.options)
+        options = (_written(option, value) for option, value in self.options if option.passed)
         return (*self.form.words, *options, "--", *self.operands)
 
 

@@ -3,7 +3,8 @@
 A line is a sub-command, its operands and its options. `<kind>` is an operand, `[<kind>]` one that may be left
 out, `...` behind the last that it may be repeated. `--state/-s:word` is an option with a value of that kind;
 without a kind it is a flag. `!` behind an option says that it, or another one with `!` and the same number,
-must be given. What is not in the table is refused: why, where somebody may ask, stands in `NEVER`.
+must be given; `~` that it may be said, and is not passed on. What is not in the table is refused: why, where
+somebody may ask, stands in `NEVER`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ from typing import cast, get_args
 from sandwright.bridge.grammar import Form, Option, Profile
 from sandwright.bridge.kinds import Kind
 
-_OPTION = re.compile(r"(?P<names>--[a-z0-9-]+(?:/-[A-Za-z])?)(?::(?P<kind>[a-z]+))?(?:!(?P<group>[0-9]))?")
+_OPTION = re.compile(
+    r"(?P<names>--[a-z0-9-]+(?:/-[A-Za-z])?)(?::(?P<kind>[a-z]+))?(?:!(?P<group>[0-9]))?(?P<not_passed>~)?"
+)
 
 GIT = """
 push [<remote>] [<refspec>...] --atomic --delete/-d --dry-run/-n --follow-tags --force/-f --force-with-lease \
- --no-progress --no-verify --porcelain --progress --quiet/-q --set-upstream/-u --tags --verbose/-v
+ --no-progress --no-verify --porcelain --progress --quiet/-q --set-upstream/-u~ --tags --verbose/-v
 fetch [<remote>] [<refspec>...] --no-progress --no-tags --progress --quiet/-q --tags/-t --verbose/-v
 ls-remote [<remote>] [<ref>...] --exit-code --heads --quiet/-q --refs --symref --tags/-t
 """
-"""git's sub-commands that talk to a remote, and so need the secret. All else is the sandbox's own git's."""
+"""git's sub-commands that talk to a remote, and so need the secret. All else is the sandbox's own git's.
+
+--set-upstream is not passed on: it changes a configuration, which here is not the sandbox's, and git would
+say what isn't so.
+"""
 
 _LOCAL = (
     "add", "am", "apply", "archive", "bisect", "blame", "branch", "checkout", "cherry-pick", "clean",
@@ -156,7 +163,7 @@ def _form(line: str) -> Form:
             found = _OPTION.fullmatch(part)
             assert found, part
             names = found["names"].split("/")
-            option = Option(names[0], _kind(found["kind"] or "flag"))
+            option = Option(names[0], _kind(found["kind"] or "flag"), passed=not found["not_passed"])
             options.update(dict.fromkeys(names, option))
             if found["group"]:
                 required.setdefault(found["group"], set()).add(option.name)
