@@ -44,11 +44,23 @@ FINDS = {
     ),
     "L03 link in a regex": (
         '(deny file-read* (regex #"^/etc/ssl(/|$)"))',
-        "p.sb:4:18: error: L03 /etc/ssl(/|$) leads through the link /etc; filters see /private/etc/ssl(/|$)",
+        "p.sb:4:18: error: L03 /etc/ssl/ leads through the link /etc; filters see /private/etc/ssl/",
+    ),
+    "L03 link at the start of names": (
+        '(allow file-read* (prefix "/tmp/x"))',
+        "p.sb:4:19: error: L03 /tmp/x leads through the link /tmp; filters see /private/tmp/x",
+    ),
+    "L03 link in one of a regex's branches": (
+        '(allow file-read* (regex #"^/(tmp|opt)/x/"))',
+        "p.sb:4:19: error: L03 /tmp/x/ leads through the link /tmp; filters see /private/tmp/x/",
     ),
     "L04 data volume": (
         '(allow file-read* (subpath "/System/Volumes/Data/Users/u"))',
         "p.sb:4:19: warning: L04 filters see /Users/u, not /System/Volumes/Data/Users/u",
+    ),
+    "L04 data volume in a regex": (
+        '(allow file-read* (regex #"^/System/Volumes/Data/Users/"))',
+        "p.sb:4:19: warning: L04 filters see /Users/, not /System/Volumes/Data/Users/",
     ),
     "L05 slash at the end": (
         '(allow file-read* (subpath "/opt/x/"))',
@@ -61,6 +73,10 @@ FINDS = {
     "L05 dots": (
         '(allow file-read* (literal "/opt/../x"))',
         "p.sb:4:19: error: L05 '/opt/../x' is no resolved path: it never matches",
+    ),
+    "L05 two slashes in a regex": (
+        '(allow file-read* (regex #"^/opt//x$"))',
+        "p.sb:4:19: error: L05 ^/opt//x$ is no resolved path: it never matches",
     ),
     "L06 two backslashes": (
         r'(allow file-read* (regex #"^/a\\.b$"))',
@@ -106,6 +122,10 @@ FINDS = {
         '(allow file-read* (regex #"^/a/b.plist$"))',
         "p.sb:4:19: warning: L12 an unescaped . matches any character: ^/a/b.plist$",
     ),
+    "L12 dot before a group": (
+        '(allow file-read* (regex #"^/a/b.db(-wal)?$"))',
+        "p.sb:4:19: warning: L12 an unescaped . matches any character: ^/a/b.db(-wal)?$",
+    ),
     "L13 wildcard": (
         '(allow file-read* (subpath "/opt/*"))',
         "p.sb:4:19: warning: L13 '/opt/*': * and ? are no wildcards in subpath",
@@ -139,6 +159,14 @@ FINDS = {
         '(allow file-write* (subpath "/opt/w"))\n(deny file-write* (subpath "/opt/w/a/hooks"))',
         "p.sb:5:19: error: L20 /opt/w/a/hooks can be moved away with /opt/w/a; deny file-write-unlink there",
     ),
+    "L20 movable, by a regex": (
+        '(allow file-write* (subpath "/opt/w"))\n(deny file-write* (regex #"^/opt/w/[a-z]+/hooks/"))',
+        "p.sb:5:19: error: L20 /opt/w/a/hooks/ can be moved away with /opt/w/a; deny file-write-unlink there",
+    ),
+    "L20 hidden and movable": (
+        '(allow file-read* file-write* (subpath "/opt/w"))\n(deny file-read* (literal "/opt/w/key"))',
+        "p.sb:5:18: error: L20 /opt/w/key can be moved away; deny file-write-unlink there",
+    ),
     "L21 link": (
         '(allow file-read* (subpath "/private/etc/ssl"))',
         "p.sb:4:19: warning: L21 who spells it /etc/… needs file-read-metadata on /etc",
@@ -151,6 +179,14 @@ FINDS = {
         '(allow file-write* (subpath "/Users/u/w"))',
         "p.sb:4:20: warning: L22 .git/hooks/pre-commit, .git/config below /Users/u/w run later "
         "outside the sandbox",
+    ),
+    "L22 a shell's file": (
+        '(allow file-write* (literal "/Users/u/.zshrc"))',
+        "p.sb:4:20: warning: L22 /Users/u/.zshrc runs later outside the sandbox",
+    ),
+    "L22 agents": (
+        '(allow file-write* (subpath "/Users/u/Library"))',
+        "p.sb:4:20: warning: L22 LaunchAgents/x.plist below /Users/u/Library run later outside the sandbox",
     ),
     "L23 LaunchServices": (
         "(allow lsopen)",
@@ -168,9 +204,18 @@ FINDS = {
         '(allow network-outbound (subpath "/private/var/run"))',
         "p.sb:4:1: warning: L23 network-outbound: who can use the container engine can do all its user can",
     ),
+    "L23 container engine of a user": (
+        '(allow network-outbound (literal "/Users/u/.docker/run/docker.sock"))',
+        "p.sb:4:1: warning: L23 network-outbound: who can use the container engine can do all its user can",
+    ),
     "L24 names leak": (
         '(allow network-outbound (remote ip "localhost:8080"))\n(allow mach-lookup (global-name '
         '"com.apple.dnssd.service"))',
+        "p.sb:5:1: error: L24 line 4 confines connections to this machine, but names can still be asked for",
+    ),
+    "L24 names are asked for elsewhere": (
+        '(allow network-outbound (remote tcp "localhost:8080"))\n'
+        '(allow network-outbound (remote udp "*:53"))',
         "p.sb:5:1: error: L24 line 4 confines connections to this machine, but names can still be asked for",
     ),
     "L25 host": (
@@ -237,9 +282,13 @@ LEAVES = {
     "L03 resolved": HOME + '(allow file-read* (subpath "/private/tmp/x"))',
     "L03 with its twin": HOME + '(allow file-read* (subpath "/tmp/x") (subpath "/private/tmp/x"))',
     "L03 metadata of the link": '(allow file-read-metadata (literal "/tmp"))',
+    "L03 regex with its twin": HOME + '(allow file-read* (regex #"^(/private)?/tmp/x/"))',
+    "L03 regex anywhere": HOME + '(allow file-read* (regex #"/tmp/x/"))',
+    "L04 regex": '(allow file-read* (regex #"^/System/Volumes/Data/other/"))',
     "L04": '(allow file-read* (subpath "/System/Volumes/Data/other"))',
     "L05 root": '(allow file-read-metadata (subpath "/"))',
     "L05 prefix": '(allow file-read* (prefix "/opt/"))',
+    "L05 regex": '(allow file-read* (regex #"^/opt/(.*/)?x$"))',
     "L06": r'(allow file-read* (regex #"^/a\.b$"))',
     "L07": r'(allow file-read* (regex "^/a\\.b$"))',
     "L08": '(allow file-read* (regex #"^/x/"))',
@@ -257,8 +306,12 @@ LEAVES = {
     "L19": "",
     "L20": '(allow file-write* (subpath "/opt/w"))\n(deny file-write* (subpath "/opt/w/a"))\n(deny '
            'file-write-unlink (literal "/opt/w"))',
+    "L20 regex": '(allow file-write* (subpath "/opt/w"))\n'
+                 '(deny file-write* (regex #"^/opt/w/[a-z]+(/hooks)?$"))\n(deny file-write-unlink (literal "/opt/w"))',
+    "L20 hidden": '(allow file-read* (subpath "/opt/w"))\n(deny file-read* (literal "/opt/w/key"))',
     "L21": HOME + '(allow file-read* (subpath "/private/etc/ssl"))',
     "L22": '(allow process-exec (subpath "/bin"))\n(allow file-write* (subpath "/opt/w"))',
+    "L22 caches": '(allow file-write* (subpath "/Users/u/Library/Caches"))',
     "L23": '(allow signal (target self))\n(allow mach-lookup (global-name "com.apple.logd"))',
     "L24": '(allow network-outbound (remote ip "localhost:8080"))',
     "L25": '(allow network-outbound (remote ip "localhost:80"))',

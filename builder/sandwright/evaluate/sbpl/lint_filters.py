@@ -6,9 +6,11 @@ import functools
 import re
 from collections.abc import Iterator
 
-from sandwright.evaluate.sbpl.filters import Filter, How, Not, Test, tests
+from sandwright.evaluate.sbpl.filters import Filter, How, Not, Test, matches, tests
 from sandwright.evaluate.sbpl.finding import Check, Finding, Subject
 from sandwright.evaluate.sbpl.paths import DATA_VOLUME, FIRMLINKS, STANDARD_LINKS
+from sandwright.evaluate.sbpl.probes import sample
+from sandwright.evaluate.sbpl.request import Request
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import readable
 from sandwright.evaluate.sbpl.vocabulary import vocabulary
@@ -16,7 +18,7 @@ from sandwright.evaluate.sbpl.vocabulary import vocabulary
 _MUCH_DATA = 16 * 1024
 _ATTRIBUTES = frozenset({"vnode-type", "extension", "process", "file-mode", "socket"})
 _METADATA = frozenset({"file-read-metadata", "file-read*"})
-_EXTENSION = re.compile(r"(?<![\\\]*+?])\.[A-Za-z]{1,8}(?:\$|\)|$)")
+_EXTENSION = re.compile(r"(?<![\\\]*+?])\.[A-Za-z]{1,8}(?:[$()|]|$)")
 _UNSUPPORTED = (
     (re.compile(r"\(\?"), "(?…) compiles and never matches"),
     (re.compile(r"(?<!\\)(?:\\\\)*\\[dDwWsSbB]"), "\\d, \\w, \\s and \\b are no classes"),
@@ -61,28 +63,36 @@ def _spelling(subject: Subject) -> Iterator[Finding]:
 def _links(subject: Subject) -> Iterator[Finding]:
     for rule in subject.own:
         found = [test for tested in rule.filters for test in tests(tested) if test.key == "path"]
-        values = {test.value for test in found}
         for test in found:
             if not isinstance(test.value, str):
                 continue
-            path = test.value.removeprefix("^") if test.how is How.REGEX else test.value
-            link = next((link for link in STANDARD_LINKS if _is_below(path, link)), None)
-            if link is None or (path == link and _METADATA.issuperset(rule.operations)):
+            path = (sample(test.value) or "") if test.how is How.REGEX else test.value
+            link = next(
+                (each for each in STANDARD_LINKS if path == each or path.startswith(f"{each}/")), None
+            )
+            if link is None or (path == link and _is_meant(rule, test)):
                 continue
             resolved = STANDARD_LINKS[link] + path[len(link) :]
-            twin = "^" + resolved if test.value.startswith("^") else resolved
-            if twin in values or (path == link and test.how is How.LITERAL):
+            if any(_matches(other, resolved) for other in found):
                 continue
             message = f"{readable(path)} leads through the link {link}; filters see {readable(resolved)}"
             yield subject.find(test.span, "L03", "error", message)
 
 
-def _is_below(path: str, link: str) -> bool:
-    return path == link or path.startswith((link + "/", link + "(/"))
+def _is_meant(rule: Rule, test: Test) -> bool:
+    """Whether a test of a link's own path is for the link itself."""
+    return test.how is How.LITERAL or _METADATA.issuperset(rule.operations)
+
+
+def _matches(test: Test, path: str) -> bool:
+    return matches(test, Request(path))
 
 
 def _firmlinks(subject: Subject) -> Iterator[Finding]:
-    for _, test, path in _path_tests(subject):
+    patterns = (
+        (test, pattern.removeprefix("^")) for _, test, pattern in _regex_tests(subject) if test.key == "path"
+    )
+    for test, path in (*((test, path) for _, test, path in _path_tests(subject)), *patterns):
         for short in FIRMLINKS:
             if path == DATA_VOLUME + short or path.startswith(f"{DATA_VOLUME}{short}/"):
                 seen = readable(path.removeprefix(DATA_VOLUME))
@@ -111,6 +121,9 @@ def _path_regex(subject: Subject, test: Test, pattern: str) -> Iterator[Finding]
     if not pattern.endswith(("$", "/", "$)", ".*")):
         message = f"without $ or /, what only begins so matches too: {readable(pattern)}"
         yield subject.find(test.span, "L09", "warning", message)
+    if "//" in pattern:
+        message = f"{readable(pattern)} is no resolved path: it never matches"
+        yield subject.find(test.span, "L05", "error", message)
     if "/*/" in pattern or "/*." in pattern or pattern.endswith("/*"):
         message = f"in a regex * repeats what stands before it: {readable(pattern)}"
         yield subject.find(test.span, "L11", "warning", message)

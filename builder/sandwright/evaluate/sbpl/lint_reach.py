@@ -9,6 +9,7 @@ from sandwright.evaluate.sbpl.decide import Decision
 from sandwright.evaluate.sbpl.filters import How, Test, tests
 from sandwright.evaluate.sbpl.finding import Check, Finding, Subject, lint_data
 from sandwright.evaluate.sbpl.paths import STANDARD_LINKS
+from sandwright.evaluate.sbpl.probes import sample
 from sandwright.evaluate.sbpl.request import Request
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import readable
@@ -29,23 +30,32 @@ def _ask(subject: Subject, operation: str, path: str) -> Decision:
 
 
 def _movable(subject: Subject) -> Iterator[Finding]:
-    """What is protected from writing but can be moved away with a directory above it."""
+    """What is protected but can be moved away with a directory above it; what can't be read, even alone."""
     for rule in subject.own:
-        if rule.action == "allow" or not any(
-            name.startswith(("file-write", "file*")) for name in rule.operations
-        ):
+        hidden = any(name.startswith(("file-read", "file*")) for name in rule.operations)
+        kept = any(name.startswith(("file-write", "file*")) for name in rule.operations)
+        if rule.action == "allow" or not (hidden or kept):
             continue
-        for test, path, _ in _fixed_paths(rule):
+        for test, path in _protected(rule):
             names = path.rstrip("/").split("/")
-            above = ["/".join(names[:count]) for count in range(len(names) - 1, 1, -1)]
+            above = ["/".join(names[:count]) for count in range(len(names) - (not hidden), 1, -1)]
             loose = next(
                 (place for place in above if _ask(subject, "file-write-unlink", place).allowed), None
             )
             if loose is not None:
-                message = (
-                    f"{readable(path)} can be moved away with {readable(loose)}; deny file-write-unlink there"
-                )
+                away = "" if loose == path else f" with {readable(loose)}"
+                message = f"{readable(path)} can be moved away{away}; deny file-write-unlink there"
                 yield subject.find(test.span or rule, "L20", "error", message)
+
+
+def _protected(rule: Rule) -> Iterator[tuple[Test, str]]:
+    """The tests of paths of a rule, each with a path that it matches."""
+    for tested in rule.filters:
+        for test in tests(tested):
+            if test.key == "path" and isinstance(test.value, str):
+                path = sample(test.value) if test.how is How.REGEX else test.value
+                if path and path.startswith("/"):
+                    yield test, path
 
 
 def _links_walked(subject: Subject) -> Iterator[Finding]:
@@ -70,39 +80,50 @@ def _writable(subject: Subject) -> Iterator[Finding]:
         if rule.action == "deny":
             continue
         for test, path, deep in _fixed_paths(rule):
-            place = path.rstrip("/") + "/sandwright-probe"
-            if not deep or not _ask(subject, "file-write-create", place).allowed:
-                continue
+            place = path.rstrip("/") + "/sandwright-probe" if deep else path
             if not _decides(subject, rule, "file-write-create", place):
                 continue
             span = test.span or rule
-            if _ask(subject, "process-exec*", place).allowed:
+            if deep and _ask(subject, "process-exec*", place).allowed:
                 message = f"what is written below {readable(path)} can be executed"
                 yield subject.find(span, "L22", "warning", message)
-            started = _started(subject, path)
+            started = _started(subject, path, deep=deep)
             if started:
-                message = f"{', '.join(started)} below {readable(path)} run later outside the sandbox"
-                yield subject.find(span, "L22", "warning", message)
+                what = (
+                    f"{', '.join(started)} below {readable(path)} run" if deep else f"{readable(path)} runs"
+                )
+                yield subject.find(span, "L22", "warning", f"{what} later outside the sandbox")
 
 
-def _started(subject: Subject, path: str) -> list[str]:
-    """What could be written below a directory of a user's and would be run by programs outside."""
-    if not path.startswith("/Users/") or "/Library" in path:
+def _started(subject: Subject, path: str, *, deep: bool) -> list[str]:
+    """What could be written at or below a path of a user's and would be run by programs outside."""
+    home = re.match(r"/Users/[^/]+", path)
+    if home is None:
         return []
-    home = re.fullmatch(r"/Users/[^/]+", path) is not None
+    found = []
+    for name in lint_data()["started_files"]:
+        in_home = f"{home[0]}/{name}"
+        if not deep:
+            found += [name] if path.endswith(f"/{name}") else []
+        elif in_home.startswith(f"{path}/"):
+            found += [in_home[len(path) + 1 :]]
+        elif name.startswith(".git") and "/Library" not in path:
+            found += [name]
     return [
-        name
-        for name in lint_data()["started_files"]
-        if (home or name.startswith(".git")) and _ask(subject, "file-write-create", f"{path}/{name}").allowed
+        name for name in found if not deep or _ask(subject, "file-write-create", f"{path}/{name}").allowed
     ]
 
 
 def _decides(subject: Subject, rule: Rule, operation: str, path: str) -> bool:
-    return _ask(subject, operation, path).rule is rule
+    decision = _ask(subject, operation, path)
+    return decision.allowed and decision.rule is rule
 
 
 def _escapes(subject: Subject) -> Iterator[Finding]:
-    for entry in lint_data()["escapes"]:
+    sockets = [f"{home}/{name}" for home in sorted(_homes(subject)) for name in lint_data()["engine_sockets"]]
+    why = lint_data()["escapes"][-1]["why"]
+    engines = [{"operation": "network-outbound", "resource": {"unix": path}, "why": why} for path in sockets]
+    for entry in [*lint_data()["escapes"], *engines]:
         decision = subject.evaluator.decide(entry["operation"], entry["resource"])
         rule = decision.rule
         if decision.allowed and rule is not None and "default" not in rule.operations:
@@ -143,15 +164,20 @@ def _confines(rule: Rule) -> bool:
     )
 
 
-def _secrets(subject: Subject) -> Iterator[Finding]:
+def _homes(subject: Subject) -> set[str]:
+    """The homes that a profile names, and one more."""
     homes = {"/Users/someone"}
     for rule in subject.own:
         for _, path, _ in _fixed_paths(rule):
             found = re.match(r"/Users/[^/]+", path)
             if found:
                 homes.add(found.group())
+    return homes
+
+
+def _secrets(subject: Subject) -> Iterator[Finding]:
     by_rule: dict[int, list[str]] = {}
-    for home in sorted(homes):
+    for home in sorted(_homes(subject)):
         for name in lint_data()["secrets"]:
             decision = _ask(subject, "file-read-data", f"{home}/{name}")
             if decision.allowed and decision.rule is not None:
