@@ -307,7 +307,8 @@ LEAVES = {
     "L20": '(allow file-write* (subpath "/opt/w"))\n(deny file-write* (subpath "/opt/w/a"))\n(deny '
            'file-write-unlink (literal "/opt/w"))',
     "L20 regex": '(allow file-write* (subpath "/opt/w"))\n'
-                 '(deny file-write* (regex #"^/opt/w/[a-z]+(/hooks)?$"))\n(deny file-write-unlink (literal "/opt/w"))',
+                 '(deny file-write* (regex #"^/opt/w/[a-z]+(/hooks)?$"))\n'
+                 '(deny file-write-unlink (literal "/opt/w"))',
     "L20 hidden": '(allow file-read* (subpath "/opt/w"))\n(deny file-read* (literal "/opt/w/key"))',
     "L21": HOME + '(allow file-read* (subpath "/private/etc/ssl"))',
     "L22": '(allow process-exec (subpath "/bin"))\n(allow file-write* (subpath "/opt/w"))',
