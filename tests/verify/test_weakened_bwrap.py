@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
 import pytest
 
 from proving import Prove
+from sandwright.egress.proxy import Proxy, proxy
+from sandwright.policy.hosts import WEB_PORTS, HostPattern
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import lifecycle
+from sandwright.verify import prove as proving_module
 from sandwright.verify.prove import Weaken
 from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, several, watcher, without_words
 
@@ -137,3 +144,17 @@ def test_without_the_watcher_time_is_never_up(prove_with: Prove) -> None:
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
     unwatched = watcher("timeout 1 cat)", "timeout 1000 cat)")
     assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}
+
+
+@pytest.mark.needs("bwrap", "cc", "squid")
+@pytest.mark.parametrize(("more", "red"), [((), ""), (("*.invalid",), "network/proxy")], ids=["none", "one"])
+def test_one_host_more_that_the_proxy_lets_through(
+    more: tuple[str, ...], red: str, prove_with: Prove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lenient(policy: ResolvedPolicy) -> AbstractContextManager[Proxy]:
+        allow = (*policy.network.allow, *(HostPattern(each, WEB_PORTS) for each in more))
+        return proxy(replace(policy, network=replace(policy.network, allow=allow)))
+
+    monkeypatch.setattr(proving_module, "proxy", lenient)
+    proxied = POLICY.replace("{mode: none}", "{mode: proxy, allow: [web.example]}")
+    assert set(prove_with("bwrap", proxied)) == set(red.split())
