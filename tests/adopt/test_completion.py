@@ -195,3 +195,15 @@ def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
         64,
         "sandwright: no completion for 'ksh'; there is bash, fish, zsh",
     )
+
+
+def test_no_option_takes_the_short_name_of_help() -> None:
+    """Nor any other that nobody chose: such a name is another's after the next change."""
+    short = {
+        name
+        for task in namespace.tasks.values()
+        for argument in task.get_arguments()
+        for name in argument.names
+        if len(name) == 1
+    }
+    assert short == {"D"}

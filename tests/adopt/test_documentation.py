@@ -79,15 +79,15 @@ def project() -> Iterator[Path]:
         yield folder
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, programs: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("SANDWRIGHT_TEST_RUN", "DOCKER_HOST") if name in os.environ}
     places = {"HOME": folder.parent, "XDG_RUNTIME_DIR": folder.parent / "run"}
     cache = str(default_cache(os.environ))  # the probe program is compiled once a machine
-    own = {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "SANDWRIGHT_CACHE": cache}
+    own = {"PATH": f"{programs}:{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "SANDWRIGHT_CACHE": cache}
     return {**kept, **own, **{name: str(path) for name, path in places.items()}}
 
 
-def _try(page: Path, folder: Path) -> list[str]:
+def _try(page: Path, folder: Path, programs: Path) -> list[str]:
     """Go through a page from its beginning, as a person would; give what is not as it shows."""
     faults = []
     for block in _blocks(page):
@@ -101,7 +101,7 @@ def _try(page: Path, folder: Path) -> list[str]:
             if process.find(tool) is None:
                 pytest.fail(f"{tool} is not installed, which {block.page}:{block.line} needs")
         for command in block.commands():
-            fault = ran(command, folder, _environment(folder), limit=LIMIT).fault()
+            fault = ran(command, folder, _environment(folder, programs), limit=LIMIT).fault()
             faults += [f"{block.page}:{block.line}: {fault}"] if fault else []
     return faults
 
@@ -110,11 +110,12 @@ def _try(page: Path, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(b.kind == "run" for b in _blocks(page))], ids=_name
 )
-def test_the_commands_of_a_page_do_what_it_shows(page: Path, project: Path) -> None:
+def test_the_commands_of_a_page_do_what_it_shows(page: Path, project: Path, programs: Path) -> None:
+    """Those of the first page that anybody tries are started as people start them; see `standby`."""
     for tool in {tool for block in _blocks(page) for tool in block.needs}:
         if process.find(tool) is None and not os.environ.get("SANDWRIGHT_REQUIRE"):
             pytest.skip(f"{tool} is not installed")
-    assert "\n\n".join(_try(page, project)) == ""
+    assert "\n\n".join(_try(page, project, BIN if page.name == "start.md" else programs)) == ""
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {read: [/usr, /etc], write: [$PR
 
 
 RENDERED = "--facts sandbox.facts.json --out sandbox.rendered"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _ready(programs: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", f"{programs}:{BIN}:{os.environ['PATH']}")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +58,7 @@ def _place(parent: Path) -> Path:
 def _environ(folder: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("SANDWRIGHT_TEST_RUN",) if name in os.environ}
     own = {"HOME": str(folder.parent / "home"), "XDG_RUNTIME_DIR": str(folder.parent / "run")}
-    return {**kept, **own, "PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+    return {**kept, **own, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 def _shell(folder: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -122,7 +130,7 @@ def _take_steps(folder: Path, **inputs: str) -> list[tuple[str, subprocess.Compl
     return done
 
 
-def test_the_action_checks_a_policy(team: Path) -> None:
+def test_the_action_takes_the_steps_that_it_is_asked_for(team: Path) -> None:
     assert [(name, run.returncode) for name, run in _take_steps(team)] == [("lint", 0)]
 
 

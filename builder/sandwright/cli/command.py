@@ -25,7 +25,8 @@ class _Terminated(KeyboardInterrupt):
 def command(**options: Any) -> Callable[[Callable[..., None]], Task[Any]]:  # noqa: ANN401 - Invoke's own options
     """Make a task of a function. `options` are those of `invoke.task`.
 
-    An error of ours ends the program with its message and exit code; Ctrl-C with 130; SIGTERM with 143.
+    An error of ours ends the program with its message and exit code; Ctrl-C with 130; SIGTERM with 143. No
+    option gets a short name by itself: Invoke's hang on their order, and some would take `-h` from `--help`.
     """
 
     def decorate(body: Callable[..., None]) -> Task[Any]:
@@ -46,7 +47,7 @@ def command(**options: Any) -> Callable[[Callable[..., None]], Task[Any]]:  # no
                 sys.stdout = None  # nobody reads: nothing to flush at exit
                 raise Exit(code=128 + signal.SIGPIPE) from end
 
-        made: Task[Any] = task(**options)(guarded)
+        made: Task[Any] = task(**{"auto_shortflags": False, **options})(guarded)
         return made
 
     return decorate
