@@ -207,11 +207,11 @@ def never_ending(handler: Handler, content: bytes) -> None:
 
 def silent(handler: Handler, content: bytes) -> None:
     handler.reply(200, content[:1000], length=len(content))
-    handler.server.released.wait(20)
+    handler.server.released.wait(50)
 
 
 def mute(handler: Handler, _: bytes) -> None:
-    handler.server.released.wait(20)
+    handler.server.released.wait(50)
 
 
 def dripping(handler: Handler, content: bytes) -> None:
@@ -478,7 +478,7 @@ def test_reading_stops_soon_after_the_promised_size(server: Server, cache: Cache
     started = time.monotonic()
     with pytest.raises(IntegrityError):
         get([wanted], server, cache, patience=Patience(attempts=1))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("answer", [missing, removed], ids=["404", "410"])
@@ -529,13 +529,14 @@ class TestSeveralMirrors:
         assert (server.counts(), second.counts()) == (Counter({"libfoo": 1}), Counter({"libfoo": 3}))
 
 
-def test_a_failure_stops_the_rest(server: Server, cache: Cache) -> None:
+@pytest.mark.parametrize("rest", [silent, mute], ids=["in the middle", "before the answer"])
+def test_a_failure_stops_the_rest(server: Server, cache: Cache, rest: Answer) -> None:
     packages = [server.serve("bad", forbidden, content=b"bad")]
-    packages += [server.serve(f"lib{n}", silent, content=CONTENT[n:]) for n in range(10)]
+    packages += [server.serve(f"lib{n}", rest, content=CONTENT[n:]) for n in range(10)]
     started = time.monotonic()
     with pytest.raises(FetchError, match=r"^bad 1\.0-1 .* answered 403 Forbidden$"):
-        get(packages, server, cache, jobs=3, patience=Patience(stall=15.0))
-    assert time.monotonic() - started < 5
+        get(packages, server, cache, jobs=3, patience=Patience(stall=50.0))
+    assert time.monotonic() - started < 30
     assert files(cache) == []
 
 
@@ -693,13 +694,13 @@ def test_a_run_that_is_ended_leaves_nothing_in_the_cache(
     wanted = server.serve("libfoo", silent, whole)
     argv = (sys.executable, "-c", KILLED, server.base, cache.root, wanted.sha256, wanted.size)
     with process.start(*map(str, argv)) as running:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 40
         while not server.requests:
             assert time.monotonic() < deadline, "the download never began"
             time.sleep(0.02)
         time.sleep(0.3)
         running.send_signal(number)
-        out, _ = running.communicate(timeout=5)
+        out, _ = running.communicate(timeout=30)
     assert out == said
     assert len(files(cache)) == left
     assert not cache.has(wanted)

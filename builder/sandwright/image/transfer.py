@@ -120,11 +120,10 @@ class Transfer:
                 auth=self._login(address),
             ) as response:
                 at = self._check_answer(response, size, start)
-                with self._reading.of(response.raw):
-                    # What is there, up to CHUNK: `read` would wait for all of it, however slowly it drips.
-                    while chunk := response.raw.read1(CHUNK, decode_content=False):
-                        yield at, chunk
-                        at += len(chunk)
+                # What is there, up to CHUNK: `read` would wait for all of it, however slowly it drips.
+                while chunk := response.raw.read1(CHUNK, decode_content=False):
+                    yield at, chunk
+                    at += len(chunk)
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
             raise FetchError(_reason(error)) from error
         except requests.exceptions.TooManyRedirects as error:
@@ -162,7 +161,7 @@ class Transfer:
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
-            session = requests.Session()
+            session = self._reading.session()
             session.proxies.update(self._proxies)  # those of the environment come before
             session.verify = str(AUTHORITIES) if AUTHORITIES.exists() else True  # so does REQUESTS_CA_BUNDLE
             session.headers["User-Agent"] = f"sandwright/{sandwright.__version__}"

@@ -104,7 +104,7 @@ class Wire:
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
-            session = requests.Session()
+            session = self.reading.session()
             session.trust_env = False  # or .netrc would add credentials that nobody asked for
             session.headers.clear()
             session.headers.update(
@@ -145,16 +145,17 @@ class Answer:
     def chunks(self) -> Iterator[bytes]:
         """The body as it comes, in pieces of up to `CHUNK`. Raise Broken when it breaks off, Stopped."""
         raw = self._response.raw
-        with self._wire.reading.of(raw):
-            try:
-                while chunk := raw.read1(CHUNK, decode_content=False):
-                    yield chunk
-                    if self._wire.stopped.is_set():
-                        raise Stopped
-            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        try:
+            while chunk := raw.read1(CHUNK, decode_content=False):
+                yield chunk
                 if self._wire.stopped.is_set():
-                    raise Stopped from error
-                raise broken(error) from error
+                    raise Stopped
+            if self._wire.stopped.is_set():  # a body of unknown length ends so, too
+                raise Stopped
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            if self._wire.stopped.is_set():
+                raise Stopped from error
+            raise broken(error) from error
 
     def beginning(self, limit: int) -> bytes:
         """The body, as far as it comes in time, at most `limit` bytes and one more. Raise Broken, Stopped."""
