@@ -239,7 +239,7 @@ def test_it_may_not_take_for_ever(
     begin = time.monotonic()
     with pytest.raises(CommandFailed, match=r"did not end within 0\.5 s\nwaiting"):
         run(tmp_path, system, facts)
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 50
 
 
 def test_it_is_ended_when_nobody_wants_it_any_more(

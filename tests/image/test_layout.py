@@ -236,11 +236,13 @@ def test_the_second_build_waits_for_the_first(images: Path) -> None:
     thread = threading.Thread(target=second)
     with staging(images) as area:
         thread.start()
-        started.wait(10)
-        time.sleep(0.4)
+        assert started.wait(30)
+        end = time.monotonic() + 30
+        while not order and time.monotonic() < end:
+            time.sleep(0.01)
         assert area.path.is_dir()
         order.append("first is done")
-    thread.join(10)
+    thread.join(30)
     assert order == [f"waiting for another build that writes to {images}", "first is done", "second"]
 
 

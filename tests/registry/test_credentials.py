@@ -211,12 +211,12 @@ class TestHelpers:
             found(tmp_path, {"credsStore": "test"}, "ghcr.io")
 
     def test_it_hangs(self, helper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write(helper, "sleep 30")
+        write(helper, "sleep 60")
         monkeypatch.setattr(credentials, "HELPER_TIMEOUT", 0.3)
         begun = time.monotonic()
         with pytest.raises(HostError, match=r"no login for ghcr\.io within 0\.3 s"):
             found(tmp_path, {"credsStore": "test"}, "ghcr.io")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
 
     @pytest.mark.usefixtures("helper")
     def test_it_is_not_there(self, tmp_path: Path) -> None:

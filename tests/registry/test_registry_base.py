@@ -296,7 +296,7 @@ class TestNoRegistry:
         told: list[LeftOut] = []
         begun = time.monotonic()
         built = away.build(relock=away.lock, leave_out=told.append)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         assert built == {}
         assert [(each.name, each.reason) for each in told] == [
             ("app", "registry unreachable"),

@@ -13,7 +13,7 @@ from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar.archive import Limits, Reader
 from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
-PATIENCE = 2.0
+PATIENCE = 30.0
 """Seconds that one archive of a few kilobytes may take; it takes about one thousandth of that."""
 
 SEED = archive(

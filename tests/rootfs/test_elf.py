@@ -219,7 +219,7 @@ LIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("lie", "message"), LIES.values(), ids=LIES.keys())
 def test_file_that_lies_is_malformed(lie: Callable[[bytes], bytes], message: str, tmp_path: Path) -> None:
     assert read(GOOD, tmp_path) is not None

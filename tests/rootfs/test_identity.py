@@ -255,7 +255,7 @@ HOSTILE: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("make", "message"), HOSTILE, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("linked", [False, True], ids=["itself", "behind a link"])
 def test_what_is_no_plain_file_is_refused(

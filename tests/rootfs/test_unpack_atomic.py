@@ -346,7 +346,7 @@ def test_killed_at_any_moment(number: signal.Signals, script: str, tmp_path: Pat
     store = tmp_path / "store"
     source = random.Random(number)
     outcomes = []
-    for _ in range(12):
+    for _ in range(6):
         with process.start(sys.executable, "-c", script) as running:
             assert running.stdout is not None
             assert running.stdout.readline() == b"ready\n"

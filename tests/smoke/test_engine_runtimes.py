@@ -9,7 +9,6 @@ import os
 import re
 import tarfile
 import threading
-import time
 import tomllib
 from pathlib import Path
 from typing import BinaryIO
@@ -242,10 +241,8 @@ def test_a_daemon_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "dockerd").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-    started = time.monotonic()
     with pytest.raises(HostError, match="ended at once: no overlay here"), docker_daemon():
         pass
-    assert time.monotonic() - started < 20
 
 
 def test_a_daemon_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_a_hanging_program_ends_at_its_limit() -> None:
     started = time.monotonic()
     ended = launch(["sleep", "600"], limit=0.3, stop=NEVER)
     assert (ended.how, ended.status) == ("timeout", None)
-    assert 0.3 <= time.monotonic() - started < 10
+    assert 0.3 <= time.monotonic() - started < 30
     assert ended.describe().startswith("did not end within")
 
 
@@ -48,7 +48,7 @@ def test_its_group_dies_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     launch(["sh", "-c", f"sleep 600 & echo $! > {note}; wait"], limit=0.5, stop=NEVER)
     child = Path(f"/proc/{int(note.read_text())}/stat")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not child.exists() or child.read_text().split()[2] == "Z"
@@ -60,7 +60,7 @@ def test_called_off() -> None:
     started = time.monotonic()
     ended = launch(["sleep", "600"], limit=600, stop=stop)
     assert (ended.how, ended.describe()) == ("stopped", "called off")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_a_flood_is_ended() -> None:

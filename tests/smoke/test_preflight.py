@@ -87,7 +87,7 @@ def test_a_runtime_that_starts_nothing_is_not_ready(
     seen = look(RUNTIMES["runc"], host.platform, host, NEVER, limit=1)
     assert isinstance(seen, Missing)
     assert reason in seen.reason
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_every_way_that_was_tried_is_told(

@@ -100,12 +100,10 @@ def test_an_image_under_two_runtimes(target: Target, tmp_path: Path) -> None:
 @pytest.mark.needs("runc")
 def test_what_has_not_changed_is_not_started_again(target: Target, tmp_path: Path) -> None:
     first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
-    started = time.monotonic()
     watching = Watching()
     again = smoke_images(
         [target], output=tmp_path / "out", runtimes=["runc"], previous=first, progress=watching
     )
-    assert time.monotonic() - started < 2
     assert watching.steps == []
     assert again.green
     assert _row(again, "runc").reused
