@@ -91,3 +91,22 @@ def test_questions(project: Path) -> None:
     assert both.row("bwrap").place is not None
     with pytest.raises(KeyError):
         both.row("docker")
+
+
+@pytest.mark.parametrize("method", ["bwrap", "docker", "seatbelt", "kubernetes"])
+def test_a_method_may_be_asked_what_it_lets(project: Path, method: str) -> None:
+    policy = Policy.load(project / "sandbox.yaml")
+    facts = policy.facts()
+    assert policy.is_path_writable("$PROJECT/.git", facts)
+    assert not policy.is_path_writable("$PROJECT/.git", facts, method=method)
+    assert policy.is_path_writable("$PROJECT/new", facts, method=method)
+    assert policy.is_path_readable("$PROJECT/sandbox.yaml", facts, method=method)
+    assert not policy.is_path_readable("$PROJECT/secrets", facts, method=method)
+
+
+def test_a_method_that_enforces_nothing_of_a_policy_lets_nothing_be_known(project: Path) -> None:
+    policy = Policy.from_text(f"{POLICY}resources: {{memory: 1GiB}}")
+    with pytest.raises(RenderError, match=r"bwrap can't enforce resources\.memory"):
+        policy.is_path_writable("$PROJECT/x", Policy.load(project / "sandbox.yaml").facts(), method="bwrap")
+    with pytest.raises(UsageError, match="there is no method 'nope'"):
+        policy.is_path_writable("$PROJECT/x", method="nope")

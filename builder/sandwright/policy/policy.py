@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright.errors import UsageError
+from sandwright.errors import RenderError, UsageError
 from sandwright.policy import load, spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
@@ -112,16 +112,31 @@ class Policy:
 
         return render(self.resolve(facts), method)
 
-    def is_path_readable(self, path: str, facts: HostFacts | None = None) -> bool:
-        """Whether the policy lets a path of that host, or of this one, be read."""
+    def is_path_readable(self, path: str, facts: HostFacts | None = None, *, method: str = "") -> bool:
+        """Whether the policy lets a path of that host, or of this one, be read.
+
+        With `method`: whether what that method renders lets it, which may be stricter. Then raise like
+        `explain`, and RenderError when the method can't enforce the policy.
+        """
+        if method:
+            return self._lets("read", path, facts, method)
         return self._knowing(path, facts).is_path_readable(path)
 
-    def is_path_writable(self, path: str, facts: HostFacts | None = None) -> bool:
+    def is_path_writable(self, path: str, facts: HostFacts | None = None, *, method: str = "") -> bool:
         """Whether the policy lets a path of that host, or of this one, be written.
 
-        A method may be stricter: `explain` with `methods` asks what it renders.
+        `method` is that of `is_path_readable`. Most methods refuse, for one, to make a directory on
+        the way to a protected name: `.git`, where there is none.
         """
+        if method:
+            return self._lets("write", path, facts, method)
         return self._knowing(path, facts).is_path_writable(path)
+
+    def _lets(self, question: str, path: str, facts: HostFacts | None, method: str) -> bool:
+        row = self.explain(question, path, facts, methods=[method]).row(method)
+        if row.status in ("refused", "not asked"):
+            raise RenderError(row.reason or row.because)
+        return row.decision == "allow"
 
     def explain(
         self,
