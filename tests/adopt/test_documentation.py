@@ -57,7 +57,17 @@ def _blocks(page: Path) -> list[Block]:
 
 
 ABOUT = {"build-images", "setup", "lock-images", "bundle", "launch", "curl", "push", "sbpl-eval", "verify"}
-ABOUT |= {"explain", "docker", "podman", "gvisor", "oci", "publish", "verify-image", "account-setup"}
+ABOUT |= {
+    "explain",
+    "docker",
+    "podman",
+    "gvisor",
+    "oci",
+    "publish",
+    "verify-image",
+    "account-setup",
+    "openssl",
+}
 """Words by which a file is known that runs the commands of a block."""
 
 ALL = [block for page in PAGES for block in _blocks(page)]
