@@ -411,7 +411,7 @@ def _show(
         for line in report.explain():
             console.line(line)
     fresh = [image.name for image in built if image.reason]
-    rerun = report is not None and any(not row.reused for row in report.rows)
+    rerun = report is not None and report.fresh
     console.line("")
     if fresh:
         console.line(f"built {', '.join(fresh)} in {output / 'images'}")
