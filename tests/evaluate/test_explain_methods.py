@@ -142,6 +142,10 @@ def test_seatbelt_tells_what_it_refuses_to_create(
             "bwrap", "[/]", "/tmp/link/a", "deny", "stricter", id="in the host's temporary directory"
         ),
         pytest.param("bwrap", "[~/link]", "~/link/a", "allow", "agrees", id="that the policy names"),
+        pytest.param("seatbelt", "[]", "~/link/a", "deny", "stricter", id="on macOS"),
+        pytest.param(
+            "seatbelt", "[~/link]", "~/link/a", "allow", "agrees", id="that the policy names, on macOS"
+        ),
         pytest.param("docker", "[]", "$PROJECT/.git/way/a", "allow", "agrees", id="in a container"),
         pytest.param("docker", "[]", "~/link/a", "deny", "stricter", id="where a container has only mounts"),
         pytest.param("docker", "[]", "/var/link/a", "allow", "agrees", id="where an image has its own"),

@@ -83,6 +83,8 @@ def why_stricter(policy: ResolvedPolicy, method: str, asked: Asked, verdict: Ver
         given = declared.get(feature)
         if given and given.level == "stricter" and feature != "filesystem.protect":
             return given.reason
+    if verdict.target in asked.links:
+        return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
     if method == "seatbelt":
         return _pinned(policy, asked)
     return _of_mounts(policy, asked, verdict)
@@ -94,8 +96,6 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
     if not rules:
         return ""
-    if verdict.target in asked.links:
-        return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")

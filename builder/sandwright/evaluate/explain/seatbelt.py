@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.enclosure import Passing
@@ -46,7 +46,8 @@ class Seatbelt:
         """What it decides, on the host of `facts`."""
         match asked.kind:
             case "read" | "write" | "exec":
-                return self._first_refusal(list(self._operations(asked, facts)))
+                hidden = next(self._hidden_links(asked, facts), None)
+                return hidden or self._first_refusal(list(self._operations(asked, facts)))
             case "connect":
                 return self._first_refusal([self._connecting(asked)])
             case "env" if asked.name in self.told:
@@ -61,13 +62,19 @@ class Seatbelt:
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
         return _asked(self.evaluator, "network-outbound", resource)
 
-    def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
-        """The operations that macOS checks for an action: all of them have to be allowed."""
+    def _hidden_links(self, asked: Asked, facts: HostFacts) -> Iterator[Verdict]:
+        """The refusals to follow links on the way: macOS looks at the metadata of each."""
         same = same_name(facts)
         for link in asked.links:
             target = facts.link(link) or ""
             if "/" in target or same(target) != same(link.rpartition("/")[2]):
-                yield "file-read-metadata", {"path": self._native(link), "vnode-type": "SYMLINK"}
+                resource: Resource = {"path": self._native(link), "vnode-type": "SYMLINK"}
+                verdict = _asked(self.evaluator, "file-read-metadata", resource)
+                if not verdict.allowed:
+                    yield replace(verdict, target=link)
+
+    def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
+        """The operations that macOS checks for an action: all of them have to be allowed."""
         path, kind = self._native(asked.path), facts.kind(asked.path)
         vnode = _VNODES.get(kind or "file", "REGULAR-FILE")
         match asked.kind:
