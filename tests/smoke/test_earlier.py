@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.smoke.earlier import together
+from sandwright.smoke.earlier import in_layouts, together
 from sandwright.smoke.report import Report, Row, Subject
 from sandwright.smoke.verdict import Finding, Verdict
 from smallworld import World, small_world
@@ -54,7 +54,7 @@ def test_other_images_platforms_and_runtimes_stay(world: World) -> None:
         verdict=Verdict.FAIL,
     )
     now = report(world, f"base {AMD} crun", f"base {AMD} runc")
-    whole = together(now, before, world.output)
+    whole = together(now, before, in_layouts(world.output / "images"))
     assert told(whole) == [
         f"base {AMD} runc pass",
         f"base {AMD} crun pass",
@@ -78,13 +78,13 @@ def test_what_does_not_hold_goes(world: World, tmp_path: Path) -> None:
     now = report(world, f"base {AMD} crun")
     shutil.copytree(world.output, tmp_path / "build")
     other = [replace(row, digest="sha256:" + "0" * 64) if row.platform == ARM else row for row in before.rows]
-    assert told(together(now, replace(before, rows=tuple(other)), world.output)) == [
+    assert told(together(now, replace(before, rows=tuple(other)), in_layouts(world.output / "images"))) == [
         f"base {AMD} runc pass before",
         f"base {AMD} crun pass",
         f"app {AMD} runc pass before",
     ]
     shutil.rmtree(tmp_path / "build/images/app")
-    assert told(together(now, before, tmp_path / "build")) == [
+    assert told(together(now, before, in_layouts(tmp_path / "build/images"))) == [
         f"base {AMD} runc pass before",
         f"base {AMD} crun pass",
     ]
@@ -92,10 +92,10 @@ def test_what_does_not_hold_goes(world: World, tmp_path: Path) -> None:
 
 def test_another_machine_saw_nothing_of_this_one(world: World) -> None:
     before, now = report(world, f"app {AMD} runc"), report(world, f"base {AMD} crun")
-    assert together(now, replace(before, host={"kernel": "5.10"}), world.output) == now
-    assert together(now, None, world.output) == now
+    assert together(now, replace(before, host={"kernel": "5.10"}), in_layouts(world.output / "images")) == now
+    assert together(now, None, in_layouts(world.output / "images")) == now
 
 
 def test_a_runtime_that_there_is_no_longer_goes(world: World) -> None:
     before, now = report(world, f"app {AMD} rkt"), report(world, f"base {AMD} crun")
-    assert together(now, before, world.output) == now
+    assert together(now, before, in_layouts(world.output / "images")) == now

@@ -140,13 +140,11 @@ def build_with_engine(words: Words, asked: Asked, *, output: Path, speak: images
                 console.line(line)
             return
         left_out: list[LeftOut] = []
+        where = output / "engines" / asked.engine
         with _opened(asked, host) as (engine, start):
             done = _built(wish, asked, engine, start, host=host, left_out=left_out, progress=progress)
-    from sandwright.smoke.report import write_report  # noqa: PLC0415
-
-    where = output / "engines" / asked.engine
-    if done.report is not None:
-        write_report(done.report, where)
+            if done.report is not None:
+                _write(done.report, where, engine, wish.repository)
     _show(done, left_out, where, time.monotonic() - started)
     if done.different or (done.report is not None and not done.report.green):
         raise VerdictError("not every image passed; see the lines above")
@@ -184,6 +182,19 @@ def _built(
             built, wish.catalogue, engine, start(), host=host, output=wish.output, progress=progress
         )
     return _Done(built, different, report)
+
+
+def _write(report: Report, where: Path, engine: Engine, repository: str) -> None:
+    """Write the report, with what was seen of other images that the engine still has."""
+    from sandwright.image.documents import architecture  # noqa: PLC0415
+    from sandwright.smoke.earlier import together  # noqa: PLC0415
+    from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
+
+    def digest_of(image: str, platform: str) -> str | None:
+        found = engine.find(f"{repository}/{image}:{architecture(platform)}")
+        return None if found is None else found.id
+
+    write_report(together(report, read_report(where), digest_of), where)
 
 
 @contextlib.contextmanager

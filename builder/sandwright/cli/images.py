@@ -342,7 +342,7 @@ def _smoke(
     again: bool,
     progress: Progress,
 ) -> Report:
-    from sandwright.smoke.earlier import together  # noqa: PLC0415
+    from sandwright.smoke.earlier import in_layouts, together  # noqa: PLC0415
     from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
     from sandwright.smoke.run import smoke_images  # noqa: PLC0415
     from sandwright.smoke.target import Target  # noqa: PLC0415
@@ -368,7 +368,7 @@ def _smoke(
         previous=None if again else before,
         progress=progress,
     )
-    write_report(together(report, before, output), output)
+    write_report(together(report, before, in_layouts(output / "images")), output)
     return report
 
 

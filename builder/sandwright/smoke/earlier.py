@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from sandwright.image.existing import read_layout
 from sandwright.smoke.report import Report, Row, Subject
 from sandwright.smoke.runtimes import RUNTIMES
 
+DigestOf = Callable[[str, str], str | None]
+"""The digest of what an image is now, by its name and a platform; None when it isn't there."""
 
-def together(report: Report, earlier: Report | None, output: Path) -> Report:
+
+def together(report: Report, earlier: Report | None, digest_of: DigestOf) -> Report:
     """A report with the rows of an earlier one that still hold and that it has none for.
 
-    They hold on the same machine as long as the image in `output`/images has the digest that was started.
+    They hold on the same machine as long as the image has the digest that was started.
     """
     if earlier is None or earlier.host != report.host:
         return report
@@ -24,8 +28,9 @@ def together(report: Report, earlier: Report | None, output: Path) -> Report:
         for row in earlier.rows
         if row.runtime in RUNTIMES and report.row(row.image, row.platform, row.runtime) is None
     ]
-    digests = {name: dict(_digests(output / "images" / name)) for name in {row.image for row in kept}}
-    rows = [row for row in kept if digests[row.image].get(row.platform) == row.digest]
+    wanted = {(row.image, row.platform) for row in kept}
+    digests = {(image, platform): digest_of(image, platform) for image, platform in wanted}
+    rows = [row for row in kept if digests[row.image, row.platform] == row.digest]
     subjects = dict.fromkeys([*report.subjects, *_subjects(earlier, rows, report)])
     every = [*report.rows, *(replace(row, reused=True) for row in rows)]
     runtimes = [name for name in RUNTIMES if name in {*report.runtimes, *(row.runtime for row in rows)}]
@@ -34,18 +39,22 @@ def together(report: Report, earlier: Report | None, output: Path) -> Report:
     return replace(report, subjects=tuple(subjects), runtimes=tuple(runtimes), rows=tuple(every))
 
 
+def in_layouts(directory: Path) -> DigestOf:
+    """Of the layouts in a directory."""
+
+    @functools.cache
+    def digests(name: str) -> dict[str, str]:
+        try:
+            images = read_layout(directory / name).images
+        except IntegrityError:
+            return {}
+        return {platform: held.manifest.digest for platform, held in images.items()}
+
+    return lambda image, platform: digests(image).get(platform)
+
+
 def _subjects(earlier: Report, rows: list[Row], report: Report) -> Iterator[Subject]:
     """What the earlier rows are about, as far as the report isn't."""
     there = {(subject.image, subject.platform) for subject in report.subjects}
     wanted = {(row.image, row.platform) for row in rows} - there
     return (subject for subject in earlier.subjects if (subject.image, subject.platform) in wanted)
-
-
-def _digests(layout: Path) -> Iterator[tuple[str, str]]:
-    """The digests of an image that is there, by platform."""
-    try:
-        images = read_layout(layout).images
-    except IntegrityError:
-        return
-    for platform, held in images.items():
-        yield platform, held.manifest.digest
