@@ -175,6 +175,7 @@ def test_a_bridge_that_dies(place: World) -> None:
         assert sandbox.stderr is not None
         assert sandbox.stdout.readline() == b"B\n"
         os.kill(bridge.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, bridge.pid, os.WEXITED | os.WNOWAIT)
         (place.project / "dead").touch()
         assert sandbox.stdout.read() == b"125\n/tmp/.sandwright/bin/git\n"
         assert b"git: there is no bridge to the host" in sandbox.stderr.read()
