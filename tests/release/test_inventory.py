@@ -15,6 +15,7 @@ from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
 from sandwright.image.lock import Package as Locked
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
+from sandwright.release.licences import UNKNOWN
 from sandwright.release.sbom import Inventory, package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.tar.entry import Kind
@@ -240,7 +241,7 @@ def test_an_image_on_one_of_ours(world: World) -> None:
 def test_a_lock_of_something_else(world: World) -> None:
     locked = [replace(each, version="9") for each in _locked(world, "linux/amd64")]
     image = open_image(world.output / "images/base", platform="linux/amd64")
-    debs = {each.sha256: DebFiles({}, "") for each in locked}
+    debs = {each.sha256: DebFiles({}, UNKNOWN) for each in locked}
     with pytest.raises(BuildError, match=r"package base-files 9 \(amd64\): it is in the lock, and .* has 12"):
         take_inventory("base", image, locked, debs)
 

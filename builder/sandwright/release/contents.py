@@ -142,7 +142,7 @@ class _Layered:
         self.tree = Tree()
         self._algorithms = algorithms
         self._files: dict[bytes, File] = {}
-        self._parents: dict[bytes, bytes | None] = {}
+        self._parents: dict[bytes, bytes] = {}
 
     def files(self) -> dict[bytes, File]:
         """What is there in the end, by path, sorted."""
@@ -187,11 +187,12 @@ class _Layered:
     def _place(self, path: bytes) -> bytes:
         """Where a member goes: links of what is below are followed in all of its path but the last name."""
         parent, _, name = path.rpartition(b"/")
-        if parent not in self._parents:
-            self._parents[parent] = self.tree.resolve(parent)
-        real = self._parents[parent]
-        if real is None or not path:
-            return path
+        real = self._parents.get(parent)
+        if real is None:
+            real = self.tree.resolve(parent)
+            if real is None or not path:
+                return path
+            self._parents[parent] = real
         return real + b"/" + name if real else name
 
     def _put(self, path: bytes, node: Node) -> None:
@@ -201,7 +202,7 @@ class _Layered:
         before = self.tree.get(path)
         if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
             self._discard(path)
-        if node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
+        if node.kind is Kind.SYMLINK:
             self._parents.clear()
         self.tree.add(path, node)
 

@@ -18,10 +18,11 @@ from sandwright.image.deb import Promise, open_package
 from sandwright.image.layout import on_disk
 from sandwright.image.lock import Package
 from sandwright.release.contents import hashed
+from sandwright.release.licences import Licence, debian_licence
 from sandwright.rootfs.tar.entry import Kind
 from sandwright.rootfs.unpacking.store import write_atomically
 
-SCHEMA = 1
+SCHEMA = 2
 _JOBS = 2
 
 
@@ -29,11 +30,12 @@ _JOBS = 2
 class DebFiles:
     """The files of a package: path (as in the package, relative) → SHA-256 in hex.
 
-    Of a symbolic link it is the SHA-256 of its target as written. `copyright` is the package's own file.
+    Of a symbolic link it is the SHA-256 of its target as written. `licence` is what its own copyright file
+    states.
     """
 
     files: Mapping[bytes, str]
-    copyright: str
+    licence: Licence
 
 
 def deb_files(packages: Sequence[Package], paths: Mapping[str, Path], cache: Cache) -> dict[str, DebFiles]:
@@ -76,7 +78,7 @@ def _from_package(package: Package, path: Path) -> DebFiles:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()
             elif entry.kind is Kind.HARDLINK and entry.link in files:
                 files[entry.path] = files[entry.link]
-    return DebFiles(files, text.decode("utf-8", "replace"))
+    return DebFiles(files, debian_licence(text.decode("utf-8", "replace")))
 
 
 def _kept(cache: Cache, sha256: str) -> Path:
@@ -85,7 +87,8 @@ def _kept(cache: Cache, sha256: str) -> Path:
 
 def _encode(found: DebFiles) -> bytes:
     files = {path.decode("utf-8", "surrogateescape"): digest for path, digest in found.files.items()}
-    body = json.dumps({"files": files, "copyright": found.copyright}, sort_keys=True)
+    licence = [found.licence.expression, dict(found.licence.names)]
+    body = json.dumps({"files": files, "licence": licence}, sort_keys=True)
     return f"{_sum(body.encode())}\n{body}\n".encode()
 
 
@@ -99,7 +102,7 @@ def _read(path: Path) -> DebFiles | None:
     except (OSError, ValueError):
         return None
     files = {name.encode("utf-8", "surrogateescape"): digest for name, digest in data["files"].items()}
-    return DebFiles(files, data["copyright"])
+    return DebFiles(files, Licence(*data["licence"]))
 
 
 def _sum(body: bytes) -> str:

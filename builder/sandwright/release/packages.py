@@ -92,8 +92,8 @@ def find_packages(
     """
     claims = {claim.name: claim for claim in _claims(contents.tree)}
     _check(claims, locked)
+    brought = {package.name: debs[package.sha256] for package in locked}
     for package in locked:
-        brought = {path: ("sha256", digest) for path, digest in debs[package.sha256].files.items()}
         claims[package.name] = _Claim(
             "deb",
             package.name,
@@ -101,10 +101,8 @@ def find_packages(
             package.architecture,
             package.source,
             package.source_version,
-            files=dict(brought),
         )
     sums = {package.name: package.sha256 for package in locked}
-    texts = {package.name: debs[package.sha256].copyright for package in locked}
     place = _placing(contents.tree)
     return sorted(
         Package(
@@ -115,8 +113,8 @@ def find_packages(
             sums.get(claim.name, ""),
             claim.source,
             claim.source_version,
-            _licence(claim, contents.tree, texts.get(claim.name, "")),
-            tuple(_unaltered(claim, contents, place)),
+            _licence(claim, contents, brought.get(claim.name)),
+            tuple(_unaltered(_promised(claim, brought.get(claim.name)), contents, place)),
         )
         for claim in claims.values()
     )
@@ -130,14 +128,22 @@ def _check(claims: Mapping[str, _Claim], locked: Sequence[lock.Package]) -> None
             raise BuildError(f"package {package}: it is in the lock, and the image's own database {has}")
 
 
-def _unaltered(claim: _Claim, contents: Contents, place: Callable[[bytes], bytes]) -> Iterator[bytes]:
+def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, str, str]]:
+    """A package's files, each with algorithm and digest; these are empty where nobody knows them."""
+    if brought is not None:
+        yield from ((path, "sha256", digest) for path, digest in sorted(brought.files.items()))
+    else:
+        yield from ((path, *(promise or ("", ""))) for path, promise in sorted(claim.files.items()))
+
+
+def _unaltered(
+    promised: Iterator[tuple[bytes, str, str]], contents: Contents, place: Callable[[bytes], bytes]
+) -> Iterator[bytes]:
     """The files of a package that the image has with its content; where nobody knows that, that it has."""
-    for path, promise in sorted(claim.files.items()):
+    for path, algorithm, digest in promised:
         where = place(path)
         file = contents.files.get(where)
-        if file is None:
-            continue
-        if promise is None or file.digests.get(promise[0]) == promise[1]:
+        if file is not None and (not algorithm or file.digests.get(algorithm) == digest):
             yield where
 
 
@@ -156,11 +162,17 @@ def _placing(tree: Tree) -> Callable[[bytes], bytes]:
     return place
 
 
-def _licence(claim: _Claim, tree: Tree, own: str) -> Licence:
+def _licence(claim: _Claim, contents: Contents, brought: DebFiles | None) -> Licence:
+    """What the image's copyright file states; where that is the package's own, it was read before."""
     if claim.kind == "apk":
         return spdx_licence(claim.licence)
-    raw = tree.content(_DOC + claim.name.encode() + b"/copyright")
-    return debian_licence(own if raw is None else raw.decode("utf-8", "replace"))
+    path = _DOC + claim.name.encode() + b"/copyright"
+    if brought is not None:
+        file = contents.files.get(contents.tree.resolve(path) or b"")
+        if file is None or file.digests["sha256"] == brought.files.get(path):
+            return brought.licence
+    raw = contents.tree.content(path)
+    return UNKNOWN if raw is None else debian_licence(raw.decode("utf-8", "replace"))
 
 
 def _claims(tree: Tree) -> Iterator[_Claim]:
