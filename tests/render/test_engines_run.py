@@ -356,7 +356,7 @@ def test_signals_reach_the_command(sandbox: Sandbox, number: signal.Signals) -> 
 
 
 def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Podman's dies of one that comes just after the start, until 4.5; a stand-in does for as long as it runs."""
+    """Podman's dies of one that comes just after the start, until 4.5; a stand-in as long as it runs."""
     if sandbox.host.name == "docker":
         pytest.skip("Docker's client takes them before it starts anything")
     programs = tmp_path / "bin"

@@ -404,6 +404,20 @@ def test_the_standard_input_is_the_command_s(project: Path, tmp_path: Path) -> N
     assert process.run(*argv, "cat", stdin=b"through", timeout=30).stdout == b"through"
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path, shell: str) -> None:
+    before = _tree(project)
+    argv = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *_command(project, tmp_path, shell=shell)]
+    script = f"cat; echo out; echo error >&2; ls -l /proc/self/fd >{project}/seen; exit 7"
+    assert process.run(*argv, "sh", "-c", script, timeout=60, check=False).status == 7
+    opened = (project / "seen").read_text()
+    (project / "seen").unlink()
+    assert " 0 -> /dev/null\n" in opened
+    assert " 2 -> /dev/null\n" in opened
+    assert str(tmp_path / "out") not in opened
+    assert _tree(project) == before
+
+
 @pytest.fixture
 def open_project() -> Iterator[Path]:
     """A project of a user that is not root, where that user can go."""

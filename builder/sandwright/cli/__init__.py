@@ -6,6 +6,9 @@ calls the library, and shows what came back. Nothing heavy is imported before a 
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,44 @@ _ABOUT = frozenset(("-h", "--help", "-l", "--list", "-V", "--version"))
 
 def main() -> None:
     """Run the command line; exits.
+
+    A reader of the output that has gone ends it without a word, with 141 as SIGPIPE would; output that can't
+    be written is told, with 1. A command that has failed keeps its own code.
+    """
+    _open_closed()
+    code: object = None
+    try:
+        try:
+            _command_line()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITTEN:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at its own end
+        if error.errno != errno.EPIPE:
+            sys.stderr.write(f"sandwright: the output can't be written: {error.strerror}\n")
+        code = code or (128 + signal.SIGPIPE if error.errno == errno.EPIPE else 1)
+    if code is not None:
+        sys.exit(code)  # type: ignore[arg-type]  # what somebody gave to it
+
+
+_UNWRITTEN = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO))
+
+
+def _open_closed() -> None:
+    """Put nothing where standard input, output or errors are closed, or a file of ours would be there."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", encoding="utf-8"))
+
+
+def _command_line() -> None:
+    """What the words ask for; may exit.
 
     `run`, `completion` and a question for help alone take a way of their own, past Invoke, as they are to
     answer at once.

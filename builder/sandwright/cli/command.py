@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,7 @@ def command(**options: Any) -> Callable[[Callable[..., None]], Task[Any]]:  # no
             except KeyboardInterrupt as end:
                 raise Exit("sandwright: interrupted", 128 + signal.SIGINT) from end
             except BrokenPipeError as end:
-                sys.stdout = None  # nobody reads: nothing to flush at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
                 raise Exit(code=128 + signal.SIGPIPE) from end
 
         made: Task[Any] = task(**{"auto_shortflags": False, **options})(guarded)
