@@ -170,6 +170,23 @@ def test_a_way_over_links_that_are_not_seen_leads_nowhere(
 
 
 @pytest.mark.parametrize(
+    ("method", "question", "subject", "absent", "reason"),
+    [
+        ("kubernetes", "read", "/srv", "", "of the host there is only the project, as a volume"),
+        ("bwrap", "write", "/tmp/x", "/tmp", "/tmp does not exist, and a mount needs something to lie on"),
+    ],
+)
+def test_where_a_method_has_no_place_for_what_is_granted(
+    method: str, question: str, subject: str, absent: str, reason: str
+) -> None:
+    facts = dataclasses.replace(FACTS, entries={p: e for p, e in FACTS.entries.items() if p != absent})
+    policy = _policy("filesystem: {read: [/], readonly: [/srv]}", facts)
+    row = _row(question, subject, method, policy)
+    assert (row.decision, row.status, row.reason) == ("deny", "stricter", reason)
+    assert _row("read", "$PROJECT/a", method, policy).status == "agrees"
+
+
+@pytest.mark.parametrize(
     ("network", "looser"),
     [
         ("mode: none", ["docker", "podman", "oci"]),
@@ -421,8 +438,9 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
 
 
 def test_methods_without_a_renderer_are_listed() -> None:
-    row = _row("read", "/etc/hosts", "user")
-    assert (row.decision, row.status, row.because) == (None, "not asked", "user has no renderer yet")
+    row = _row("read", "/etc/hosts", "alcless")
+    assert (row.decision, row.status) == (None, "not asked")
+    assert row.because == "alcless is rendered, but not read back yet"
     assert row.level == "stricter"
 
 

@@ -47,7 +47,7 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
     absent = policy.facts.kind(rule.path) is None
     match rule.origin:
         case "protected" | "policy":
-            if absent and not is_inside(rule.path, policy.canonical(policy.facts.project)):
+            if absent and not is_inside(rule.path, _project(policy)):
                 yield "filesystem.protect-elsewhere"
             yield "filesystem.protect"
         case "tmp":
@@ -63,10 +63,14 @@ def _of_path(policy: ResolvedPolicy, asked: Asked) -> Iterator[str]:
         case _:
             yield f"filesystem.{rule.kind}"
             if absent and rule.kind in ("deny", "readonly"):
-                inside = is_inside(rule.path, policy.canonical(policy.facts.project))
+                inside = is_inside(rule.path, _project(policy))
                 yield "filesystem.absent" if inside else "filesystem.absent-elsewhere"
     if asked.kind == "write" and rule.writable:
         yield "filesystem.protect"
+
+
+def _project(policy: ResolvedPolicy) -> str:
+    return policy.canonical(policy.facts.project)
 
 
 def support(policy: ResolvedPolicy, method: str, asked: Asked) -> Support:
@@ -87,6 +91,8 @@ def why_stricter(policy: ResolvedPolicy, method: str, asked: Asked, verdict: Ver
         return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
     if method == "seatbelt":
         return _pinned(policy, asked)
+    if method == "kubernetes" and asked.path and not is_inside(asked.path, _project(policy)):
+        return DECLARATIONS["kubernetes"]["filesystem.read"].reason
     return _of_mounts(policy, asked, verdict)
 
 
@@ -101,7 +107,7 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
     if verdict.place is None and of_image:
         return DECLARATIONS["oci"]["filesystem.read-all"].reason
-    if policy.facts.kind(rules[0].path) is None and not rules[0].private:
+    if policy.facts.kind(rules[0].path) is None:
         return f"{rules[0].path} does not exist, and a mount needs something to lie on"
     return ""
 
