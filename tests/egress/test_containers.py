@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -186,6 +188,19 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
             with socket.create_connection((each, port), 5) as control:
                 control.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
+
+
+def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
+    """Nor is the proxy taken for the container whose name begins like its own, and waited for."""
+    with process.start(sandbox.launch, "sh", "-c", "echo up; sleep 300", env=sandbox.environment) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        assert sandbox.left() != []
+        os.kill(started.pid, signal.SIGKILL)
+    until = time.monotonic() + 30
+    while sandbox.left() and time.monotonic() < until:
+        time.sleep(0.2)
+    assert sandbox.left() == []
 
 
 def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> None:
