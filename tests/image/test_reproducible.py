@@ -252,7 +252,7 @@ def test_a_full_disk_names_the_place(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_packages(tmp_path: Path) -> None:
     peaks = []
-    for megabytes in (8, 96):
+    for megabytes in (8, 64):
         world = small_world(tmp_path / str(megabytes), payload=incompressible(megabytes << 20))
         peaks.append(int(build_in_child(world, world.output, "jobs=2", "memory=1")[1]) / 1024)
     assert peaks[1] < peaks[0] + 32, f"peaks in MiB: {peaks}"
