@@ -38,6 +38,8 @@ OTHERS = (
     r"printf '%s' \"\$SIGNING_KEY\" > \"\$RUNNER_TEMP/key\.pem\"",
     r"printf '%s' \"\$GH_TOKEN\" \| docker login ghcr\.io .+",
     r'rm "\$RUNNER_TEMP/key\.pem"',
+    r"go install github\.com/AkihiroSuda/alcless/cmd/alclessctl@[0-9a-f]{40}",
+    r"\./try",
 )
 """Commands in scripts that are no tasks of ours: whole lines."""
 

@@ -84,7 +84,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
         (
             "rocket",
             "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, gvisor-docker, "
-            "gvisor-podman, oci, seatbelt, user, noop",
+            "gvisor-podman, oci, seatbelt, user, alcless, noop",
         ),
         ("kubernetes", "kubernetes is rendered, and not run from here"),
     ],

@@ -32,7 +32,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import PORT, ProxyPlace, quote_squid, render_proxy
 from sandwright.render.recipe import HOST
 
-STARTED_FOR = frozenset({"bwrap", "gvisor", "oci", "seatbelt"})
+STARTED_FOR = frozenset({"bwrap", "gvisor", "oci", "seatbelt", "user"})
 """The methods whose launcher needs a proxy that somebody started."""
 
 PREFIX = "sandwright-egress-"

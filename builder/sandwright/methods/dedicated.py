@@ -109,6 +109,38 @@ class _Trial(User):
         return super().wrap(directory, argv, terminal=terminal)
 
 
+@dataclass(frozen=True)
+class Alcless(Launched):
+    """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
+
+    name: str = "alcless"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
+
+    def programs(self) -> Sequence[str]:
+        """What makes and enters accounts, and what copies."""
+        return ("alclessctl", "rsync")
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Look for what it needs; only an instance that is there already could be started."""
+        if host.os != "darwin":
+            return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")
+        if missing := [name for name in self.programs() if process.find(name) is None]:
+            message = f"{', '.join(missing)} not installed"
+            return Preflight(self.name, "program-missing", message, "see github.com/AkihiroSuda/alcless")
+        listed = process.run("alclessctl", "list", timeout=limit, check=False)
+        if not listed:
+            return Preflight(self.name, "not-started", listed.stderr.strip())
+        return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which ends what runs as the account: nobody else may."""
+        return signalled([launcher], number)
+
+
 def without_root(host: HostFacts) -> str:
     """Why nothing can be done as root here; empty when it can."""
     if host.is_root:

@@ -30,6 +30,7 @@ _OURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "oci": ("runtimes", "Oci"),
     "seatbelt": ("seatbelt", "Seatbelt"),
     "user": ("dedicated", "User"),
+    "alcless": ("dedicated", "Alcless"),
     "noop": ("noop", "Noop"),
 })  # fmt: skip
 """Module and class by method, imported when the method is first asked for."""

@@ -70,7 +70,7 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
         _Row("stricter", "kubernetes", _VOLUME),
         _Row("exact", "user", "where the set-up has shared it with the account; the project always is"),
-        _Row("cannot", "alcless", _ACCOUNTS),
+        _Row("stricter", "alcless", "of the project alone, in a copy that is copied back at the end"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.readonly": (
@@ -231,8 +231,9 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "user.mapping": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
+        _Row("exact", "alcless", "what is copied back is its owner's"),
         _Row("cannot", "kubernetes", "files belong to the volume's user"),
-        _Row("cannot", "user alcless", "files belong to the account"),
+        _Row("cannot", "user", "files belong to the account"),
     ),
     "resources.memory": (
         _Row("exact", f"{_CONTAINERS} kubernetes"),
@@ -263,7 +264,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("cannot", "noop", _NOTHING),
     ),
     "resources.time": (
-        _Row("exact", f"bwrap {_CONTAINERS} user alcless", "by the launcher"),
+        _Row("exact", f"bwrap {_CONTAINERS} user", "by the launcher"),
+        _Row("partly", "alcless", "by the launcher, as long as nobody kills that"),
         _Row("cannot", "seatbelt", "a process that has left its parents is not ended with them on macOS"),
         _Row("exact", "kubernetes", "activeDeadlineSeconds"),
         _Row("cannot", "noop", _NOTHING),

@@ -43,9 +43,13 @@ class Account:
 
 def account_for(project: str, uid: int) -> Account:
     """The account of a project, by its canonical path, for the user who works there: always the same."""
-    digest = hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
-    name = f"sandwright-{digest[:12]}"
+    name = f"sandwright-{digest_of(project, uid)[:12]}"
     return Account(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
+
+
+def digest_of(project: str, uid: int) -> str:
+    """What names what belongs to a project and a user."""
+    return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def account_of(policy: ResolvedPolicy) -> Account:

@@ -55,9 +55,10 @@ METHODS: Mapping[str, Renderer] = MappingProxyType({
     "seatbelt": _row("seatbelt", "render_seatbelt"),
     "kubernetes": _row("kubernetes", "render_kubernetes"),
     "user": _row("dedicated", "render_user"),
+    "alcless": _row("alcless", "render_alcless"),
     "noop": _row("noop", "render_noop"),
 })  # fmt: skip
-"""The renderers by method. alcless has none yet."""
+"""The renderers by method."""
 
 FORMS: Mapping[str, str] = MappingProxyType({"devcontainer": "docker"})
 """What is rendered by its name like a method, and is another form of that method's sandbox: nothing that a

@@ -17,7 +17,6 @@ from sandwright.session import preflights
 _AT_ONCE = 4
 _ELSEWHERE = {
     "kubernetes": "its Job runs in a cluster: kubectl apply -f what `sandwright render` writes",
-    "alcless": "its account is made by the set-up script that `sandwright render` writes",
 }
 
 

@@ -231,9 +231,9 @@ def _prepared(
 
 def _covers(resolved: ResolvedPolicy, method: str) -> list[str]:
     """The files that its launcher puts into the project for the time of a run."""
-    if method not in DECLARATIONS or method in ("noop", "seatbelt"):
+    if method not in DECLARATIONS or method in ("noop", "seatbelt", "alcless"):
         return []
-    plan = mount_plan(resolved, root="host" if method == "bwrap" else "image")
+    plan = mount_plan(resolved, root="host" if method in ("bwrap", "user") else "image")
     return [cover.path for cover in plan.covers]
 
 

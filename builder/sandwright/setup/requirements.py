@@ -126,6 +126,7 @@ REQUIREMENTS = (
         "runs behind the bridge, against a stand-in for GitHub",
         {"apt": "gh", "apk": "github-cli", "dnf": "gh", "brew": "gh"},
     ),
+    Requirement("rsync", "test", "copies a project for alcless", _named("rsync", _ALL)),
     Requirement("setfattr", "test", "sets extended attributes", _named("attr", _LINUX)),
     Requirement(
         "busybox",

@@ -44,6 +44,7 @@ READINGS: Mapping[str, Reading] = MappingProxyType({
     "oci": _row("runtime", "read_runtime"),
     "seatbelt": _row("seatbelt", "read_seatbelt", with_policy=True),
     "kubernetes": _row("cluster", "read_cluster"),
+    "user": _row("account", "read_user"),
     "noop": _row("nothing", "read_noop"),
 })  # fmt: skip
 """By method."""
