@@ -15,6 +15,9 @@ import pytest
 
 from sandwright import looks
 from sandwright.looks import Looks
+from sandwright.render.artifact import Artifact
+from sandwright.session import places
+from sandwright.session.prepare import store
 from session.conftest import POLICY, Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -216,3 +219,15 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
 
 def test_an_unknown_question_counts_as_changed() -> None:
     assert looks.changed([("nonsense", "x", None)]) == ("nonsense", "x")
+
+
+def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second finds what the first has made, at whatever moment that was."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project.home / "cache"))
+    places.private(places.cache())
+    made = [Artifact("launch", b"x", "starts it", executable=True)]
+    first = store(made)
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # as it was when the second looked
+    assert store(made) == first
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    assert (first / "launch").read_bytes() == b"x"

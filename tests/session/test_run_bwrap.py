@@ -68,7 +68,7 @@ def test_a_reader_that_goes_away(project: Project) -> None:
     assert running.stdout is not None
     assert running.stdout.readline() == b"y\n"
     running.stdout.close()
-    assert running.wait(timeout=20) == 141
+    assert running.wait(timeout=60) == 141
     assert running.stderr is not None
     running.stderr.close()
 
@@ -94,7 +94,7 @@ def test_signals_reach_the_command(project: Project, number: signal.Signals) -> 
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     running.send_signal(number)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err) == (9, b"got\n", b"")
 
 
@@ -107,7 +107,7 @@ def test_signals_end_a_command_that_does_not_care(project: Project, number: int,
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     running.send_signal(number)
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     assert running.returncode == status
     eventually(lambda: project.tree() == before, "a cover is left")
     assert project.records() == []
@@ -124,7 +124,7 @@ def test_kill_leaves_nothing(project: Project, target: str) -> None:
     assert len(project.records()) == 1
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     assert running.returncode == (-signal.SIGKILL if target == "run" else 137)
     eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on")
     eventually(lambda: project.tree() == before, "a cover is left")
@@ -268,6 +268,6 @@ def test_interrupted_before_it_starts(project: Project) -> None:
         )
         time.sleep(delay)
         running.terminate()
-        assert running.wait(timeout=20) != 0
+        assert running.wait(timeout=60) != 0
     eventually(lambda: not processes_with(b"47.125"), "a sandbox goes on")
     eventually(lambda: project.tree() == before, "a cover is left")

@@ -14,7 +14,7 @@ import pytest
 
 from enginehosts import EngineHost, engine_host
 from sandwright import process
-from session.conftest import Project, eventually, processes_with
+from session.conftest import WAIT, Project, eventually, processes_with
 
 METHODS = [
     pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
@@ -61,7 +61,7 @@ def busybox_root(root: Path) -> None:
     for name in DIRECTORIES:
         (root / name).mkdir()
     shutil.copy(process.which("busybox"), root / "bin" / "busybox")
-    for applet in process.run("busybox", "--list", timeout=10).text.split():
+    for applet in process.run("busybox", "--list", timeout=60).text.split():
         if applet != "busybox":
             (root / "bin" / applet).symlink_to("busybox")
 
@@ -79,7 +79,7 @@ def sandbox(place: Place, project: Project) -> Iterator[Project]:
     project.environment |= place.environment
     before = project.tree()
     yield project
-    eventually(lambda: place.containers() == [], "a container is left", within=30)
+    eventually(lambda: place.containers() == [], "a container is left")
     eventually(lambda: before - {"file"} <= project.tree() <= before | {"file"}, "something is left")
     eventually(lambda: [p.name for p in project.runtime.iterdir()] == ["sandwright"], "a directory is left")
     assert project.records() == []
@@ -145,7 +145,7 @@ def test_a_signal_reaches_the_command(sandbox: Project) -> None:
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     running.send_signal(signal.SIGTERM)
-    out, _ = running.communicate(timeout=40)
+    out, _ = running.communicate(timeout=60)
     assert (running.returncode, out) == (9, b"got\n")
 
 
@@ -155,7 +155,7 @@ def test_a_signal_ends_a_command_that_does_not_care(sandbox: Project, number: si
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     running.send_signal(number)
-    running.communicate(timeout=40)
+    running.communicate(timeout=60)
     assert running.returncode == 128 + number
 
 
@@ -167,9 +167,9 @@ def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> Non
     assert running.stdout.readline() == b"up\n"
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(running.pid if target == "run" else int(children[0]), signal.SIGKILL)
-    running.communicate(timeout=40)
-    eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on", within=30)
-    eventually(lambda: place.containers() == [], "a container is left", within=30)
+    running.communicate(timeout=60)
+    eventually(lambda: not processes_with(marker.encode()), "the sandbox goes on")
+    eventually(lambda: place.containers() == [], "a container is left")
     assert sandbox.sandwright("cleanup").returncode == 0
 
 
@@ -196,9 +196,13 @@ def test_the_image_is_not_there(sandbox: Project, place: Place) -> None:
     assert not (sandbox.root / "file").exists()
 
 
-def test_many_at_once(sandbox: Project) -> None:
-    running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(6)]
-    ended = [each.communicate(timeout=50) for each in running]
+def test_many_at_once(sandbox: Project, place: Place) -> None:
+    before = sandbox.tree()
+    running = [sandbox.start("sh", "-c", f"echo {n}; exit 3") for n in range(10)]
+    ended = [each.communicate(timeout=WAIT) for each in running]
     assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [
-        (3, f"{n}\n".encode()) for n in range(6)
-    ]
+        (3, f"{n}\n".encode()) for n in range(10)
+    ], ended
+    assert place.containers() == []
+    assert sandbox.records() == []
+    eventually(lambda: sandbox.tree() == before, "a cover is left")

@@ -32,7 +32,7 @@ def test_status_shows_what_runs(project: Project) -> None:
     assert project.sandwright("cleanup").stdout == b"nothing is left\n"
     assert running.poll() is None, "what runs is not cleared up"
     running.terminate()
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert project.sandwright("status").stdout == b"no session runs\n"
 
 
@@ -49,7 +49,7 @@ def test_cleanup_after_everything_was_killed(project: Project) -> None:
     watching = [pid for pid in _session(session) if b"/watch" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     for pid in (*watching, running.pid):
         os.kill(pid, signal.SIGKILL)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     eventually(lambda: not _session(session), "a process is left")
     assert project.tree() == before | covers
     said = project.sandwright("cleanup", "--dry-run").stdout.decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -131,9 +132,10 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     part = directory.with_name(f".part-{uuid.uuid4().hex}")
     try:
         write_artifacts(part, listed)
-        with contextlib.suppress(FileExistsError):  # somebody was faster
-            part.rename(directory)
+        part.rename(directory)
     except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # somebody was faster
+            return directory
         raise HostError(f"{directory} can't be written: {error.strerror}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
