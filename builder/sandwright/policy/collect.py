@@ -24,14 +24,12 @@ from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy
+from sandwright.policy.repositories import git_directories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
-
-MAX_GIT_DIRECTORIES = 200
-"""Directories of submodules and linked work trees that are looked at."""
 
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
@@ -66,7 +64,7 @@ def collect(
     facts = observe(facts, _named(policy, facts), looks=looks)
     facts = replace(facts, sockets=_sockets(policy, facts, looks))
     facts = observe(facts, facts.sockets, looks=looks)
-    directories, texts = _git_directories(policy, facts, looks), _texts(policy, facts, looks)
+    directories, texts = git_directories(_writable(policy, facts), looks), _texts(policy, facts, looks)
     facts = replace(facts, git_directories=directories, texts=texts)
     return observe(facts, _protected(policy, facts), looks=looks)
 
@@ -277,7 +275,7 @@ def _texts(policy: Policy, facts: HostFacts, looks: Looks) -> dict[str, str]:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return {}  # resolving the policy says so, with its place
-    raw = _content(Path(path), MAX_TEXT, looks) if path else None
+    raw = plain_content(Path(path), MAX_TEXT, looks) if path else None
     return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
 
 
@@ -303,79 +301,3 @@ def _protected(policy: Policy, facts: HostFacts) -> list[str]:
     found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     return [*found, *(f"{git}/{name}" for git in facts.git_directories for name in inside)]
-
-
-def _git_directories(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
-    """Git's directories of the writable directories: where `.git` leads, and those it keeps inside.
-
-    A `.git` that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says
-    where the hooks and the configuration are.
-    """
-    found: dict[str, None] = {}
-    for root in _writable(policy, facts):
-        for directory in _git_of(Path(root) / ".git", looks):
-            looks.ask("real", str(directory))
-            found.setdefault(os.path.realpath(directory))
-            for inner in _inner(directory, looks):
-                if len(found) < MAX_GIT_DIRECTORIES:
-                    found.setdefault(os.path.realpath(inner))
-    return tuple(path for path in found if path == spelling.plain(path))
-
-
-def _git_of(git: Path, looks: Looks) -> list[Path]:
-    if _is_directory(git, looks):
-        directory = git
-    else:
-        target = _first_line(git, looks).removeprefix("gitdir: ")
-        directory = git.parent / target if target else git
-    if not _is_directory(directory, looks):
-        return []
-    common = _first_line(directory / "commondir", looks)
-    there = bool(common) and _is_directory(directory / common, looks)
-    return [directory, *([directory / common] if there else [])]
-
-
-def _is_directory(path: Path, looks: Looks) -> bool:
-    return looks.ask("type", str(path)) == stat.S_IFDIR
-
-
-def _inner(directory: Path, looks: Looks) -> list[Path]:
-    """The directories of submodules and linked work trees that Git keeps in one of its directories."""
-    found: list[Path] = []
-    for folder in (directory / "modules", directory / "worktrees"):
-        looks.ask("names", str(folder))
-        for parent, names, files in os.walk(folder):
-            looks.ask_all([("names", parent), ("real", parent)])
-            if "HEAD" in files:
-                found.append(Path(parent))
-                names[:] = [name for name in names if name in ("modules", "worktrees")]
-            if len(found) >= MAX_GIT_DIRECTORIES:
-                break
-    return found
-
-
-def _first_line(path: Path, looks: Looks) -> str:
-    """The only line of one of Git's pointer files, which are short; empty for anything else."""
-    raw = _content(path, 4096, looks) or b""
-    return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
-
-
-def _content(path: Path, limit: int, looks: Looks) -> bytes | None:
-    """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
-
-    Somebody else may have put a pipe there, whose opening would wait.
-    """
-    looks.ask("digest", str(path))
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            raw = file.read(limit + 1)
-        except OSError:
-            return None
-    return raw if len(raw) <= limit else None
