@@ -67,6 +67,7 @@ ABOUT |= {
     "verify-image",
     "account-setup",
     "openssl",
+    "set-up",
 }
 """Words by which a file is known that runs the commands of a block."""
 
