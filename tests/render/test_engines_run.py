@@ -40,6 +40,9 @@ ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
 ]
+HEARD = ("env", "--default-signal=INT")
+"""What is ignored when a shell starts, it can't catch; and jobs behind `&` ignore the keys of a terminal."""
+
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here")
 
 
@@ -347,7 +350,7 @@ def test_signals_reach_the_command(sandbox: Sandbox, number: signal.Signals) -> 
     name = number.name.removeprefix("SIG")
     wait = "i=0; while [ $i -lt 400 ]; do sleep 0.1; i=$((i + 1)); done"
     script = f"trap 'echo got; exit 9' {name}; echo up; {wait}"
-    with process.start(*sandbox.argv(), "sh", "-c", script, env=sandbox.environment()) as running:
+    with process.start(*HEARD, *sandbox.argv(), "sh", "-c", script, env=sandbox.environment()) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         running.send_signal(number)
@@ -370,7 +373,8 @@ def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox,
     (programs / "podman").chmod(0o755)
     path = f"{programs}:{path}"
     script = "trap 'echo got; exit 9' INT; echo up; for i in $(seq 400); do sleep 0.1; done"
-    with process.start(*sandbox.argv(), "sh", "-c", script, env=sandbox.environment(PATH=path)) as running:
+    argv = (*HEARD, *sandbox.argv(), "sh", "-c", script)
+    with process.start(*argv, env=sandbox.environment(PATH=path)) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
         running.send_signal(signal.SIGINT)
@@ -381,7 +385,7 @@ def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox,
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_a_signal_ends_what_does_not_handle_it(sandbox: Sandbox, number: signal.Signals) -> None:
     with process.start(
-        *sandbox.argv(), "sh", "-c", "echo up; exec sleep 50", env=sandbox.environment()
+        *HEARD, *sandbox.argv(), "sh", "-c", "echo up; exec sleep 50", env=sandbox.environment()
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
