@@ -275,6 +275,14 @@ _TABLE: Mapping[str, _Row] = {
         gvisor=("EHOSTUNREACH ENETUNREACH", "the sentry's own network stack has no route"),
         seatbelt=_SEATBELT,
     ),
+    "net.behind": _row(
+        "network.proxy",
+        "in a network with the proxy alone nobody passes anything on",
+        "ENETUNREACH EHOSTUNREACH EADDRNOTAVAIL ETIMEDOUT",
+    ),
+    "net.behind.datagram": _row(
+        "network.proxy", "what is sent there is answered by nobody", "ok ENETUNREACH EHOSTUNREACH"
+    ),
     "unix.unlisted": _row(
         "network.no-sockets",
         "a socket that is not listed",

@@ -7,8 +7,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from sandwright.render.recipe import sandbox_environment
+from sandwright.render.engines.container import PROXY
+from sandwright.render.recipe import proxy_environment, sandbox_environment
 from sandwright.verify.attempt import attempt
+from sandwright.verify.image import ENGINES
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
 
@@ -48,6 +50,10 @@ def _open(subject: Subject) -> Iterator[Probe]:
 def _closed(subject: Subject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "loopback", "127.0.0.1"),) if subject.linux else ()
+    behind = _beside_proxy(subject)
+    outside, outside_datagram = (
+        ("net.behind", "net.behind.datagram") if behind else ("net.outside", "net.outside")
+    )
     yield _probe(
         "host-loopback",
         "the host's localhost is not ours: its listeners hear nothing",
@@ -62,20 +68,20 @@ def _closed(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "host-address",
             "the host's own address leads nowhere",
-            step("net.outside", "tcp", listeners.address, listeners.port, other),
+            step(outside, "tcp", listeners.address, listeners.port, other),
             controls=control,
             check=lambda: _silent(subject, other),
         )
     yield _probe(
         "outside",
         "nothing outside is reached: addresses, name servers, a cloud's metadata, IPv6",
-        step("net.outside", "tcp", "1.1.1.1", 443),
-        step("net.outside", "udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"),
-        step("net.outside", "tcp", _METADATA, 80),
-        step("net.outside", "tcp", "2606:4700:4700::1111", 443),
+        step(outside, "tcp", "1.1.1.1", 443),
+        Step(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
+        step(outside, "tcp", _METADATA, 80),
+        step(outside, "tcp", "2606:4700:4700::1111", 443),
         controls=control,
     )
-    if subject.linux:
+    if subject.linux and not behind:
         yield _probe(
             "interfaces",
             "there is no interface but the loopback's",
@@ -86,7 +92,11 @@ def _closed(subject: Subject) -> Iterator[Probe]:
 
 def _proxy(subject: Subject) -> Probe:
     """The one way out answers, and refuses a host on no list; whom it lets through needs an Internet."""
-    where = urlsplit(sandbox_environment(subject.policy).get("http_proxy", ""))
+    if _beside_proxy(subject):
+        environment = proxy_environment(subject.policy.environment.set, host=PROXY)
+    else:
+        environment = sandbox_environment(subject.policy)
+    where = urlsplit(environment.get("http_proxy", ""))
     name = f"{subject.word}.invalid:443"
     request = f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n"
     return _probe(
@@ -94,6 +104,12 @@ def _proxy(subject: Subject) -> Probe:
         "the proxy is reached, and refuses a host that the policy does not list",
         Step(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
     )
+
+
+def _beside_proxy(subject: Subject) -> bool:
+    """Whether the sandbox is in an engine's network that has nobody in it but the proxy."""
+    engine = subject.method in ENGINES or (subject.method == "gvisor" and subject.policy.outer != "none")
+    return engine and subject.policy.network.mode == "proxy"
 
 
 def _interfaces() -> Iterator[bytes]:
