@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.dedicated.acl import ACCESS, AccessList, decode, encode, of_mode
@@ -35,6 +35,7 @@ def test_it_is_what_the_kernel_keeps() -> None:
     assert decode(WRITTEN) == AccessList(7, 5, 0, mask=7, users={1000: 7})
 
 
+@settings(max_examples=40)
 @given(LISTS)
 def test_what_is_written_is_read(acl: AccessList) -> None:
     assert decode(encode(acl)) == acl
@@ -54,6 +55,7 @@ def _may(acl: AccessList) -> dict[tuple[str, int], int]:
     }
 
 
+@settings(max_examples=40)
 @given(LISTS, st.integers(0, 0xFFFFFFFE), RIGHTS)
 def test_nobody_else_gains_or_loses(acl: AccessList, uid: int, rights: int) -> None:
     """A wider mask would give others what the old one kept from them (acl(5))."""

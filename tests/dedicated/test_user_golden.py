@@ -31,6 +31,15 @@ def test_golden(case: str) -> None:
     check_golden(case, "user", [each for each in artifacts if each.name in OWN])
 
 
+def test_with_a_proxy_the_launcher_makes_the_network() -> None:
+    """It is the one that the session's proxy is brought into; root's half makes none of its own."""
+    rendered = render(case_policy("python-project"), "user")
+    launch, enter = (rendered.artifact(name).content.decode() for name in ("launch", "enter"))
+    assert "\nwith_proxy() {\n    unshare --net -- " in launch
+    assert "with_proxy $sw_root env -i" in launch
+    assert "--net" not in enter
+
+
 def test_what_it_can_not_do_is_refused() -> None:
     with pytest.raises(RenderError, match=r"user can't enforce resources\.memory"):
         render(case_policy(LIMITED), "user")
