@@ -193,14 +193,15 @@ _BIND = ("rbind", "rprivate", "nosuid", "nodev")
 _RECURSIVE = "rro"
 """Read-only with all that the host has mounted below, which `ro` alone leaves writable (runtime-spec 1.1,
 mount_setattr(2) since Linux 5.12; without it runtimes refuse). runsc has no such option, and needs none: its
-gofer keeps to `ro` for all that it serves."""
+gofer keeps to `ro` for all that it serves. Below a file nothing is mounted, and crun 1.8 refuses it
+there."""
 
 
 def _planned(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
     access = "rw" if mount.writable else "ro"
     match mount.kind:
         case "bind":
-            deep = not (mount.writable or gvisor)
+            deep = mount.entry == "directory" and not (mount.writable or gvisor)
             return _mount(
                 mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
             )
