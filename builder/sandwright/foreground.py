@@ -49,16 +49,18 @@ def run(
     relay: bool,
     controlling: bool = False,
     started: Callable[[int], None] = lambda _: None,
+    passed: Collection[int] = (),
 ) -> int:
     """Run a program in the foreground, and give its exit status, 128 + n when signal n ended it.
 
     With `relay` a program on a terminal gets one of its own, whose size follows ours; with `controlling` it
-    is its controlling one. `started` is called with its process id. Raise OSError when it can't be started.
+    is its controlling one. `started` is called with its process id. Of our descriptors it has standard input,
+    output and errors, and those of `passed`. Raise OSError when it can't be started.
     """
     with _Signals() as signals, _terminal(relay=relay) as terminal:
         if terminal is not None:
             terminal.controlling = controlling
-        pid = _start(argv, environ, terminal, signals)
+        pid = _start(argv, environ, terminal, signals, passed)
         started(pid)
         return _Watching(pid, deliver, terminal, signals).until_end()
 
@@ -177,7 +179,11 @@ def _terminal(*, relay: bool) -> Iterator[_Terminal | None]:
 
 
 def _start(
-    argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, signals: _Signals
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    terminal: _Terminal | None,
+    signals: _Signals,
+    passed: Collection[int],
 ) -> int:
     """Fork and execute. What goes wrong in the child comes back through a pipe."""
     read, write = os.pipe2(os.O_CLOEXEC)
@@ -188,6 +194,7 @@ def _start(
         os.setsid()  # signals of a terminal reach us alone, and we pass them on
         die_with(parent)
         signals.reset()
+        _withhold(passed)
         _become(argv, environ, terminal, write)
     os.close(write)
     if terminal is not None:
@@ -198,6 +205,13 @@ def _start(
         os.waitpid(pid, 0)
         raise OSError(int(number), os.strerror(int(number)), argv[0])
     return pid
+
+
+def _withhold(passed: Collection[int]) -> None:
+    """Close all but `passed` when the program starts: what others had open who started us is not for it."""
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - numbers, not paths
+        with contextlib.suppress(OSError):  # the listing's own has gone
+            os.set_inheritable(int(name), int(name) < 3 or int(name) in passed)
 
 
 def _become(argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, write: int) -> None:

@@ -20,7 +20,7 @@ from sandwright.render.methods import render
 FLAGS = {
     "--unshare-user": 0, "--unshare-pid": 0, "--unshare-ipc": 0, "--unshare-uts": 0, "--unshare-net": 0,
     "--unshare-cgroup-try": 0, "--die-with-parent": 0, "--new-session": 0, "--hostname": 1, "--seccomp": 1,
-    "--sync-fd": 1, "--perms": 1, "--dir": 1, "--cap-drop": 1, "--cap-add": 1, "--uid": 1, "--gid": 1,
+    "--perms": 1, "--dir": 1, "--cap-drop": 1, "--cap-add": 1, "--uid": 1, "--gid": 1,
     "--ro-bind": 2, "--bind": 2,
     "--ro-bind-try": 2, "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1,
     "--chdir": 1, "--setenv": 2,

@@ -40,9 +40,8 @@ def bridge(
     if not words:
         raise UsageError("give a command to run, behind --")
     with serve(_resolved(policy, set)) as running:
-        os.set_inheritable(running.channel, True)
-        environment = {**os.environ, **running.environment}
-        status = foreground.run(words, environment, deliver=lambda *_: "", relay=False)
+        environment, passed = {**os.environ, **running.environment}, (running.channel,)
+        status = foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
     raise Exit(code=status)
 
 

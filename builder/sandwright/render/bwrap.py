@@ -18,7 +18,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
-from sandwright.render.launcher import BPF, LOCK, bwrap_launcher
+from sandwright.render.launcher import BPF, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 
@@ -43,7 +43,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
     """The arguments, without the program's name and the command."""
     yield from _namespaces(policy)
-    yield from _process(policy, plan)
+    yield from _process(policy)
     for mount in plan.mounts:
         yield from _mount(mount)
         if mount.kind == "proc":
@@ -68,12 +68,10 @@ def _namespaces(policy: ResolvedPolicy) -> Iterator[str]:
         yield "--unshare-net"
 
 
-def _process(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
+def _process(policy: ResolvedPolicy) -> Iterator[str]:
     """`--new-session`: no terminal to type into (CVE-2017-5226); the filter refuses TIOCSTI besides."""
     yield from ("--die-with-parent", "--new-session", "--hostname", load_baseline().hostname)
     yield from ("--seccomp", str(BPF))
-    if plan.covers:
-        yield from ("--sync-fd", str(LOCK))
     yield from ("--cap-drop", "ALL")
     if policy.process.privileged:
         yield from ("--uid", "0", "--gid", "0")

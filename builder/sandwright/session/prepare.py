@@ -291,14 +291,16 @@ def _refused(decisions: Iterable[Decision]) -> dict[str, int]:
     return dict(sorted(Counter(refused).items()))
 
 
-def start_bridge(request: Request, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Start the bridge of a session, for as long as `stack` is open; give the launcher's variables for it."""
+def start_bridge(request: Request, stack: contextlib.ExitStack) -> tuple[dict[str, str], int]:
+    """Start the bridge of a session, for as long as `stack` is open.
+
+    Give the launcher's variables for it, and the descriptor that the launcher has to be given.
+    """
     from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
 
     looks = Looks()
     bridge = stack.enter_context(serve(resolved_here(load(request, looks), request, looks)))
-    os.set_inheritable(bridge.channel, True)
-    return bridge.environment
+    return bridge.environment, bridge.channel
 
 
 def _ask_program(looks: Looks) -> None:

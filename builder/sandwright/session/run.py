@@ -66,6 +66,7 @@ class _Session:
         self._prepared = prepared
         self._began = began
         self._refused: Callable[[], dict[str, int]] | None = None
+        self._passed: tuple[int, ...] = ()
         self._denials: dict[str, int] | None = None
 
     def run(self) -> int:
@@ -100,6 +101,7 @@ class _Session:
                 deliver=self._deliver,
                 relay=relay,
                 controlling=prepared.terminal == "controlling",
+                passed=self._passed,
             )
         except OSError as error:
             raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
@@ -140,7 +142,9 @@ class _Session:
     def _bridge(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
 
-        return start_bridge(self._request, stack)
+        environment, channel = start_bridge(self._request, stack)
+        self._passed = (channel,)
+        return environment
 
     def _sweep(self) -> None:
         """Remove the records of sessions whose process was killed: nothing else of them is left."""

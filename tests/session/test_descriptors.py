@@ -1,0 +1,82 @@
+"""What whoever starts us has open stays outside: a directory of the host is a way to all that is above it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+POLICY = "method: bwrap\nfilesystem: {write: [$PROJECT]}\n"
+LOOK = 'for each in /proc/[0-9]*/fd/*; do [ ! -d "$each" ] || echo "$each"; done; cat ../beside 2>/dev/null'
+"""Nothing of it is to be seen, in no process: neither a directory nor what lies beside the project."""
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "beside").write_text("seen\n")
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "sandbox.yaml").write_text(POLICY)
+    process.run(*SANDWRIGHT, "render", cwd=folder)
+    return folder
+
+
+def _look(argv: Sequence[str | Path], project: Path, opened: int, **variables: str) -> process.Result:
+    """Start it with the directory above the project open under a number."""
+    inside = LOOK + f"; cat /proc/self/fd/{opened}/beside /proc/1/fd/{opened}/beside 2>/dev/null; exit 7"
+    words = ["bash", "-c", f'exec {opened}<..; exec "$@"', "bash", *argv, "sh", "-c", inside]
+    environment = {**os.environ, **variables}
+    return process.run(*words, cwd=project, env=environment, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("opened", [5, 9, 10, 110])
+def test_a_launcher_closes_it(project: Path, opened: int) -> None:
+    ended = _look([project / ".sandbox/bwrap/launch"], project, opened)
+    assert (ended.status, ended.text, ended.stderr) == (7, "", "")
+
+
+@pytest.mark.parametrize("opened", [5, 110])
+def test_a_session_closes_it(project: Path, opened: int) -> None:
+    ended = _look([*SANDWRIGHT, "run", "--"], project, opened)
+    assert (ended.status, ended.text) == (7, ""), ended.stderr
+
+
+def test_without_bash_what_it_cannot_close_is_refused(project: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in (
+        "sh",
+        "bwrap",
+        "sha256sum",
+        "flock",
+        "setsid",
+        "mkdir",
+        "rmdir",
+        "rm",
+        "id",
+        "env",
+        "cat",
+        "sleep",
+    ):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    script = f'exec 15<..; PATH={programs} exec "$@"'
+    launch = project / ".sandbox/bwrap/launch"
+    ended = process.run("bash", "-c", script, "bash", launch, "true", cwd=project, check=False, timeout=60)
+    assert (ended.status, ended.text) == (125, "")
+    assert "descriptor 15 is open, and would be open inside" in ended.stderr
+
+
+def test_a_directory_as_standard_input_is_refused(project: Path) -> None:
+    launch = project / ".sandbox/bwrap/launch"
+    ended = process.run("sh", "-c", 'exec "$1" true <..', "sh", launch, cwd=project, check=False, timeout=60)
+    assert ended.status == 125
+    assert "standard input or output is a directory" in ended.stderr
