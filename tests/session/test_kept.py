@@ -177,14 +177,20 @@ def test_a_read_only_project(project: Project) -> None:
     if os.getuid() != 0:
         pytest.skip("mounts it")
     shutil.rmtree(project.root / ".git")
+    reading = project.root / "reading.yaml"
+    reading.write_text(POLICY.replace("write:", "readonly:"))
     subprocess.run(["mount", "--bind", project.root, project.root], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", project.root], check=True)
     try:
-        ended = project.run("sh", "-c", "cat sandbox.yaml >/dev/null && echo read; echo x >file")
+        ended = project.run("true")
+        allowed = project.run(
+            "sh", "-c", "cat sandbox.yaml >/dev/null && echo read", options=("--policy", str(reading))
+        )
     finally:
         subprocess.run(["umount", project.root], check=True)
-    assert ended.stdout == b"read\n"
-    assert b"Read-only file system" in ended.stderr
+    assert ended.returncode == 125
+    assert f"{project.root} can't be written, though the policy lets it be" in ended.stderr.decode()
+    assert allowed.stdout == b"read\n", allowed.stderr
 
 
 def test_a_cache_of_somebody_else_is_not_used(project: Project) -> None:

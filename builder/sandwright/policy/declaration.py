@@ -219,9 +219,10 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     ),
     "environment.set": (_Row("exact", f"bwrap seatbelt {_CONTAINERS} kubernetes user alcless noop"),),
     "credentials.cloud": (
-        _Row("exact", f"bwrap seatbelt {_CONTAINERS} noop"),
+        _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),
         _Row("cannot", "kubernetes", _NO_HOST),
         _Row("cannot", "user alcless", "their owner's home is closed to the account"),
+        _Row("cannot", "noop", _NOTHING),
     ),
     "credentials.shims": (
         _Row("exact", f"bwrap seatbelt {_CONTAINERS}"),

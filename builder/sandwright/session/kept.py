@@ -74,8 +74,8 @@ class Prepared:
 
 
 def slot(identity: list[str]) -> str:
-    """The file that keeps what was made for a request."""
-    name = hashlib.sha256(json.dumps(identity).encode("utf-8", "surrogateescape")).hexdigest()
+    """The file that keeps what this copy of the program made for a request: others may render otherwise."""
+    name = hashlib.sha256(json.dumps([__file__, *identity]).encode("utf-8", "surrogateescape")).hexdigest()
     return os.path.join(places.cache(), f"{name}.json")
 
 
