@@ -96,7 +96,18 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         launcher("exec env -i", "exec env"), "environment/first-process environment/withheld",
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
-    "closed descriptors": (launcher("exec env -i", "exec 6</; exec env -i"), "environment/descriptors"),
+    "closed descriptors": (
+        launcher("exec env -i", "exec 6</; exec env -i"),
+        "environment/descriptors environment/open-directories",
+    ),
+    "descriptors that it was started with": (
+        launcher("for sw_path in /proc/self/fd/*; do", "for sw_path in; do"),
+        "environment/descriptors environment/open-directories",
+    ),
+    "a first process that holds none of the host": (
+        launcher('exec env -i "$sw_bwrap"', 'exec 6</ && exec env -i "$sw_bwrap" --sync-fd 6'),
+        "environment/open-directories",
+    ),
     # limits
     "no core files": (launcher("ulimit -c 0", "ulimit -c unlimited"), "limits/core"),
     "the limit of files": (launcher("ulimit -n 256", "true"), "limits/files"),

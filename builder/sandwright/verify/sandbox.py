@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,9 +60,23 @@ class Sandbox:
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
         argv = self.argv(words)
-        return process.run(
-            *argv, stdin=stdin, check=False, timeout=limit, env=self.environment, pass_fds=self.descriptors
-        )
+        with _planted() as planted:
+            passed = (*self.descriptors, *planted)
+            return process.run(
+                *argv, stdin=stdin, check=False, timeout=limit, env=self.environment, pass_fds=passed
+            )
+
+
+@contextlib.contextmanager
+def _planted() -> Iterator[tuple[int, int]]:
+    """The root directory, open under a number of two digits and one of three: shells close them unlike."""
+    with contextlib.ExitStack() as stack:
+        root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, root)
+        planted = fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 10), fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, 100)
+        for descriptor in planted:
+            stack.callback(os.close, descriptor)
+        yield planted
 
 
 def materialize(artifacts: Sequence[Artifact], directory: Path) -> Path:

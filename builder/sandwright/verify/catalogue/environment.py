@@ -66,6 +66,11 @@ def _inherited(secrets: tuple[bytes, ...], control: tuple[Step, ...]) -> Iterato
     )
     yield _probe(
         "descriptors",
-        "no descriptor is open but the three of standard input and output",
+        "no descriptor is open but standard input and output: none that the launcher was started with",
         Step(attempt("descriptors"), "works", value=b"0\n1\n2\n"),
+    )
+    yield _probe(
+        "open-directories",
+        "no process has a directory open, by whose `..` all above it is reached; nor the first one",
+        Step(attempt("directories"), "works", value=b""),
     )

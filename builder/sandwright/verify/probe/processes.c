@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #ifdef __linux__
+#include <dirent.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #endif
@@ -61,6 +63,36 @@ static int descriptors(const struct arguments *given, struct value *value) {
             say(value, "%d\n", each);
     return 0;
 }
+
+#ifdef __linux__
+/* directories: a line for each directory that any process has open, by whose `..` lies all above it; not those of /proc. */
+static int open_directories(const struct arguments *given, struct value *value) {
+    (void)given;
+    DIR *processes = opendir("/proc");
+    if (!processes)
+        return errno;
+    for (struct dirent *process; (process = readdir(processes));) {
+        char path[64], target[256];
+        if (process->d_name[0] < '1' || process->d_name[0] > '9')
+            continue;
+        snprintf(path, sizeof path, "/proc/%.20s/fd", process->d_name);
+        DIR *descriptors = opendir(path);
+        if (!descriptors)
+            continue;
+        for (struct dirent *each; (each = readdir(descriptors));) {
+            struct stat status;
+            ssize_t length = readlinkat(dirfd(descriptors), each->d_name, target, sizeof target);
+            if (length < 0 || (length >= 5 && memcmp(target, "/proc", 5) == 0))
+                continue;
+            if (fstatat(dirfd(descriptors), each->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode))
+                say(value, "%s/%s\n", path, each->d_name);
+        }
+        closedir(descriptors);
+    }
+    closedir(processes);
+    return 0;
+}
+#endif
 
 /* setuid UID: to become somebody else; with nothing to gain, root. */
 static int set_user(const struct arguments *given, struct value *value) {
@@ -269,6 +301,7 @@ const struct operation process_operations[] = {
     {"sleep", sleep_for},
     {"terminal", terminal_request},
 #ifdef __linux__
+    {"directories", open_directories},
     {"syscall", system_call},
     {"syscall32", system_call_32},
     {"mount", mount_at},
