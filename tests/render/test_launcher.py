@@ -253,7 +253,8 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path, shel
     ):
         result = launch_words(word, shell=shell)
         assert (result.status, result.stdout) == (status, b""), result.stderr
-        assert bool(result.stderr) is (status != 1)
+        told = [line for line in result.stderr.splitlines() if "once more" not in line]  # a mount went meanwhile
+        assert bool(told) is (status != 1), told
 
 
 @pytest.mark.parametrize(("failing", "status"), [(1, 7), (9, 125)], ids=["once", "always"])
