@@ -253,7 +253,8 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path, shel
     ):
         result = launch_words(word, shell=shell)
         assert (result.status, result.stdout) == (status, b""), result.stderr
-        told = [line for line in result.stderr.splitlines() if "once more" not in line]  # a mount went meanwhile
+        lines = result.stderr.splitlines()
+        told = [line for line in lines if "once more" not in line]  # a mount went meanwhile
         assert bool(told) is (status != 1), told
 
 
