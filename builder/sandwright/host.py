@@ -40,7 +40,19 @@ PROGRAMS = (
     *("apt-get", "apt-cache", "apt-config", "mmdebstrap", "arch-test", "newuidmap", "unshare", "sudo"),
     *("update-binfmts", "qemu-aarch64-static", "qemu-x86_64-static"),
     *("runc", "crun", "runsc", "bwrap", "podman", "docker", "dockerd", "buildah", "skopeo", "umoci"),
-    *("docker-registry", "squid", "strace", "setfattr", "busybox", "openssl", "gpg", "gh", "cc", "shasum"),
+    *(
+        "docker-registry",
+        "squid",
+        "strace",
+        "rsync",
+        "setfattr",
+        "busybox",
+        "openssl",
+        "gpg",
+        "gh",
+        "cc",
+        "shasum",
+    ),
     *("make", "zsh", "fish"),
 )
 """Programs that `collect_host` looks for."""
