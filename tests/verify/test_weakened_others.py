@@ -169,8 +169,9 @@ PROFILE: dict[str, tuple[Weaken, str]] = {
 }  # fmt: skip
 
 
-def test_the_profile_of_seatbelt_is_green_as_simulated(program: Path, tmp_path: Path) -> None:
-    proof = simulate(resolver(PLAIN, tmp_path / "project"), program=program)
+@pytest.mark.parametrize("policy", [PLAIN, "extends: [strict]\n"], ids=["plain", "strict"])
+def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, program: Path, tmp_path: Path) -> None:
+    proof = simulate(resolver(policy, tmp_path / "project"), program=program)
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set()
     assert len(proof.outcomes) > 30
     assert all(each.simulated for each in proof.outcomes)

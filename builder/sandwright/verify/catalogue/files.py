@@ -216,7 +216,8 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[Step]:
 def _temporary(subject: Subject) -> Probe:
     """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
     hidden = subject.ground.root / "state"
-    claim = "tmp.hidden" if subject.policy.filesystem.tmp == "private" and subject.linux else "works"
+    private = subject.policy.filesystem.tmp == "private" and subject.linux
+    claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
         "temporary-of-host",
         "the host's temporary files are as the policy says: hidden where the directory is private",
