@@ -58,15 +58,15 @@ def by_hand(folder: Path) -> Iterator[str]:
     configuration = folder / "squid.conf"
     configuration.write_text(BY_HAND.format(port=port, folder=folder))
     argv = (*unprivileged(account), squid.program, "-N", "-n", "sandwrightbyhand", "-f", str(configuration))
-    with process.start(*argv, cwd="/"):
-        url = f"http://127.0.0.1:{port}"
-        tried = ("curl", "-s", "--retry", "50", "--retry-connrefused", "--retry-delay", "0", "-x", url)
-        process.run(*tried, "-o", "/dev/null", "http://web.example/", timeout=30)
-        try:
+    try:
+        with process.start(*argv, cwd="/"):
+            url = f"http://127.0.0.1:{port}"
+            tried = ("curl", "-s", "--retry", "50", "--retry-connrefused", "--retry-delay", "0", "-x", url)
+            process.run(*tried, "-o", "/dev/null", "http://web.example/", timeout=30)
             yield url
-        finally:
-            for path in Path("/dev/shm").glob("sandwrightbyhand-*"):  # squid is killed, and leaves them
-                path.unlink()
+    finally:
+        for path in Path("/dev/shm").glob("sandwrightbyhand-*"):  # squid is killed, and leaves them
+            path.unlink()
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def main() -> None:
     """Run it; prints tables and writes `session.json`."""
     with tempfile.TemporaryDirectory(prefix="sandwright-bench-") as folder:
         home = Path(folder) / "home"
-        os.environ |= {"HOME": str(home), "XDG_RUNTIME_DIR": folder}
+        os.environ |= {"HOME": str(home), "XDG_RUNTIME_DIR": folder, "TMPDIR": folder}
         ours, bare = (_project(home / name, POLICY) for name in ("ours", "bare"))
         os.chdir(ours)
         subprocess.run([*SANDWRIGHT, "run", "--", "true"], check=True, timeout=120)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.server
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from localhttp import listening
 from sandwright import process
 
 
@@ -87,12 +87,5 @@ def git_server(root: Path, token: str) -> Iterator[GitServer]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        server.port = listening.server_address[1]
-        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            listening.shutdown()
-            thread.join()
+    with listening(Handler) as server.port:
+        yield server

@@ -10,12 +10,12 @@ import contextlib
 import http.server
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from localhttp import listening
 from sandwright import process
 
 HOST = "api.github.com"
@@ -99,15 +99,8 @@ def github(folder: Path, token: str) -> Iterator[GitHub]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        server.port = listening.server_address[1]
-        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            listening.shutdown()
-            thread.join()
+    with listening(Handler) as server.port:
+        yield server
 
 
 def _certificates(folder: Path) -> None:

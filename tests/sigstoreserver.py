@@ -12,7 +12,6 @@ import hashlib
 import http.server
 import json
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from localhttp import listening
 
 ISSUER = "https://login.example"
 _ISSUER_OIDS = ("1.3.6.1.4.1.57264.1.1", "1.3.6.1.4.1.57264.1.8")  # the first holds bare text
@@ -257,12 +258,6 @@ def sigstore() -> Iterator[Sigstore]:
     class Handler(_Handler):
         pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Handler.sigstore = Sigstore(
-            f"http://127.0.0.1:{server.server_address[1]}", key, authority, _new_key(), _new_key()
-        )
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        try:
-            yield Handler.sigstore
-        finally:
-            server.shutdown()
+    with listening(Handler) as port:
+        Handler.sigstore = Sigstore(f"http://127.0.0.1:{port}", key, authority, _new_key(), _new_key())
+        yield Handler.sigstore

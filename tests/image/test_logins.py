@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
+from localhttp import listening
 from sandwright.errors import FetchError
 from sandwright.image.cache import Cache
 from sandwright.image.fetch import fetch
@@ -108,14 +108,8 @@ class Handler(SimpleHTTPRequestHandler):
 def serving(folder: Path, away: str = "") -> Iterator[tuple[str, list[str | None]]]:
     seen: list[str | None] = []
     handler = type("Mine", (Handler,), {"seen": seen, "away": away})
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(functools.partial(handler, directory=str(folder))) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 @pytest.fixture

@@ -50,6 +50,13 @@ def test_a_session_closes_it(project: Path, opened: int) -> None:
     assert (ended.status, ended.text) == (7, ""), ended.stderr
 
 
+def test_a_session_passes_nothing_on_where_no_launcher_closes_it(project: Path) -> None:
+    (project / "sandbox.yaml").write_text("method: noop\nreason: a test\n")
+    words = ["bash", "-c", 'exec 15<..; exec "$@"', "bash", *SANDWRIGHT, "run", "--", "ls", "/proc/self/fd"]
+    ended = process.run(*words, cwd=project, check=False, timeout=60)
+    assert ended.text.split() == ["0", "1", "2", "3"], "and what ls itself opens"
+
+
 def test_without_bash_what_it_cannot_close_is_refused(project: Path, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -16,7 +16,7 @@ import pytest
 from sandwright import looks
 from sandwright.looks import Looks
 from sandwright.render.artifact import Artifact
-from sandwright.session import places
+from sandwright.session import kept, places
 from sandwright.session.prepare import store
 from session.conftest import POLICY, Project
 
@@ -225,6 +225,13 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
 
 def test_an_unknown_question_counts_as_changed() -> None:
     assert looks.changed([("nonsense", "x", None)]) == ("nonsense", "x")
+
+
+def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = kept.slot(["a"])
+    assert kept.slot(["a"]) == ours
+    monkeypatch.setattr(kept, "__file__", "/elsewhere/sandwright/session/kept.py")
+    assert kept.slot(["a"]) != ours
 
 
 def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
