@@ -6,6 +6,7 @@ anywhere.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -22,16 +23,23 @@ from sandwright.cli import namespace as product  # noqa: E402
 
 TESTS_TIMEOUT = 60 * 60
 BENCHMARKS_TIMEOUT = 30 * 60
+TESTS_FAILED = 1
+"""pytest's exit status for failed tests alone: other faults, like files left behind, have others."""
+RETRIED = 5
+"""Failed tests that are run once more; more of them are no coincidence."""
 
 
-def _python(c: Context, module: str, *, timeout: int = 600) -> None:
+def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) -> int:
+    """Run a module of Python, and give its exit status: other than 0 only with `warn`."""
     with c.cd(str(ROOT)):
-        c.run(
+        result = c.run(
             f"{sys.executable} -m {module}",
             timeout=timeout,
             env={"PYTHONPATH": str(ROOT / "builder")},
             pty=False,
+            warn=warn,
         )
+    return 0 if result is None else result.exited
 
 
 @task
@@ -44,9 +52,28 @@ def lint(c: Context) -> None:
 
 @task(help={"tests": "what pytest is to run, in one word: a path, or paths and options in quotes"})
 def pytest(c: Context, tests: str = "") -> None:
-    """Run the tests; with SANDWRIGHT_REQUIRE=all a tool that is not there is a failure, not a skip."""
+    """Run the tests; with SANDWRIGHT_REQUIRE=all a tool that is not there is a failure, not a skip.
+
+    Many start real sandboxes, with time limits, beside others on all cores. Up to five that fail are run once
+    more, one after another: the task fails when one fails again, and names those that pass then.
+    """
     workers = f"-n {min(os.cpu_count() or 1, 4)} --dist loadgroup"
-    _python(c, f"pytest {workers} {tests}", timeout=TESTS_TIMEOUT)
+    status = _python(c, f"pytest {workers} {tests}", timeout=TESTS_TIMEOUT, warn=True)
+    if status == 0:
+        return
+    failed = _last_failed()
+    if status != TESTS_FAILED or not 0 < len(failed) <= RETRIED:
+        raise Exit("the tests failed", status)
+    _python(c, f"pytest --last-failed --last-failed-no-failures none {tests}", timeout=TESTS_TIMEOUT)
+    sys.stdout.write("\n  ".join(["Failed beside other tests, and passed alone:", *failed]) + "\n")
+
+
+def _last_failed() -> list[str]:
+    """The tests that failed in the last run, as pytest keeps them."""
+    try:
+        return list(json.loads((ROOT / ".pytest_cache/v/cache/lastfailed").read_text()))
+    except (OSError, ValueError):
+        return []
 
 
 @task(lint, pytest)

@@ -31,6 +31,9 @@ REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 GRACE = 5.0
 """Seconds."""
 
+LEFT_BEHIND = 9
+"""The exit status of a run that left something behind: no test is to blame that could be run again."""
+
 _SERVICES = pytest.StashKey[contextlib.ExitStack]()
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
 
@@ -65,7 +68,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.write_line("\nThe tests left behind:\n  " + "\n  ".join(sorted(left)), red=True)
-        session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+        session.exitstatus = LEFT_BEHIND
 
 
 def _left(before: AbstractSet[object]) -> set[str]:
