@@ -161,7 +161,7 @@ def test_it_exits_as_the_command_does(tmp_path: Path, words: list[str], status: 
 
 
 def test_time_is_up(tmp_path: Path) -> None:
-    rendered = _rendered(tmp_path, POLICY + "resources: {time: 1s}\n" + ACCEPTED)
+    rendered = _rendered(tmp_path, POLICY + "resources: {time: 5s}\n" + ACCEPTED)
     rendered.run("set-up", "--yes")
     said = rendered.run("launch", "sh", "-c", "echo x >made; exec sleep 60")
     assert (said.returncode, "the time is up" in said.stderr) == (124, True)

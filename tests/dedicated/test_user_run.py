@@ -138,7 +138,7 @@ def test_only_variables_that_pass_arrive(project: Project) -> None:
 
 
 def test_time_is_up(project: Project) -> None:
-    launcher = project.rendered(f"{POLICY}resources: {{time: 1s}}\n")
+    launcher = project.rendered(f"{POLICY}resources: {{time: 4s}}\n")
     said = project.run("sh", "-c", "setsid sleep 3141 & sleep 3142", launcher=launcher)
     assert said.returncode == 124
     assert b"the time is up" in said.stderr

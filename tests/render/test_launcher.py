@@ -195,7 +195,7 @@ def test_limits(launch: Launch, project: Path) -> None:
 
 def test_time_is_up(launch: Launch, project: Path) -> None:
     before, started = _tree(project), time.monotonic()
-    result = launch("echo begun; sleep 25", policy="resources: {time: 1s}\n")
+    result = launch("echo begun; sleep 25", policy="resources: {time: 4s}\n")
     assert (result.status, result.text) == (124, "begun")
     assert "the time is up" in result.stderr
     assert time.monotonic() - started < 15
