@@ -187,6 +187,7 @@ def test_what_is_stricter_is_told() -> None:
     assert [str(finding) for finding in findings] == [
         "docker: filesystem.read-all is stricter: the root is the image's; paths of the host appear only when they are listed",
         "docker: network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may have Unix sockets of their own",
+        "docker: process.kernel holds in part: the version of the engine, or of the node's runtime, decides which of these paths it hides",
     ]
 
 

@@ -349,6 +349,8 @@ def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
         "network.proxy is stricter: a development container has no network: nobody brings the proxy in",
         "network.later-sockets holds in part: what listens when a run starts is hidden; programs inside may "
         "have Unix sockets of their own",
+        "process.kernel holds in part: the version of the engine, or of the node's runtime, decides which of "
+        "these paths it hides",
         "environment.pass is stricter: no variable of the host is passed to a development container",
     ]
 

@@ -80,6 +80,14 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     "read-only settings of the kernel": (
         without_words("--ro-bind-try", "/proc/sys", "/proc/sys"), "processes/kernel-settings",
     ),
+    "what is masked": (
+        several(
+            without_words("--ro-bind", "/dev/null", "/proc/interrupts"),
+            without_words("--tmpfs", "/sys/firmware"),
+            without_words("--remount-ro", "/sys/firmware"),
+        ),
+        "processes/kernel-hidden",
+    ),
     # syscalls
     "a refusal of bpf": (bpf_granting("bpf"), "syscalls/bpf"),
     "a refusal of keyctl": (bpf_granting("keyctl"), "syscalls/keyctl"),

@@ -90,6 +90,10 @@ OCI: dict[str, tuple[Weaken, str]] = {
         configuration(lambda _, config: config["linux"]["readonlyPaths"].remove("/proc/sys")),
         "processes/kernel-settings",
     ),
+    "a masked directory": (
+        configuration(lambda _, config: config["linux"]["maskedPaths"].remove("/sys/firmware")),
+        "processes/kernel-hidden",
+    ),
     "a refusal of bpf": (configuration(_granting_bpf), "syscalls/bpf"),
     "the limit of files": (_without_limit("RLIMIT_NOFILE"), "limits/files"),
     "no core files": (_without_limit("RLIMIT_CORE"), "limits/core"),

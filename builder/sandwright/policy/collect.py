@@ -21,6 +21,7 @@ from sandwright.looks import Looks, is_cover, sockets_of
 from sandwright.policy import spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
+from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy
@@ -255,6 +256,7 @@ def _sockets(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
 def _named(policy: Policy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os]]
+    own += hidden_paths() if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []

@@ -49,6 +49,7 @@ _APPEARS = f"{_UNCOVERED}; once it exists no further run starts until it is rend
 _ONLY_PROJECT = "of the host there is only the project"
 _LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
 _RIGHTS = "the account reads what its rights let it"
+_MASKS = "the version of the engine, or of the node's runtime, decides which of these paths it hides"
 _OPEN_NETWORK = "an account has the network of its machine, and no filter of ours"
 _ACCOUNTS = "what every account may read or write stays open to this one"
 
@@ -199,6 +200,13 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("stricter", "bwrap", "root of a user namespace has no rights outside it"),
         _Row("stricter", "kubernetes", "the Pod Security profile `restricted` forbids it"),
         _Row("stricter", "seatbelt", "set-id programs can't be executed"),
+    ),
+    "process.kernel": (
+        _Row("exact", "bwrap user", "what of it the host had when this was rendered"),
+        _Row("exact", "oci podman gvisor"),
+        _Row("partly", "docker kubernetes", _MASKS),
+        _Row("unused", "seatbelt alcless", "macOS has neither /proc nor /sys"),
+        _Row("cannot", "noop", _NOTHING),
     ),
     "process.seccomp": (
         _Row("exact", "bwrap docker podman oci user"),

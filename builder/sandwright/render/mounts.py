@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from sandwright.errors import RenderError
 from sandwright.policy.facts import EntryKind, HostFacts
-from sandwright.policy.paths import ancestors, depth, same_name
+from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.paths import ancestors, depth, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.tree import PathTree
@@ -72,11 +74,16 @@ class MountPlan:
 
 
 def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
-    """The mounts that make a policy true over a root. Takes time in proportion to the number of rules."""
+    """The mounts that make a policy true over a root. Takes time in proportion to the number of rules.
+
+    Raise RenderError for a policy that grants what every sandbox hides of /proc and /sys.
+    """
+    _check_grants(policy)
     planning = _Planning(policy, root)
     planning.base()
     for rule in planning.rules():
         planning.place(rule)
+    planning.hide()
     planning.place_sockets()
     planning.place_links()
     needed = planning.covers()
@@ -171,6 +178,15 @@ class _Planning:
         """Whether nothing of the host is seen at a path, as in the private temporary directory."""
         return self._state(path) == "own" and path.split("/")[1] not in ("dev", "proc")
 
+    def hide(self) -> None:
+        """Hide what no sandbox shows of /proc and /sys. Runtimes do so by themselves."""
+        for path in hidden_paths() if self._root == "host" else ():
+            entry = self._facts.kind(path)
+            if entry not in (None, "symlink") and self._state(path) != "hidden":
+                for target in [each for each in self.mounts if each.startswith(f"{path}/")]:
+                    del self.mounts[target]
+                self._put(Mount(path, "mask", entry=entry), "hidden")
+
     def place_sockets(self) -> None:
         """Bring in the sockets that may be connected to, and hide those that may not and would be seen."""
         allowed = self._policy.network.unix_sockets
@@ -241,6 +257,15 @@ class _Planning:
             return False
         existing = next((each for each in ancestors(path) if self._facts.kind(each) is not None), "/")
         return self._state(existing) == "writable"
+
+
+def _check_grants(policy: ResolvedPolicy) -> None:
+    for rule in policy.filesystem.rules:
+        for path, reason in hidden_paths().items() if rule.origin == "listed" and rule.kind != "deny" else ():
+            if is_inside(rule.path, path):
+                raise RenderError(
+                    f"{rule.source}: {rule.written} can't be granted: every sandbox hides {path} ({reason})"
+                )
 
 
 _WANTED: dict[str, _State] = {

@@ -252,6 +252,11 @@ _TABLE: Mapping[str, _Row] = {
         user=("EROFS ENOENT EACCES", _RIGHTS),
         oci_docker_podman_gvisor=("ENOENT", "no control groups are mounted"),
     ),
+    "kernel.hidden": _row(
+        "process.kernel",
+        "over it lies an empty directory, or a device: the null device, or one that can't be opened",
+        "ok EACCES ENOENT",
+    ),
     "kernel.memory": _row("", "the kernel's memory needs a capability", "EPERM"),
     "kernel.absent": _row("", "what this kernel lacks is not there inside either", "ENOENT"),
     "process.environ": _row(

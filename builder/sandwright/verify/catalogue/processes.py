@@ -28,6 +28,7 @@ def probes(subject: Subject) -> Iterator[Probe]:
     yield from _namespaces()
     yield from _others(traces=subject.policy.process.seccomp == "build")
     yield from _kernel()
+    yield from _hidden(subject)
 
 
 def alive() -> Step:
@@ -184,6 +185,33 @@ def _kernel() -> Iterator[Probe]:
         step("device.none", "read", "/dev/mem"),
         controls=(step("works", "read", "/proc/self/stat"),),
     )
+
+
+_HIDDEN = (
+    "/proc/acpi", "/proc/asound", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+    "/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
+)  # fmt: skip
+_HIDDEN_BY_SOME = (
+    "/proc/interrupts", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags", "/proc/slabinfo",
+    "/proc/vmallocinfo", "/sys/devices/virtual/powercap", "/sys/fs/pstore", "/sys/kernel/debug",
+    "/sys/kernel/notes", "/sys/kernel/tracing", "/sys/kernel/vmcoreinfo",
+)  # fmt: skip
+"""What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
+
+
+def _hidden(subject: Subject) -> Iterator[Probe]:
+    paths = [Path(each) for each in (*_HIDDEN, *(() if subject.method == "docker" else _HIDDEN_BY_SOME))]
+    there = [path for path in paths if path.exists()]
+    if there:
+        yield _probe(
+            "kernel-hidden",
+            "what /proc and /sys say of the host and of others is empty or not there",
+            *(
+                Step(attempt("list" if path.is_dir() else "read", path), "kernel.hidden", value=b"")
+                for path in there
+            ),
+            controls=(step("works", "read", "/proc/self/stat"), step("works", "list", "/proc")),
+        )
 
 
 def _order(path: str) -> Step:
