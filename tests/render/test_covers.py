@@ -353,7 +353,7 @@ BUILT_IN = ["/home/u/p/.sandbox", "/home/u/p/sandbox.yaml"]
         pytest.param("filesystem: {write: [$PROJECT], deny: [$PROJECT/a, $PROJECT/a/b]}", [], ["a"], id="once"),
         pytest.param("filesystem: {write: [$PROJECT], readonly: [$PROJECT/src], deny: [$PROJECT/src/a]}", [], [], id="in what is read-only"),
         pytest.param("filesystem: {write: [$PROJECT, $PROJECT/a/b], protect: [a]}", [], ["a"], id="nothing is there to write"),
-        pytest.param("filesystem: {write: [$PROJECT], protect: [.git/hooks]}", [], [".git"], id="git init"),
+        pytest.param("filesystem: {write: [$PROJECT], protect: [.git/hooks]}", [], [".git", "commondir", "refs"], id="git init"),
     ],
 )  # fmt: skip
 def test_what_is_covered(text: str, there: list[str], paths: list[str] | None) -> None:

@@ -26,7 +26,7 @@ PROTECTED = (
     ".devcontainer", ".devcontainer.json", ".envrc", ".exrc", ".gemini", ".gitconfig", ".gitmodules",
     ".husky", ".idea", ".mcp.json", ".nvim.lua", ".pre-commit-config.yaml", ".profile", ".ripgreprc",
     ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
-    "sandbox.yaml",
+    "commondir", "refs", "sandbox.yaml",
 )  # fmt: skip
 """What lies at the top of a project and is protected, or is on the way to that."""
 

@@ -206,3 +206,20 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
     assert place.containers() == []
     assert sandbox.records() == []
     eventually(lambda: sandbox.tree() == before, "a cover is left")
+
+
+def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
+    """What somebody inside makes of the project is none for the host's Git, which would run what it names."""
+    config = '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch ran; false"\\n'
+    plant = (
+        f"mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '{config}' >config; echo e >commondir"
+    )
+    ended = sandbox.run("sh", "-c", f"cd '{sandbox.root}'; {plant}; echo ended")
+    assert ended.stdout == b"ended\n", ended.stderr
+    process.run("git", "status", cwd=sandbox.root, env=sandbox.environ, timeout=WAIT, check=False)
+    found = {path.name for path in sandbox.root.iterdir()}
+    assert {"HEAD", "config", "objects"} <= found
+    assert not found & {"ran", "refs", "commondir"}
+    for name in ("HEAD", "config"):
+        (sandbox.root / name).unlink()
+    (sandbox.root / "objects").rmdir()

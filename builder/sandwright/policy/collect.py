@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sandwright.errors import HostError, UsageError
 from sandwright.looks import Looks, is_cover, sockets_of
-from sandwright.policy import spelling
+from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.hidden import hidden_paths
@@ -302,4 +302,5 @@ def _protected(policy: Policy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
     found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
-    return [*found, *(f"{git}/{name}" for git in facts.git_directories for name in inside)]
+    found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
+    return [*found, *(f"{facts.project}/{name}" for name in planted.NAMES)]

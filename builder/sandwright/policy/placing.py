@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.policy import spelling
+from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
@@ -227,11 +227,13 @@ def protections(
 ) -> tuple[Protection, ...]:
     """The protected names: below each writable path, and those of Git below each of its directories.
 
-    An exception lifts what layers below its own protect. What the floor protects, and the policy itself, it
-    can't; asking for that is a fault.
+    Where names of Git's are protected, no repository can be made of the project itself either. An exception
+    lifts what layers below its own protect. What the floor protects, and the policy itself, it can't; asking
+    for that is a fault.
     """
     writable = dict.fromkeys(rule.path for rule in rules if rule.writable and rule.origin == "listed")
     roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, facts.home))]))
+    project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}
     for name in settings.items("filesystem.protect"):
         by_layer.setdefault(name.source.rank, []).append(name)
@@ -243,6 +245,7 @@ def protections(
         made = [
             Protection(tuple(names), roots, lifted_at),
             Protection(_of_git(names), facts.git_directories, lifted_at),
+            planted.protection(_of_git(names), project, facts, lifted=lifted_at, rules=rules),
         ]
         if firm:
             _refuse_lifting(made, exceptions, facts, faults)
