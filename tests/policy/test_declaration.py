@@ -21,7 +21,10 @@ FACTS = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
-    entries={**dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/there", "/srv"), DIRECTORY)},
+    entries={
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/there", "/srv"), DIRECTORY),
+        "/home/u/p/link": Entry("symlink", "/srv/gone"),
+    },
 )
 
 
@@ -88,6 +91,7 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {readonly: [$PROJECT/new/er]}", {"filesystem.readonly", "filesystem.absent"}),
         ("filesystem: {write: [/srv], readonly: [/srv/new]}", {"filesystem.readonly", "filesystem.absent-elsewhere", "filesystem.protect-elsewhere"}),
         ("filesystem: {write: [/srv]}", {"filesystem.protect-elsewhere"}),
+        ("filesystem: {deny: [$PROJECT/link]}", {"filesystem.deny", "filesystem.links"}),
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy"}),
         ("network: {mode: host}", {"network.host"}),
@@ -121,7 +125,7 @@ def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
 def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
-        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
+        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host}",
     ]  # fmt: skip

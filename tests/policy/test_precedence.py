@@ -7,6 +7,7 @@ import posixpath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
@@ -54,7 +55,12 @@ PROBES = [
 def test_the_most_specific_path_wins(rules: list[tuple[str, str]]) -> None:
     lists = {kind: [path for each, path in rules if each == kind] for kind in KINDS}
     text = "\n".join(f"  {kind}: [{', '.join(paths)}]" for kind, paths in lists.items())
-    policy = Policy.from_layers([load.layer(f"extends: []\nfilesystem:\n{text}\n")]).resolve(FACTS)
+    try:
+        policy = Policy.from_layers([load.layer(f"extends: []\nfilesystem:\n{text}\n")]).resolve(FACTS)
+    except DocumentError as refused:  # whoever can replace a link must not be granted what it leads to
+        if "leads through the link" in str(refused):
+            return
+        raise
     for path in PROBES:
         kind = _naive(rules, path)
         assert policy.is_path_readable(path) is (kind in ("readonly", "write", "read")), path

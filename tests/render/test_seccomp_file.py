@@ -300,8 +300,8 @@ def test_bwrap_runs_under_it(tmp_path: Path) -> None:
     project = tmp_path / "p"
     project.mkdir()
     (tmp_path / "real.json").write_text(json.dumps(LENIENT))
-    (project / "calls.json").symlink_to(tmp_path / "real.json")
-    (project / "sandbox.yaml").write_text("method: bwrap\nprocess: {seccomp: $PROJECT/calls.json}\n")
+    (tmp_path / "calls.json").symlink_to(tmp_path / "real.json")
+    (project / "sandbox.yaml").write_text(f"method: bwrap\nprocess: {{seccomp: {tmp_path}/calls.json}}\n")
     policy = Policy.load(project / "sandbox.yaml").resolve()
     assert policy.process.seccomp == str(tmp_path / "real.json")
     launch = write_artifacts(tmp_path / "out", render(policy, "bwrap").artifacts) / "launch"

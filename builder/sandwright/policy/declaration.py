@@ -46,6 +46,7 @@ _OWN_PROGRAM = "a program of that name in the image would be called in a shim's 
 _COVERED = "during a run an empty directory lies in place of what doesn't exist, or of what is above it"
 _UNCOVERED = "a mount needs something to lie on, and outside the project nothing is put there"
 _APPEARS = f"{_UNCOVERED}; once it exists no further run starts until it is rendered again"
+_LINKS = "a mount holds what a link leads to, and whoever can write its directory can replace the link"
 _ONLY_PROJECT = "of the host there is only the project"
 _LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
 _RIGHTS = "the account reads what its rights let it"
@@ -112,6 +113,12 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("partly", f"bwrap {_CONTAINERS} user", _APPEARS),
         _Row("exact", "kubernetes", _ONLY_PROJECT),
         _Row("exact", "alcless", "changes there are not copied back"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "filesystem.links": (
+        _Row("exact", "seatbelt"),
+        _Row("cannot", f"bwrap {_CONTAINERS} kubernetes user", _LINKS),
+        _Row("cannot", "alcless", "a link that was replaced in the copy is copied back"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "filesystem.tmp-private": (

@@ -65,6 +65,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.absent-elsewhere": "the same of a path outside the project",
     "filesystem.protect": "protected names below writable paths stay as they are; in a project none is made",
     "filesystem.protect-elsewhere": "protected names can't be made below writable paths outside the project",
+    "filesystem.links": "links on the way to what is denied, read-only or protected can't be replaced",
     "filesystem.tmp-private": "an empty temporary directory for each run",
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",

@@ -45,6 +45,19 @@ def follow(path: str, facts: HostFacts) -> tuple[str, tuple[tuple[str, str], ...
     return current or "/", tuple(links)
 
 
+def followed(path: str, facts: HostFacts) -> tuple[str, tuple[str, ...]]:
+    """The canonical form of a path, and where the links on the way are.
+
+    Where they form a loop: the path as it is, and the first link on the way.
+    """
+    try:
+        found, links = follow(path, facts)
+    except ValueError:
+        spelled = (*reversed(ancestors(path)), path)
+        return path, tuple(each for each in spelled if facts.link(each) is not None)[:1]
+    return found, tuple(where for where, _ in links)
+
+
 def folded(path: str, facts: HostFacts) -> str:
     """A path by its name at the root, where macOS' data volume gives it a second one."""
     if facts.os == "darwin" and path.startswith(f"{_DATA}/"):

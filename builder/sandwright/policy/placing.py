@@ -10,7 +10,7 @@ from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
 from sandwright.policy.names import PathKind
-from sandwright.policy.paths import below, follow, same_name
+from sandwright.policy.paths import below, follow, followed, same_name
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
 from sandwright.policy.source import BUILT_IN, Faults, Source, Sourced
 from sandwright.policy.startup import PATHS
@@ -47,11 +47,16 @@ _OWN: Sequence[tuple[str, PathKind, str]] = (
 
 @dataclass(frozen=True)
 class Unprotected:
-    """An exception: a canonical path at which rules of the layers below are lifted."""
+    """An exception: a canonical path at which rules of the layers below are lifted.
+
+    `written` is how the policy spells it, `through` are the links on the way.
+    """
 
     path: str
     reason: str
     source: Source
+    written: str = ""
+    through: tuple[str, ...] = ()
 
 
 class Placing:
@@ -78,16 +83,18 @@ class Placing:
             self._faults.add(text.source, str(error))
             return None
         try:
-            followed, links = follow(path, self.facts)
+            placed, links = followed(path, self.facts) if lenient else self._follow(path)
         except ValueError as error:
-            if lenient:
-                return path, ()
             self._faults.add(text.source, str(error))
             return None
-        if spelling.undecodable(followed):
-            self._faults.add(text.source, f"leads to {followed!r}, which is not valid UTF-8")
+        if spelling.undecodable(placed):
+            self._faults.add(text.source, f"leads to {placed!r}, which is not valid UTF-8")
             return None
-        return followed, tuple(where for where, _ in links)
+        return placed, links
+
+    def _follow(self, path: str) -> tuple[str, tuple[str, ...]]:
+        placed, links = follow(path, self.facts)
+        return placed, tuple(where for where, _ in links)
 
     def rule(
         self, text: Sourced[str], kind: PathKind, origin: Origin = "listed", why: str = ""
@@ -174,7 +181,7 @@ class Placing:
         for item in settings.items("filesystem.unprotect"):
             placed = self.place(Sourced(item.value.path, item.source))
             if placed is not None:
-                yield Unprotected(placed[0], item.value.reason, item.source)
+                yield Unprotected(placed[0], item.value.reason, item.source, item.value.path, placed[1])
 
     def _built_in(self, paths: Mapping[str, str], kind: PathKind, origin: Origin) -> Iterator[PathRule]:
         for path, why in paths.items():
@@ -271,8 +278,8 @@ def _refuse_lifting(
             faults.add(exception.source, f"{exception.path} is protected {who}")
 
 
-def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
-    """The protected paths that exist, links resolved, as rules.
+def guarded(protections: Iterable[Protection], facts: HostFacts) -> Iterator[PathRule]:
+    """The protected paths that exist, and those that links lead to, as rules: links are resolved.
 
     A `.git` that is a file is one too: whoever writes it chooses which hooks run.
     """
@@ -289,7 +296,8 @@ def existing(protections: Iterable[Protection], facts: HostFacts) -> Iterator[Pa
             ):
                 yield PathRule(below(root, ".git"), "readonly", "protected", git.source, ".git")
             for name in protection.names:
-                path, links = follow(below(root, name.value), facts)
-                if path not in protection.exceptions and facts.kind(path) is not None:
-                    through = tuple(where for where, _ in links)
+                spelled = below(root, name.value)
+                path, through = followed(spelled, facts)
+                lifted_here = not protection.exceptions.isdisjoint((path, spelled))
+                if not lifted_here and (through or facts.kind(path) is not None):
                     yield PathRule(path, "readonly", "protected", name.source, name.value, "", through)

@@ -10,8 +10,9 @@ from sandwright.policy import hosts, spelling, values
 from sandwright.policy.bound import check_paths, check_sockets
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
-from sandwright.policy.paths import ancestors, canonical, depth, follow, same_name
-from sandwright.policy.placing import Placing, engine_faults, existing, lifted, protections
+from sandwright.policy.links import grant_faults, replaceable
+from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
+from sandwright.policy.placing import Placing, engine_faults, guarded, lifted, protections
 from sandwright.policy.resolved import (
     Credentials,
     Degrade,
@@ -51,7 +52,7 @@ def resolve(
     placing = Placing(facts, faults, secrets=secrets)
     process, taken = _process(settings, placing)
     filesystem = _filesystem(settings, placing, faults, [*files, *taken])
-    network = _network(settings, placing, faults)
+    network = _network(settings, placing, filesystem.tree, faults)
     if floor is not None:
         check_paths(floor, filesystem, placing, faults)
         check_sockets(floor, settings, placing, faults)
@@ -107,17 +108,29 @@ def _filesystem(settings: Settings, placing: Placing, faults: Faults, files: Seq
     rules += [*lifted(engines, unprotected, faults), *placing.own()]
     temporary = placing.temporary(tmp)
     rules += [temporary] if temporary else []
-    guarded = protections(settings, rules, facts, unprotected, faults)
+    names = protections(settings, rules, facts, unprotected, faults)
     startup = tuple(placing.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected = tuple(existing(guarded, facts))
-    rules += [rule for rule in protected if before.changes_host(rule.path)]
-    rules += _own_files(files, before, facts)
+    protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
+    rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
-    tree = PathRules(rules, protections=guarded, startup=startup, key=key)
-    tmp_path = temporary.path if temporary else facts.tmp
-    return Filesystem(tuple(rules), startup, protected, guarded, unprotected, tmp.value, tmp_path, tree)
+    tree = PathRules(rules, protections=names, startup=startup, key=key)
+    granted = [
+        rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud")
+    ]
+    grant_faults([*granted, *unprotected], tree, faults)
+    return Filesystem(
+        rules=tuple(rules),
+        startup=startup,
+        protected=tuple(rule for rule in protected if facts.kind(rule.path) is not None),
+        protections=names,
+        unprotected=unprotected,
+        links=tuple(replaceable((*rules, *protected, *own), tree)),
+        tmp=tmp.value,
+        tmp_path=temporary.path if temporary else facts.tmp,
+        tree=tree,
+    )
 
 
 def _with_cloud(listed: Sequence[PathRule], settings: Settings, placing: Placing) -> Iterator[PathRule]:
@@ -143,28 +156,28 @@ def _with_cloud(listed: Sequence[PathRule], settings: Settings, placing: Placing
     yield from opened
 
 
-def _own_files(files: Sequence[str], rules: PathRules, facts: HostFacts) -> Iterator[PathRule]:
-    """Rules that keep the policy's own files read-only, where they would be writable."""
+def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
+    """Rules that keep the policy's own files read-only."""
     for file in files:
-        path, links = follow(file, facts)
-        if rules.changes_host(path):
-            through = tuple(where for where, _ in links)
-            yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
+        path, through = followed(file, facts)
+        yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _network(settings: Settings, placing: Placing, faults: Faults) -> Network:
-    sockets = []
+def _network(settings: Settings, placing: Placing, tree: PathRules, faults: Faults) -> Network:
+    sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
-        placed = placing.place(text)
-        if placed:
-            sockets.append((placed[0], text.source))
-    engine_faults(sockets, tuple(placing.engines()), placing.facts, faults)
+        rule = placing.rule(text, "read")
+        sockets += [rule] if rule else []
+    grant_faults(sockets, tree, faults)
+    engine_faults(
+        ((rule.path, rule.source) for rule in sockets), tuple(placing.engines()), placing.facts, faults
+    )
     return Network(
         mode=settings.value("network.mode") or "none",
         allow=tuple(
             dict.fromkeys(hosts.host_pattern(item.value) for item in settings.items("network.allow"))
         ),
-        unix_sockets=tuple(dict.fromkeys(path for path, _ in sockets)),
+        unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
         localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
     )
 

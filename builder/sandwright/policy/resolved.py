@@ -10,6 +10,7 @@ from sandwright.policy import spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.layers import Settings
+from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.paths import canonical
 from sandwright.policy.placing import Unprotected
@@ -25,7 +26,8 @@ class Filesystem:
 
     `rules` are those that hold, parents before children. `protected` are the names below writable paths that
     exist; where they would be writable they are among `rules` too. `protections` say which names are
-    protected wherever they appear. `startup` can be read where no rule says anything. `tmp` is the temporary
+    protected wherever they appear. `links` are those that a restriction leads through and the sandbox can
+    replace. `startup` can be read where no rule says anything. `tmp` is the temporary
     directory's mode, and `tmp_path` where the sandbox sees it.
     """
 
@@ -34,6 +36,7 @@ class Filesystem:
     protected: tuple[PathRule, ...]
     protections: tuple[Protection, ...]
     unprotected: tuple[Unprotected, ...]
+    links: tuple[ReplaceableLink, ...]
     tmp: TmpMode
     tmp_path: str
     tree: PathRules = field(repr=False, compare=False)

@@ -9,10 +9,13 @@ from typing import Literal
 from sandwright.errors import RenderError, UsageError
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.names import FEATURES
-from sandwright.policy.paths import ancestors, below, is_inside
+from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
 from sandwright.policy.source import Source
+
+MAX_LINKS_TOLD = 5
+"""Links that are named where a policy is refused for them."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,10 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, Source]]:
         for root in protection.roots:
             if files.tree.changes_host(root) and facts.kind(root) == "directory":
                 for name in protection.names:
-                    path = below(root, name.value)
-                    if path not in protection.exceptions and facts.kind(path) is None:
+                    spelled = below(root, name.value)
+                    path = followed(spelled, facts)[0]
+                    lifted = not protection.exceptions.isdisjoint((path, spelled))
+                    if not lifted and facts.kind(path) is None:
                         yield path, name.source
 
 
@@ -167,6 +172,11 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
         if not is_inside(path, project):
             yield Use("filesystem.protect-elsewhere", f"protect {path}", source)
             break
+    if files.links:
+        told = "; ".join(map(str, files.links[:MAX_LINKS_TOLD]))
+        more = len(files.links) - MAX_LINKS_TOLD
+        told += f"; and {more} more" if more > 0 else ""
+        yield Use("filesystem.links", told, files.links[0].source)
     yield Use(f"filesystem.tmp-{files.tmp}", f"tmp: {files.tmp}", policy.source("filesystem.tmp"))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import ancestors, below, is_inside
+from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 
@@ -95,7 +95,7 @@ def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
     )
     git = below(project, ".git")
     for name in names:
-        path = below(project, name)
+        path = followed(below(project, name), facts)[0]
         rule = _protecting(policy, path)
         if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
             yield _cover(facts, path, rule, None)

@@ -50,25 +50,11 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Exposed:
-    """A restriction that mounts can't keep.
-
-    `absent`: nothing is at `path` yet, and somebody inside may create it. `link`: `path` is a link in a
-    writable directory; what it leads to is restricted, but the link itself may be replaced.
-    """
-
-    path: str
-    why: Literal["absent", "link"]
-    rule: PathRule
-
-
-@dataclass(frozen=True)
 class MountPlan:
-    """Mounts in order, and what they leave open. `missing` are granted paths that don't exist."""
+    """Mounts in order, and what must lie under them. `missing` are granted paths that don't exist."""
 
     root: Root
     mounts: tuple[Mount, ...]
-    exposed: tuple[Exposed, ...]
     covers: tuple[Cover, ...]
     missing: tuple[PathRule, ...]
 
@@ -92,7 +78,6 @@ def mount_plan(policy: ResolvedPolicy, *, root: Root) -> MountPlan:
     return MountPlan(
         root=root,
         mounts=tuple(mounts),
-        exposed=tuple(planning.exposed(needed)),
         covers=needed,
         missing=tuple(planning.missing),
     )
@@ -220,20 +205,6 @@ class _Planning:
                 if path not in self.mounts and self._movable(path):
                     self.mounts[path] = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
 
-    def exposed(self, needed: Iterable[Cover]) -> Iterator[Exposed]:
-        """The restrictions that the plan can't keep, with its covers."""
-        files = self._policy.filesystem
-        covered = {cover.path for cover in needed}
-        for rule in (*files.rules, *files.protected):
-            if rule.kind not in ("deny", "readonly"):
-                continue
-            kept = not covered.isdisjoint((rule.path, *ancestors(rule.path)))
-            if rule.origin in ("listed", "policy") and not kept and self._creatable(rule.path):
-                yield Exposed(rule.path, "absent", rule)
-            for path in rule.through:
-                if self._state(_parent(path)) == "writable":
-                    yield Exposed(path, "link", rule)
-
     def covers(self) -> tuple[Cover, ...]:
         """What must lie in the project while the sandbox runs."""
         return covers(self._policy, lambda directory: self._state(directory) == "writable")
@@ -251,12 +222,6 @@ class _Planning:
     def _movable(self, path: str) -> bool:
         """Whether a directory lies in one where somebody inside may rename it."""
         return self._state(_parent(path)) == "writable" and self._state(path) == "writable"
-
-    def _creatable(self, path: str) -> bool:
-        if self._facts.kind(path) is not None:
-            return False
-        existing = next((each for each in ancestors(path) if self._facts.kind(each) is not None), "/")
-        return self._state(existing) == "writable"
 
 
 def _check_grants(policy: ResolvedPolicy) -> None:

@@ -71,7 +71,7 @@ class Enclosure:
                 return self.calls(asked, arch)
 
     def _path(self, asked: Asked, facts: HostFacts) -> Verdict:
-        plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), (), ())
+        plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), ())
         mounts = Mounts(plan, facts)
         for link in asked.links:
             if not self._shows(link, mounts):

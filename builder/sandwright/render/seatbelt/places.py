@@ -209,11 +209,10 @@ class _Placing:
                     break
                 if self._allows("write", each):
                     seen[each] = None
-        for rule in (*self._policy.filesystem.rules, *self._policy.filesystem.protected):
-            for link in rule.through:
-                if self._allows("write", link):
-                    seen.setdefault(link)
-                    seen.update(dict.fromkeys(a for a in ancestors(link) if self._allows("write", a)))
+        for link in self._policy.filesystem.links:
+            for each in (link.path, *ancestors(link.path)):
+                if self._allows("write", each):
+                    seen[each] = None
         for path in sorted(seen):
             granted = path in self._given["write"] and self._policy.facts.kind(path) is None
             (self._out.kept if granted else self._out.pinned).append(self._exactly(path))

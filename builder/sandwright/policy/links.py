@@ -1,0 +1,91 @@
+"""The symbolic links that somebody inside could replace, and what they would move with them.
+
+Rules hold for canonical paths. Where a path that the policy names leads through a link in a directory that
+the sandbox can write, the sandbox can remove the link and put something else there: a restriction then holds
+elsewhere than where the host looks, and the next run follows the new link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from sandwright.policy.rules import PathRule, PathRules
+from sandwright.policy.source import Faults, Source
+
+
+@dataclass(frozen=True)
+class ReplaceableLink:
+    """A link that the sandbox can replace. `what` says which restriction leads through it."""
+
+    path: str
+    what: str
+    source: Source
+
+    def __str__(self) -> str:
+        """`deny $PROJECT/.env leads through the link /p/.env`."""
+        return f"{self.what} leads through the link {self.path}"
+
+
+class Grant(Protocol):
+    """Something that a policy grants at a canonical path, and the links on the way there."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def written(self) -> str:
+        """How the policy spells it."""
+        ...
+
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The links on the way."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the policy says it."""
+        ...
+
+
+def replaceable(rules: Iterable[PathRule], tree: PathRules) -> Iterator[ReplaceableLink]:
+    """The links that restrictions lead through and that the sandbox can replace, each once."""
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.kind in ("deny", "readonly"):
+            for link in through_replaceable(rule.through, tree):
+                if link not in seen:
+                    seen.add(link)
+                    yield ReplaceableLink(link, _what(rule), rule.source)
+
+
+def grant_faults(grants: Iterable[Grant], tree: PathRules, faults: Faults) -> None:
+    """A fault for each grant that leads through such a link: whoever replaces it grants himself more."""
+    for grant in grants:
+        link = next(through_replaceable(grant.through, tree), "")
+        if link:
+            message = (
+                f"leads through the link {link}, which the sandbox can replace: name {grant.path} itself"
+            )
+            faults.add(grant.source, f"{grant.written} {message}")
+
+
+def through_replaceable(through: Iterable[str], tree: PathRules) -> Iterator[str]:
+    """Those of some links that lie in a directory which the sandbox can write."""
+    for link in through:
+        if tree.changes_host(link.rpartition("/")[0] or "/"):
+            yield link
+
+
+def _what(rule: PathRule) -> str:
+    match rule.origin:
+        case "protected":
+            return f"protect {rule.written}"
+        case "policy":
+            return rule.why
+        case _:
+            return f"{rule.kind} {rule.written}"
