@@ -25,6 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.SIGINT, signal.default_int_handler
     )  # as behind `&`: the programs of tests would ignore it
 
+os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant what they like; programs inherit it
+
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
 """Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
 

@@ -48,7 +48,11 @@ class Project:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "SANDWRIGHT_TEST_RUN") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "SANDWRIGHT_TEST_RUN", "SANDWRIGHT_TRUST")
+            if name in os.environ
+        }
         return {
             **kept,
             "HOME": str(self.home),

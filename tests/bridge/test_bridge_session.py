@@ -40,7 +40,8 @@ def _sandwright(place: World, *argv: str, **environment: str) -> process.Result:
         *SANDWRIGHT, *argv, cwd=place.project, check=False, timeout=60,
         env={
             "PATH": f"{place.root / 'tools'}:{os.environ['PATH']}", "HOME": str(place.root / "home"),
-            "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept, **environment,
+            "PYTHONPATH": str(Path(__file__).parents[2] / "builder"), "SANDWRIGHT_CACHE": kept,
+            "SANDWRIGHT_TRUST": "1", **environment,
         },
     )  # fmt: skip
 
@@ -71,6 +72,17 @@ def test_bridge(place: World) -> None:
         place, "bridge", "--", ".sandbox/bwrap/launch", "sh", "-c", "show 5", SANDBOX_SHOWN=TOKEN
     )
     assert (result.status, result.stdout) == (5, b"B\n"), result.stderr
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    "words", [("run", "--", "true"), ("bridge", "--", "true"), ("verify",)], ids=["run", "bridge", "verify"]
+)
+def test_a_strangers_shims_need_the_users_word(place: World, words: tuple[str, ...]) -> None:
+    result = _sandwright(place, *words, SANDBOX_SHOWN=TOKEN, SANDWRIGHT_TRUST="")
+    assert result.status not in (0, 12)
+    assert "runs show on the host (*) with SANDBOX_SHOWN" in result.stderr
+    assert not (place.root / "home/.local/state/sandwright/bridge.jsonl").exists()
 
 
 @pytest.mark.parametrize(

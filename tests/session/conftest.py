@@ -35,7 +35,7 @@ class Project:
     def environ(self) -> dict[str, str]:
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "SANDWRIGHT_TEST_RUN", "DOCKER_HOST")
+            for name in ("PATH", "SANDWRIGHT_TEST_RUN", "SANDWRIGHT_TRUST", "DOCKER_HOST")
             if name in os.environ
         }
         own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.runtime), "LC_ALL": "C.UTF-8"}

@@ -13,6 +13,7 @@ from invoke.exceptions import Exit
 
 from sandwright.cli import console
 from sandwright.cli.command import command, words_after_dashes
+from sandwright.cli.trust import TRUST_HELP, looked_at
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
 SET_HELP = "a setting of this run, FIELD=VALUE; may be given several times"
 
 
-@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP})
+@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP, "trust-policy": TRUST_HELP})
 def bridge(
     c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+    trust_policy: bool = False,
 ) -> None:
     """Run a rendered launcher beside a bridge: `bridge [options] -- .sandbox/bwrap/launch COMMAND`.
 
@@ -39,6 +41,7 @@ def bridge(
     words = words_after_dashes()
     if not words:
         raise UsageError("give a command to run, behind --")
+    looked_at(policy, set, word=trust_policy)
     with serve(_resolved(policy, set)) as running:
         environment, passed = {**os.environ, **running.environment}, (running.channel,)
         status = foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)

@@ -15,6 +15,8 @@ _VALUES = {
 }  # fmt: skip
 """Options, each with a value, by the field of a request that they fill."""
 
+_TRUST = "--trust-policy"
+
 
 class _Usage(Exception):
     """The command line is not one of ours."""
@@ -41,7 +43,11 @@ def parsed(words: Sequence[str]) -> Request:
     fields: dict[str, str] = {}
     settings: list[str] = []
     rest = list(words)
+    trusted = False
     while rest and rest[0].startswith("-") and rest[0] != "--":
+        if rest[0] == _TRUST:
+            trusted = bool(rest.pop(0))
+            continue
         name, value = _option(rest)
         if name == "settings":
             settings.append(value)
@@ -51,7 +57,8 @@ def parsed(words: Sequence[str]) -> Request:
             raise _Usage(f"--{name} is given twice")
         else:
             fields[name] = value
-    return Request(rest[1:] if rest[:1] == ["--"] else rest, settings=settings, **fields)
+    argv = rest[1:] if rest[:1] == ["--"] else rest
+    return Request(argv, settings=settings, trusted=trusted, **fields)
 
 
 def _option(rest: list[str]) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from invoke.exceptions import Exit
 
 from sandwright.cli import console
 from sandwright.cli.command import command, words_after_dashes
+from sandwright.cli.trust import TRUST_HELP
 from sandwright.errors import HostError, SandwrightError
 
 SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times"
@@ -25,6 +26,7 @@ SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be
         "time": "end it after this time: 90, 30m (as --set resources.time=…)",
         "cidfile": "write the container's id, or the session's without an engine, to this new file",
         "telemetry": "append a line about the session to this file (absent: what SANDWRIGHT_TELEMETRY names)",
+        "trust-policy": TRUST_HELP,
     },
 )
 def run(
@@ -37,6 +39,7 @@ def run(
     time: str = "",
     cidfile: str = "",
     telemetry: str = "",
+    trust_policy: bool = False,
 ) -> None:
     """Run a command in the sandbox of a policy: `run [options] -- COMMAND`; exits as the command does.
 
@@ -48,6 +51,7 @@ def run(
     options["telemetry"] = telemetry
     words = [f"--{name}={value}" for name, value in options.items() if value]
     words += [f"--set={each}" for each in set or ()]
+    words += ["--trust-policy"] if trust_policy else []
     raise Exit(code=main([*words, "--", *words_after_dashes()]))
 
 

@@ -21,6 +21,7 @@ from sandwright.cli import (
     registries,
     release,
     sessions,
+    trust,
     verify,
 )
 
@@ -47,6 +48,7 @@ namespace = Collection(
     policies.lint,
     policies.schema,
     sessions.run,
+    trust.trust,
     sessions.doctor,
     sessions.status,
     sessions.cleanup,

@@ -11,6 +11,7 @@ from invoke.context import Context
 
 from sandwright.cli import console
 from sandwright.cli.command import command
+from sandwright.cli.trust import TRUST_HELP, looked_at
 from sandwright.errors import VerdictError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
         "html": "write a page with all evidence to this file",
         "require": "methods, M[,M...], of which a skip is a failure",
         "set": "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times",
+        "trust-policy": TRUST_HELP,
     },
 )
 def verify(
@@ -41,6 +43,7 @@ def verify(
     html: str = "",
     require: str = "",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+    trust_policy: bool = False,
 ) -> None:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
@@ -49,6 +52,7 @@ def verify(
     """
     from sandwright.verify import command as proving  # noqa: PLC0415
 
+    looked_at(policy, set, word=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(
             Path(policy),

@@ -24,7 +24,7 @@ from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
-from sandwright.policy.policy import Policy
+from sandwright.policy.policy import Policy, users_directory
 from sandwright.policy.repositories import git_directories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
@@ -190,7 +190,7 @@ def _base(
         raise HostError(f"sandboxes are made on Linux and macOS, not on {system}")
     account = _account()
     home = environ.get("HOME") or account.pw_dir
-    wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST"}
+    wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
     looks.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
     looks.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
@@ -260,7 +260,7 @@ def _named(policy: Policy, facts: HostFacts) -> list[str]:
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")
     found = [remote.removeprefix("unix://")] if remote.startswith("unix:///") else []
-    found += [layer.file for layer in policy.layers if layer.file is not None]
+    found += [users_directory(facts), *(layer.file for layer in policy.layers if layer.file is not None)]
     spelled = [*policy.spelled_paths(), *((path, None) for path in own)]
     for text, _ in spelled:
         try:

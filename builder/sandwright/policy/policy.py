@@ -13,6 +13,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
 from sandwright.policy.layers import Settings, base, merged
 from sandwright.policy.load import Layer
+from sandwright.policy.paths import canonical
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.source import Faults, Source
@@ -75,10 +76,8 @@ class Policy:
         """
         given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
         own = [layer for layer in given if layer.kind == "floor"]
-        others = [layer for layer in given if layer.kind != "floor"]
         below = [each for layer in own for each in _floor_presets(layer)]
-        stack = [load.built_in(), *load.presets(base(others)), *below, *given]
-        settings = merged(stack)
+        settings = _stacked(given)
         limits = merged([*below, *own]) if own else None
         faults = Faults()
         if limits is not None:
@@ -87,6 +86,12 @@ class Policy:
         faults.raise_any()
         return cls(given, settings, limits)
 
+    @classmethod
+    def unchecked(cls, layers: Sequence[Layer]) -> Policy:
+        """What some layers say together, to compare it: nothing is refused, and the floor is no limit."""
+        given = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
+        return cls(given, _stacked(given), None)
+
     def resolve(self, facts: HostFacts | None = None) -> ResolvedPolicy:
         """Put the policy on a host: that of `facts`, or this one as it is now.
 
@@ -94,7 +99,9 @@ class Policy:
         raised is said at `sandwright.policy.resolve.resolve` and `sandwright.policy.collect.collect`.
         """
         files = [layer.file for layer in self.layers if layer.file is not None]
-        return resolve(self.settings, facts or self.facts(), floor=self.floor, files=files)
+        facts = facts or self.facts()
+        own = [path for path in [users_directory(facts)] if facts.kind(canonical(path, facts)) is not None]
+        return resolve(self.settings, facts, floor=self.floor, files=[*files, *own])
 
     def facts(self) -> HostFacts:
         """What this host is like, as far as the policy looks at it. Raise like `collect`."""
@@ -212,6 +219,20 @@ class Policy:
         """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""
         name: str = self.settings.value("process.seccomp") or ""
         return name if name.startswith(("/", "~", "$")) else ""
+
+
+def users_directory(facts: HostFacts) -> str:
+    """Where the user's own policy and the user's word for those of others are: read-only inside."""
+    base = facts.environment.get("XDG_CONFIG_HOME", "")
+    return f"{base if base.startswith('/') else f'{facts.home}/.config'}/sandwright"
+
+
+def _stacked(given: Sequence[Layer]) -> Settings:
+    """What layers in their order say together with the presets and what is built in."""
+    own = [layer for layer in given if layer.kind == "floor"]
+    others = [layer for layer in given if layer.kind != "floor"]
+    below = [each for layer in own for each in _floor_presets(layer)]
+    return merged([load.built_in(), *load.presets(base(others)), *below, *given])
 
 
 def _floor_presets(layer: Layer) -> tuple[Layer, ...]:

@@ -16,7 +16,7 @@ import sys
 from sandwright import looks
 from sandwright.session import places
 
-SCHEMA = 1
+SCHEMA = 2
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
@@ -28,7 +28,7 @@ class Prepared:
     and with a terminal of its own, `terminal` which it gets (`methods.contract.Terminal`). `environment`
     are variables for the launcher. `proxied`, `shimmed`: the session starts a proxy, a bridge. `digests`
     are those of the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is
-    enforced, `notes` what a person should know.
+    enforced, `notes` what a person should know. `loosened` are the fields of `session.trust.Loosened`.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class Prepared:
             "enforced",
             "environment",
             "fresh",
+            "loosened",
             "method",
             "notes",
             "policy",
@@ -62,6 +63,7 @@ class Prepared:
     enforced: dict[str, object]
     notes: list[str]
     fresh: bool
+    loosened: tuple[str, str, list[str]]
 
     def __init__(self, **values: object) -> None:
         """`values` are all of the fields."""

@@ -17,7 +17,7 @@ def cache() -> str:
     """Where rendered sandboxes and what preflights found are kept: below `$XDG_CACHE_HOME`, or `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not base.startswith("/"):
-        base = os.path.join(_home(), ".cache")
+        base = os.path.join(home(), ".cache")
     return os.path.join(base, NAME, "sessions")
 
 
@@ -66,7 +66,8 @@ def write(path: str, content: bytes, mode: int = 0o600) -> None:
         raise error(f"{path} can't be written: {fault.strerror}") from fault
 
 
-def _home() -> str:
+def home() -> str:
+    """The user's home directory. Raise HostError when nobody says where it is."""
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home

@@ -36,8 +36,9 @@ from sandwright.render.methods import Rendered
 from sandwright.render.mounts import mount_plan
 from sandwright.render.shims import BROUGHT_IN
 from sandwright.resources import Room, data_path
-from sandwright.session import kept, places, preflights
+from sandwright.session import kept, places, preflights, trust
 from sandwright.session.kept import Prepared
+from sandwright.session.loosened import loosened
 from sandwright.session.request import Request
 
 RENDERED = ".sandbox"
@@ -60,11 +61,14 @@ def prepare(request: Request) -> Prepared:
     places.private(places.cache())
     policy = load(request, looks)
     resolved = resolved_here(policy, request, looks)
+    found = loosened(policy, request.policy, cwd=request.cwd, looks=looks)
+    trust.require(found, word=request.trusted)
     backend, notes = chosen(resolved, looks)
     rendered = backend.render(resolved)
     _check_rendered(policy, backend, rendered.method, request, looks)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
+    prepared.loosened = found.fields()
     prepared.notes = [*notes, *map(str, rendered.findings)]
     _ask_program(looks)
     kept.keep(request.identity(), prepared, looks.asked())
@@ -91,14 +95,26 @@ def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPol
     """The policy on this machine.
 
     What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge, what was
-    rendered.
+    rendered; and what is the user's word alone: the user's policy, and trust in those of others.
     """
     caches = {str(Path(places.cache()).parent), str(default_cache(os.environ))}
-    own = [*sorted(caches), places.private(places.runtime())]
+    own = [*sorted(caches), places.private(places.runtime()), trust.settings()]
     facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, looks=looks)
     facts = observe(facts, own, looks=looks)
     files = [layer.file for layer in policy.layers if layer.file is not None]
-    return resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+    resolved = resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+    if _may_be_made(resolved, trust.settings()):
+        places.private(trust.directory())
+        facts = observe(facts, own, looks=looks)
+        resolved = resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+    return resolved
+
+
+def _may_be_made(resolved: ResolvedPolicy, directory: str) -> bool:
+    """Whether a directory that stays read-only isn't there, in one that the sandbox may write."""
+    path = resolved.canonical(directory)
+    guarded = any(rule.path == path and rule.origin == "policy" for rule in resolved.filesystem.rules)
+    return guarded and resolved.facts.kind(path) is None
 
 
 def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
@@ -227,6 +243,7 @@ def _prepared(
         shimmed=bool(resolved.credentials.shims) and backend.name in BROUGHT_IN,
         enforced=enforced(resolved, rendered),
         notes=[],
+        loosened=("", "", []),
         fresh=True,
     )
 

@@ -13,7 +13,7 @@ class Request:
     the session's. `telemetry` is a file that a line about the session is appended to.
     """
 
-    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "settings", "telemetry")
+    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "settings", "telemetry", "trusted")
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class Request:
         time: str = "",
         cidfile: str = "",
         telemetry: str = "",
+        trusted: bool = False,
     ) -> None:
         """Paths are relative to the current directory."""
         self.argv = argv
@@ -34,6 +35,7 @@ class Request:
         self.settings = [*(settings or []), *([f"resources.time={time}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
+        self.trusted = trusted
 
     def identity(self) -> list[str]:
         """All that chooses what is rendered, but for what lies in files and on the host."""

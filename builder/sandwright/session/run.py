@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from sandwright import foreground
-from sandwright.session import kept, places, state
+from sandwright.session import kept, places, state, trust
 from sandwright.session.kept import Prepared
 from sandwright.session.request import Request
 
@@ -31,7 +31,8 @@ def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
         raise UsageError("give a command to run, behind --")
     began = time.time()
     prepared = ready(request)
-    for note in prepared.notes if prepared.fresh else ():
+    said = trust.Loosened(*prepared.loosened).line()
+    for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
         say(note)
     return _Session(request, prepared, began).run()
 
@@ -40,6 +41,7 @@ def ready(request: Request) -> Prepared:
     """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError."""
     found = kept.find(request.identity())
     if found is not None and _as_rendered(found):
+        trust.require(trust.Loosened(*found.loosened), word=request.trusted)
         return found
     from sandwright.session.prepare import prepare  # noqa: PLC0415 - the long way
 

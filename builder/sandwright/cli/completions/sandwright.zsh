@@ -36,6 +36,7 @@ _sandwright() {
             'setup:Install what comes from the distribution, saying first what that is. Needs root or sudo.'
             'shim-check:Say what the host would be given for a shim'"'"'s call, without running it: `shim-check -- git push`.'
             'status:Show the sessions of this user that run, and what is enforced in each.'
+            'trust:Show what a policy lets through that `default` doesn'"'"'t, and let it, once for what it says now.'
             'verify:Prove a policy: attempt in a real sandbox what it denies and what it allows.'
             'verify-image:Check a published image: whose signature it has, provenance, SBOM, evidence, every byte.'
         )
@@ -58,6 +59,7 @@ _sandwright() {
         bridge) _arguments \
             '--policy=[the project'"'"'s policy (absent\: sandbox.yaml)]:value:_files' \
             '*--set=[a setting of this run, FIELD=VALUE; may be given several times]:value:_files' \
+            '--trust-policy[go on although the policy loosens what `default` protects, and nobody gave the word for it yet]' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         build-images) _arguments \
@@ -259,6 +261,7 @@ _sandwright() {
             '--time=[end it after this time\: 90, 30m (as --set resources.time=…)]:value:_files' \
             '--cidfile=[write the container'"'"'s id, or the session'"'"'s without an engine, to this new file]:value:_files' \
             '--telemetry=[append a line about the session to this file (absent\: what SANDWRIGHT_TELEMETRY names)]:value:_files' \
+            '--trust-policy[go on although the policy loosens what `default` protects, and nobody gave the word for it yet]' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         sbom) _arguments \
@@ -302,6 +305,12 @@ _sandwright() {
             '--json[answer as one JSON object]' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
+        trust) _arguments \
+            '--policy=[the project'"'"'s policy (absent\: sandbox.yaml)]:value:_files' \
+            '--yes[ask nobody\: what it shows has been looked at]' \
+            '--forget[take the word back]' \
+            '--help[say what it does and takes]' \
+            '*::file:_files' ;;
         verify) _arguments \
             '--policy=[the project'"'"'s policy (absent\: sandbox.yaml)]:value:_files' \
             '--method=[methods to verify, M\[,M...\], or all (absent\: the policy'"'"'s own)]:value:(bwrap docker podman gvisor oci seatbelt kubernetes user alcless noop)' \
@@ -310,6 +319,7 @@ _sandwright() {
             '--html=[write a page with all evidence to this file]:value:_files' \
             '--require=[methods, M\[,M...\], of which a skip is a failure]:value:(bwrap docker podman gvisor oci seatbelt kubernetes user alcless noop)' \
             '*--set=[a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times]:value:_files' \
+            '--trust-policy[go on although the policy loosens what `default` protects, and nobody gave the word for it yet]' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         verify-image) _arguments \

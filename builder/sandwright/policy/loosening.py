@@ -1,0 +1,203 @@
+"""What a policy lets through that the preset `default` doesn't: what a stranger's policy needs a word for.
+
+Two whole policies on one host are compared, as `resolve` made them, so that it does not matter how something
+is spelled: by a link, by a variable, by leaving a preset out. Between two paths at which either side has a
+rule nothing changes, so comparing them at those paths compares them everywhere.
+
+What needs no word: hosts that the proxy lets through by name, images, profiles of system calls that ship,
+and fragments of presets for macOS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandwright.policy import load, values
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.hosts import HostPattern
+from sandwright.policy.layers import merged
+from sandwright.policy.names import SECCOMP_PROFILES
+from sandwright.policy.paths import below, canonical, is_inside
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy, Shim
+from sandwright.policy.secretnames import why_secret
+
+_LIMITS = ("memory", "cpus", "pids", "files", "time")
+
+
+@dataclass(frozen=True)
+class Loosening:
+    """One thing more that a policy lets through.
+
+    `what` is a verb with its object: `reads`, `uses the host's network`. `subject` is a path, a variable, a
+    socket …; of paths below the project and the home only what lies below is told, so that it is the same on
+    other machines. Empty where `what` says all.
+    """
+
+    what: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        """`reads ~/.ssh`."""
+        return f"{self.what} {self.subject}".strip()
+
+
+def considered(policy: Policy) -> Policy:
+    """The policy as its files say it: what the command line says is the user's own word.
+
+    But for `extends`, which changes what the project's file means.
+    """
+    return Policy.unchecked(
+        [layer for layer in policy.layers if layer.kind != "run" or layer.policy.extends is not None]
+    )
+
+
+def trusted(policy: Policy) -> tuple[Policy, ...]:
+    """What holds without the project's file: the preset `default`, and what the floor and the user say."""
+    own = [layer for layer in policy.layers if layer.kind in ("floor", "user")]
+    return (Policy.unchecked([]), *([Policy.unchecked(own)] if own else []))
+
+
+def loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> tuple[Loosening, ...]:
+    """What a policy lets through that none of `allowed` does, what matters most first."""
+    found = [
+        *_methods(policy, allowed),
+        *_rights(policy, allowed),
+        *_shims(policy, allowed),
+        *_network(policy, allowed),
+        *_variables(policy, allowed),
+        *_paths(policy, allowed),
+        *_limits(policy, allowed),
+        *_accepted(policy, allowed),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _methods(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    if "noop" in policy.methods and not any("noop" in each.methods for each in allowed):
+        yield Loosening("enforces nothing: method noop")
+
+
+def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    if policy.process.privileged and not any(each.process.privileged for each in allowed):
+        yield Loosening("lets programs gain rights: process.privileged")
+    if policy.mapping == "off" and not any(each.mapping == "off" for each in allowed):
+        yield Loosening("runs as the image's own user: user.mapping off")
+    name = policy.process.seccomp
+    if name not in SECCOMP_PROFILES and not any(each.process.seccomp == name for each in allowed):
+        text = policy.facts.texts.get(name, "").encode("utf-8", "surrogateescape")
+        subject = f"{_shown(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
+        yield Loosening("filters system calls as a file says:", subject)
+    shipped = merged(load.presets(("default", "build", "ci"))).items("macos")
+    known = {item.value for item in shipped}.union(*(each.macos for each in allowed))
+    for fragment in policy.macos:
+        if fragment not in known:
+            yield Loosening("opens on macOS:", fragment)
+
+
+def _shims(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    for name, shim in policy.credentials.shims.items():
+        others = (each.credentials.shims.get(name) for each in allowed)
+        if not any(_covers(other, shim) for other in others if other is not None):
+            commands = ", ".join(" ".join((*each.words, *"*" * each.more)) for each in shim.allow)
+            secrets = ", ".join(sorted(shim.secrets.values()))
+            yield Loosening(f"runs {name} on the host", f"({commands})" + f" with {secrets}" * bool(secrets))
+
+
+def _covers(limit: Shim, shim: Shim) -> bool:
+    return shim.secrets.items() <= limit.secrets.items() and all(
+        any(each.covers(command) for each in limit.allow) for command in shim.allow
+    )
+
+
+def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    others = [each.network for each in allowed]
+    if policy.network.mode == "host" and not any(each.mode == "host" for each in others):
+        yield Loosening("uses the host's network")
+    for pattern in policy.network.allow:
+        if _is_wide(pattern) and not any(each.covers(pattern) for other in others for each in other.allow):
+            yield Loosening("connects to", str(pattern))
+    for path in policy.network.unix_sockets:
+        if not any(path in each.unix_sockets for each in others):
+            yield Loosening("connects to", _shown(path, policy.facts))
+    for port in policy.network.localhost:
+        if not any(port in each.localhost for each in others):
+            yield Loosening("connects to", f"localhost:{port}")
+
+
+def _is_wide(pattern: HostPattern) -> bool:
+    """Whether it is all hosts, or an address that only this machine or its network has."""
+    if pattern.host == "*":
+        return True
+    try:
+        return not ipaddress.ip_address(pattern.host).is_global
+    except ValueError:
+        return False
+
+
+def _variables(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    """Variables whose names look like secrets, and beginnings of names, which any secret's may have."""
+    for pattern in policy.environment.passed:
+        known = any(_passes(other, pattern) for each in allowed for other in each.environment.passed)
+        if not known and (pattern.endswith("*") or why_secret(pattern)):
+            yield Loosening("passes", pattern)
+
+
+def _passes(limit: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return limit.endswith("*") and values.pattern_covers(limit, pattern[:-1])
+    return values.pattern_covers(limit, pattern)
+
+
+def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    trees = [each.filesystem.tree for each in allowed]
+    tree = policy.filesystem.tree
+    read, written = [], []
+    for path in dict.fromkeys(path for each in (policy, *allowed) for path in _decided(each)):
+        if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
+            written.append(Loosening("writes", _shown(path, policy.facts)))
+        elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
+            read.append(Loosening("reads", _shown(path, policy.facts)))
+    for found in (read, written):
+        yield from sorted(found, key=lambda each: (not each.subject.startswith("~"), each.subject))
+
+
+def _decided(policy: ResolvedPolicy) -> Iterator[str]:
+    """The canonical paths at which a policy says something, protected names that don't exist among them."""
+    files = policy.filesystem
+    yield from (rule.path for rule in (*files.rules, *files.startup))
+    yield from (each.path for each in files.unprotected)
+    for protection in files.protections:
+        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
+
+
+def _limits(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    for name in _LIMITS:
+        given = getattr(policy.resources, name)
+        others = [getattr(each.resources, name) for each in allowed]
+        if any(other is None for other in others):
+            continue
+        if given is None:
+            yield Loosening("has no limit of", name)
+        elif given > max(others):
+            yield Loosening("raises the limit of", f"{name} to {given}")
+
+
+def _accepted(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    known = {(each.feature, each.method) for other in allowed for each in other.degrade}
+    for each in policy.degrade:
+        if (each.feature, each.method) not in known:
+            yield Loosening("does without", f"{each.feature} under {each.method}")
+
+
+def _shown(path: str, facts: HostFacts) -> str:
+    """A canonical path, from `$PROJECT` or `~` on where it lies there: other machines say the same."""
+    places = (("$PROJECT", facts.project), ("~", facts.home))
+    for name, place in places:
+        root = canonical(place, facts)
+        if root != "/" and is_inside(path, root):
+            return name + path[len(root) :]
+    return path

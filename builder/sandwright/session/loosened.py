@@ -1,0 +1,47 @@
+"""Finds what a policy lets through that the preset `default` doesn't, on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sandwright.errors import DocumentError
+from sandwright.looks import Looks
+from sandwright.policy.collect import collect
+from sandwright.policy.loosening import considered, loosenings, trusted
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolve import resolve
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.session.trust import Loosened
+
+
+def loosened(
+    policy: Policy, file: Path | str, *, cwd: Path | str | None = None, looks: Looks | None = None
+) -> Loosened:
+    """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
+
+    `cwd` and `looks` are those of `collect`.
+    """
+    project = Path(file).parent
+
+    def here(each: Policy) -> ResolvedPolicy:
+        return resolve(each.settings, collect(each, project=project, cwd=cwd, looks=looks))
+
+    found = loosenings(here(considered(policy)), _resolved(trusted(policy), here))
+    own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
+    said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
+    return Loosened(os.path.realpath(file), said, list(map(str, found)))
+
+
+def _resolved(policies: tuple[Policy, ...], here: Callable[[Policy], ResolvedPolicy]) -> list[ResolvedPolicy]:
+    """The policies on this machine; what is wrong in the user's own is told where it matters."""
+    found = []
+    for each in policies:
+        try:
+            found.append(here(each))
+        except DocumentError:
+            continue
+    return found

@@ -1,0 +1,121 @@
+"""The user's word for policies that loosen what the preset `default` protects.
+
+It is given once for a policy's file: for what its text says, and for what it lets through on this machine. It
+is kept in a file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that),
+which no sandbox can write. `SANDWRIGHT_TRUST` gives it for one environment: a digest that `sandwright trust`
+shows, or 1 for every policy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+
+from sandwright.session import places
+
+VARIABLE = "SANDWRIGHT_TRUST"
+_SHOWN = 6
+"""Things that one line names."""
+
+_LARGEST = 1 << 20
+
+
+class Loosened:
+    """What a policy's file lets through that the preset `default` doesn't.
+
+    `policy` is the file, links resolved. `said` is the digest of what its text says, `allows` what it lets
+    through, in words that are the same on other machines.
+    """
+
+    __slots__ = ("allows", "policy", "said")
+
+    def __init__(self, policy: str, said: str, allows: list[str]) -> None:
+        """`allows` is empty for a policy that needs nobody's word."""
+        self.policy = policy
+        self.said = said
+        self.allows = allows
+
+    @property
+    def digest(self) -> str:
+        """What `SANDWRIGHT_TRUST` is set to: of the text, and of what it lets through."""
+        text = json.dumps([self.said, sorted(self.allows)]).encode("utf-8", "surrogateescape")
+        return f"sha256:{hashlib.sha256(text).hexdigest()}"
+
+    def line(self) -> str:
+        """What every run says, in one line; empty where there is nothing to say."""
+        if not self.allows:
+            return ""
+        more = len(self.allows) - _SHOWN
+        rest = f"; and {more} more, which `sandwright trust` lists" if more > 0 else ""
+        name = os.path.basename(self.policy)
+        return f"{name} allows more than the preset default: {'; '.join(self.allows[:_SHOWN])}{rest}"
+
+    def fields(self) -> tuple[str, str, list[str]]:
+        """What the constructor takes."""
+        return self.policy, self.said, self.allows
+
+
+def require(loosened: Loosened, *, word: bool = False) -> None:
+    """Raise UsageError when a policy needs the user's word and has it neither here nor in a record.
+
+    `word`: it is given for this run.
+    """
+    given = word or os.environ.get(VARIABLE) in ("1", loosened.digest)
+    if not loosened.allows or given or _recorded(loosened):
+        return
+    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds, for what rarely happens
+
+    raise UsageError(
+        f"{loosened.line()}\nNothing was started. Look at it; then say so once with `sandwright trust`, for "
+        f"this run with --trust-policy, or in CI with {VARIABLE}={loosened.digest}"
+    )
+
+
+def directory() -> str:
+    """Where the records are."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(places.home(), ".config")
+    return os.path.join(base, places.NAME, "trust")
+
+
+def settings() -> str:
+    """The user's own directory with these records and the user's policy: read-only in every sandbox."""
+    return os.path.dirname(directory())
+
+
+def record(loosened: Loosened) -> str:
+    """Keep the user's word; give the file. Raise HostError when it can't be written."""
+    places.private(directory())
+    data = {"policy": loosened.policy, "said": loosened.said, "allows": loosened.allows}
+    places.write(_file(loosened), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
+    return _file(loosened)
+
+
+def forget(loosened: Loosened) -> None:
+    """Take the user's word back."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_file(loosened))
+
+
+def _recorded(loosened: Loosened) -> bool:
+    """Whether the user gave the word for this text, and for all that it lets through now."""
+    try:
+        descriptor = os.open(_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return False
+            data = json.loads(file.read(_LARGEST))
+        same = (data["policy"], data["said"]) == (loosened.policy, loosened.said)
+        return same and set(loosened.allows) <= set(data["allows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # nothing is there, or not what we wrote
+
+
+def _file(loosened: Loosened) -> str:
+    name = hashlib.sha256(loosened.policy.encode("utf-8", "surrogateescape")).hexdigest()
+    return os.path.join(directory(), f"{name}.json")

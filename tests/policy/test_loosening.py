@@ -1,0 +1,279 @@
+"""What a policy lets through that the preset `default` doesn't, found by comparing the two."""
+
+# A row of a table is a line, however long.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandwright.policy import load
+from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.loosening import considered, loosenings, trusted
+from sandwright.policy.names import PRESETS
+from sandwright.policy.policy import Policy
+from sandwright.policy.secretnames import why_secret
+
+FACTS = HostFacts(
+    os="linux",
+    home="/home/u",
+    project="/home/u/p",
+    entries={
+        "/home/u/alias": Entry("symlink", ".ssh"),
+        "/home/u/p/keys": Entry("symlink", "../.ssh"),
+        "/home/u/p/up": Entry("symlink", "../../other"),
+        "/etc/filter.json": Entry("file"),
+    },
+    texts={"/etc/filter.json": "{}"},
+)
+
+
+def _found(
+    project: str, *, user: str = "", floor: str = "", run: str = "", facts: HostFacts = FACTS
+) -> list[str]:
+    given: list[tuple[load.LayerKind, str]] = [
+        ("floor", floor),
+        ("user", user),
+        ("project", project),
+        ("run", run),
+    ]
+    layers = [
+        load.layer(text, kind=kind, file=f"{kind}.yaml") for kind, text in given if text or kind == "project"
+    ]
+    policy = Policy.from_layers(layers)
+    return [
+        str(each)
+        for each in loosenings(
+            considered(policy).resolve(facts), [each.resolve(facts) for each in trusted(policy)]
+        )
+    ]
+
+
+FILTER = "filters system calls as a file says: /etc/filter.json (sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a)"
+
+NOTHING = [
+    "",
+    "method: bwrap",
+    "filesystem: {write: [$PROJECT], deny: [~/.ssh, $PROJECT/.env]}",
+    "filesystem: {write: [$PROJECT/build]}",
+    "filesystem: {read: []}",
+    "filesystem: {read: [/, ~/.ssh]}",  # at the same path the denial of the preset wins
+    "filesystem: {read: [~/.ssh/../p]}".replace("/.ssh/..", ""),
+    "filesystem: {protect: [build]}",
+    "network: {mode: proxy, allow: [github.com, '*.example.org']}",
+    "process: {seccomp: build}",
+    "process: {seccomp: strict}",
+    "macos: [pty, system-trust]",
+    "environment: {pass: [TERM, LC_ALL, EDITOR, GOPATH], set: {API_TOKEN: none}}",
+    "resources: {memory: 2GiB, time: 30m}",
+    "image: alpine",
+    "prefer: [gvisor, docker]",
+]
+
+
+@pytest.mark.parametrize("policy", NOTHING)
+def test_nothing_more(policy: str) -> None:
+    assert _found(policy) == []
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_shipped_presets_need_no_word(preset: str) -> None:
+    assert _found(f"extends: [{preset}]") == []
+
+
+MORE = [
+    ("method: noop\nreason: none", ["enforces nothing: method noop"]),
+    ("process: {privileged: true}", ["lets programs gain rights: process.privileged"]),
+    ("user: {mapping: off}".replace("off", "'off'"), ["runs as the image's own user: user.mapping off"]),
+    ("process: {seccomp: /etc/filter.json}", [FILTER]),
+    ("macos: ['...', keychain]", ["opens on macOS: keychain"]),
+    ("credentials: {shims: {gh: {secrets: {GH_TOKEN: '${HOST_TOKEN}'}, allow: ['pr *', auth status]}}}", ["runs gh on the host (pr *, auth status) with HOST_TOKEN"]),
+    ("network: {mode: host}", ["uses the host's network"]),
+    ("network: {mode: proxy, allow: ['*:*', 10.0.0.1]}", ["connects to *:*", "connects to 10.0.0.1"]),
+    ("network: {unix_sockets: [/srv/x.sock, ~/alias/agent], localhost: [5432]}", ["connects to /srv/x.sock", "connects to ~/.ssh/agent", "connects to localhost:5432"]),
+    ("environment: {pass: [AWS_PROFILE, NODE_*, npm_config__auth, TERM]}", ["passes AWS_PROFILE", "passes NODE_*", "passes npm_config__auth"]),
+    ("filesystem: {unprotect: [{path: ~/.ssh, reason: x}]}", ["reads ~/.ssh"]),
+    ("filesystem: {read: [~/.ssh/id]}", ["reads ~/.ssh/id"]),
+    ("filesystem: {readonly: [~/.ssh/id]}", ["reads ~/.ssh/id"]),
+    ("filesystem: {read: [~/alias/id]}", ["reads ~/.ssh/id"]),
+    ("filesystem: {read: [$PROJECT/keys/id]}", ["reads ~/.ssh/id"]),
+    ("filesystem: {read: [/run/user/1000/bus]}", ["reads /run/user/1000/bus"]),
+    ("filesystem: {write: [$PROJECT, ~/.cache]}", ["writes ~/.cache"]),
+    ("filesystem: {write: [$PROJECT/up]}", ["writes /home/other"]),
+    ("filesystem: {write: [$PROJECT, $PROJECT/.git/hooks/pre-commit]}", ["writes $PROJECT/.git/hooks/pre-commit"]),
+    ("filesystem: {unprotect: [{path: $PROJECT/.envrc, reason: x}]}", ["writes $PROJECT/.envrc"]),
+    ("filesystem: {tmp: shared}", ["writes /tmp"]),
+    ("filesystem: {read: [/tmp/shared]}", ["reads /tmp/shared"]),
+    ("credentials: {cloud: readonly}", ["reads ~/.aws", "reads ~/.azure", "reads ~/.config/gcloud"]),
+    ("degrade: [{feature: network.none, method: user, reason: x}]", ["does without network.none under user"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "said"), MORE)
+def test_more(policy: str, said: list[str]) -> None:
+    assert _found(policy) == said
+
+
+def test_a_policy_without_the_preset() -> None:
+    found = _found("extends: []\nfilesystem: {read: [/], write: [$PROJECT]}")
+    assert {"reads ~/.ssh", "reads /etc/shadow", "reads /run", "writes $PROJECT/.git/hooks"} <= {*found}
+    assert "writes $PROJECT/sandbox.yaml" not in found
+
+
+def test_what_the_user_and_the_operator_say_needs_no_word() -> None:
+    loose = "network: {mode: host, unix_sockets: [/srv/x.sock]}\nenvironment: {pass: ['...', A_TOKEN]}\nfilesystem: {write: [$PROJECT, /data]}"
+    assert _found(loose, user=loose) == []
+    operator = "network: {mode: host, unix_sockets: [/srv/x.sock]}"
+    assert _found(operator, floor=operator) == []
+    assert _found("", user=loose) == []
+    assert _found("network: {unix_sockets: ['...', /srv/y.sock]}", user=loose) == ["connects to /srv/y.sock"]
+
+
+def test_limits_are_not_lifted() -> None:
+    user = "resources: {pids: 100, memory: 1GiB}"
+    assert _found("resources: {pids: 50}", user=user) == []
+    assert _found("resources: {pids: unlimited}", user=user, facts=FACTS) in ([], ["has no limit of pids"])
+
+
+def test_what_the_command_line_says_is_left_out_but_for_its_presets() -> None:
+    assert _found("network: {mode: host}", run="network: {mode: none}") == ["uses the host's network"]
+    assert _found("", run="network: {mode: host}") == []
+    assert "reads ~/.ssh" in _found("filesystem: {read: [/]}", run="extends: []")
+
+
+def test_another_filter_is_another_thing() -> None:
+    other = replace(FACTS, texts={"/etc/filter.json": "{ }"})
+    policy = "process: {seccomp: /etc/filter.json}"
+    assert _found(policy) != _found(policy, facts=other)
+
+
+SECRETS = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_TOKEN",
+    "GITLAB_PAT",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "STRIPE_KEY",
+    "CLIENT_SECRET",
+    "DB_PASSWORD",
+    "MYSQL_PWD",
+    "PGPASSWORD",
+    "PGPASS",
+    "DB_PASS",
+    "SLACK_WEBHOOK",
+    "SLACK_WEBHOOK_URL",
+    "CI_JOB_JWT",
+    "CI_JOB_JWT_V2",
+    "DATABASE_URL",
+    "MONGODB_URI",
+    "BEARER",
+    "HTTP_BEARER",
+    "WALLET_MNEMONIC",
+    "NPM_TOKEN",
+    "npm_config__auth",
+    "SENTRY_DSN",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "SSH_AUTH_SOCK",
+    "VAULT_TOKEN",
+    "SIGNING_CERT",
+    "COOKIE",
+    "GPG_PASSPHRASE",
+    "OP_SESSION_my",
+    "BW_SESSION",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "DOCKER_AUTH_CONFIG",
+    "KUBECONFIG",
+]
+PLAIN = [
+    "TERM",
+    "LANG",
+    "PATH",
+    "HOME",
+    "USER",
+    "SHELL",
+    "TZ",
+    "EDITOR",
+    "PAGER",
+    "GOPATH",
+    "CARGO_HOME",
+    "CI",
+    "GITHUB_SHA",
+    "GIT_AUTHOR_NAME",
+    "PWD",
+    "MONKEYS_X",
+]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_names_of_secrets(name: str) -> None:
+    assert why_secret(name)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_names_of_others(name: str) -> None:
+    assert not why_secret(name)
+
+
+PATHS = [
+    "/",
+    "~",
+    "~/.ssh",
+    "~/.ssh/id",
+    "~/alias/id",
+    "$PROJECT",
+    "$PROJECT/.git/hooks",
+    "/run",
+    "/tmp",
+    "/etc/shadow",
+    "/srv/a",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["read", "write", "readonly", "deny"]), st.sampled_from(PATHS)), max_size=5
+    ),
+    st.booleans(),
+)
+@settings(max_examples=150)
+def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> None:
+    """What the policy shows or lets change at any path, and the preset doesn't, is told there or above it."""
+    lists = {
+        kind: [path for each, path in entries if each == kind]
+        for kind in ("read", "write", "readonly", "deny")
+    }
+    lists["write"] = [path for path in lists["write"] if path != "/"]
+    text = "".join(
+        f"  {kind}: [{', '.join(map(repr, paths))}]\n"
+        for kind, paths in lists.items()
+        if paths or kind == "read"
+    )
+    policy = Policy.from_text("extends: []\n" * bare + f"filesystem:\n{text}")
+    resolved = considered(policy).resolve(FACTS)
+    default = trusted(policy)[0].resolve(FACTS)
+    found = {str(each) for each in loosenings(resolved, [default])}
+    for path in (
+        "/home/u/.ssh",
+        "/home/u/.ssh/id",
+        "/home/u/.aws/x",
+        "/home/u/p/.git/hooks/x",
+        "/run/x",
+        "/tmp/x",
+        "/etc/shadow",
+        "/srv/a/b",
+        "/home/u/x",
+    ):
+        for name in ("shows_host", "changes_host"):
+            if getattr(resolved.filesystem.tree, name)(path) and not getattr(default.filesystem.tree, name)(
+                path
+            ):
+                assert found, (path, name)

@@ -1,0 +1,236 @@
+"""A policy that loosens what `default` protects starts only after the user's word for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from session.conftest import SANDWRIGHT, Project
+from session.terminals import terminal
+
+pytestmark = pytest.mark.needs("bwrap")
+
+HEAD = "schema: 1\nmethod: bwrap\n"
+KEY = "a private key\n"
+OPENED = HEAD + "filesystem: {unprotect: [{path: ~/.ssh, reason: it is needed}]}\n"
+LINKED = HEAD + "filesystem: {read: [/, $PROJECT/keys/id]}\n"
+
+STRANGERS = [
+    pytest.param(OPENED, "reads ~/.ssh", id="a secret is unprotected"),
+    pytest.param(LINKED, "reads ~/.ssh/id", id="a secret behind a link of the project"),
+    pytest.param(HEAD + "filesystem: {read: [~/alias/id]}\n", "reads ~/.ssh/id", id="behind a link at home"),
+    pytest.param(HEAD + "extends: []\nfilesystem: {read: [/]}\n", "reads ~/.age", id="no preset"),
+    pytest.param(HEAD + "filesystem: {write: [~/other]}\n", "writes ~/other", id="another directory"),
+    pytest.param(
+        HEAD + "filesystem: {unprotect: [{path: $PROJECT/.git/hooks, reason: x}]}\n",
+        "writes $PROJECT/.git/hooks",
+        id="hooks",
+    ),
+    pytest.param(
+        HEAD + "environment: {pass: ['...', AWS_SECRET_ACCESS_KEY]}\n",
+        "passes AWS_SECRET_ACCESS_KEY",
+        id="a variable with a secret",
+    ),
+    pytest.param(HEAD + "network: {mode: host}\n", "uses the host's network", id="the host's network"),
+    pytest.param("schema: 1\nmethod: noop\nreason: why not\n", "enforces nothing", id="no sandbox at all"),
+    pytest.param(HEAD + "filesystem: {tmp: shared}\n", "writes /tmp", id="the host's temporary directory"),
+    pytest.param(
+        HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n", "runs git on the host", id="a program outside"
+    ),
+]
+
+
+@pytest.fixture
+def stranger() -> Iterator[Project]:
+    """A project that somebody else wrote, and a home with a secret: not in /tmp, which is private inside."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        home = Path(made, "home")
+        project = Project(home / "p", home, Path(made, "run"))
+        for folder in (project.root / ".git" / "hooks", home / ".ssh", home / "other", project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        (home / ".ssh" / "id").write_text(KEY)
+        (home / "alias").symlink_to(".ssh")
+        (project.root / "keys").symlink_to("../.ssh")
+        project.environment |= {"SANDWRIGHT_TRUST": ""}
+        yield project
+
+
+def _records(project: Project) -> list[Path]:
+    return sorted((project.home / ".config" / "sandwright" / "trust").glob("*"))
+
+
+@pytest.mark.parametrize(("policy", "said"), STRANGERS)
+def test_a_strangers_policy_needs_a_word(stranger: Project, policy: str, said: str) -> None:
+    stranger.policy.write_text(policy)
+    refused = stranger.run("sh", "-c", "echo started; : >ran")
+    assert refused.returncode == 125, refused
+    assert refused.stdout == b""
+    assert said in refused.stderr.decode()
+    assert "sandwright trust" in refused.stderr.decode()
+    assert not (stranger.root / "ran").exists()
+
+
+def test_the_word_for_one_run(stranger: Project) -> None:
+    stranger.policy.write_text(OPENED)
+    line = b"sandwright: sandbox.yaml allows more than the preset default: reads ~/.ssh\n"
+    for _ in range(2):  # the second sandbox comes from the cache
+        found = stranger.run("cat", str(stranger.home / ".ssh/id"), options=("--trust-policy",))
+        assert (found.returncode, found.stdout, found.stderr) == (0, KEY.encode(), line)
+        assert stranger.run("true").returncode == 125
+    assert _records(stranger) == []
+
+
+def test_the_word_in_a_variable(stranger: Project) -> None:
+    stranger.policy.write_text(OPENED)
+    stranger.environment["SANDWRIGHT_TRUST"] = "1"
+    assert stranger.run("true").returncode == 0
+    stranger.environment["SANDWRIGHT_TRUST"] = "sha256:" + "0" * 64
+    refused = stranger.run("true")
+    assert refused.returncode == 125
+    digest = next(word for word in refused.stderr.decode().split() if word.startswith("SANDWRIGHT_TRUST="))
+    stranger.environment["SANDWRIGHT_TRUST"] = digest.partition("=")[2].rstrip(".;)")
+    assert stranger.run("true").returncode == 0
+    stranger.policy.write_text(OPENED + "network: {mode: proxy, allow: [evil.example.com]}\n")
+    assert stranger.run("true").returncode == 125
+
+
+def _trusts(project: Project, answer: str) -> tuple[int, str]:
+    """`sandwright trust` on a terminal, and its answer: status and what it showed."""
+    with terminal([*SANDWRIGHT, "trust"], project.root, project.environ) as asking:
+        shown = asking.read_until(b"[y/N] ")
+        asking.type(answer.encode())
+        return asking.end(), shown.decode()
+
+
+def test_the_word_is_asked_for_once(stranger: Project) -> None:
+    stranger.policy.write_text(OPENED)
+    status, shown = _trusts(stranger, "n\n")
+    assert status != 0
+    assert "reads ~/.ssh" in shown
+    assert _records(stranger) == []
+    assert _trusts(stranger, "y\n")[0] == 0
+    (record,) = _records(stranger)
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert json.loads(record.read_text())["policy"] == str(stranger.policy)
+    for _ in range(2):
+        found = stranger.run("cat", str(stranger.home / ".ssh/id"))
+        assert (found.returncode, found.stdout) == (0, KEY.encode()), found
+        assert found.stderr.count(b"\n") == 1
+        assert b"allows more than the preset default: reads ~/.ssh" in found.stderr
+    assert stranger.sandwright("trust", "--forget").returncode == 0
+    assert stranger.run("true").returncode == 125  # the cached sandbox, too
+    assert _records(stranger) == []
+
+
+def test_nobody_is_asked_without_a_terminal(stranger: Project) -> None:
+    stranger.policy.write_text(OPENED)
+    found = stranger.sandwright("trust", stdin=b"y\n")
+    assert found.returncode != 0
+    assert b"reads ~/.ssh" in found.stdout
+    assert _records(stranger) == []
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    assert stranger.run("true").returncode == 0
+
+
+def _text(project: Project) -> None:
+    project.policy.write_text(LINKED + "network: {mode: proxy, allow: [evil.example.com]}\n")
+
+
+def _link(project: Project) -> None:
+    (project.root / "keys").unlink()
+    (project.root / "keys").symlink_to("../.gnupg")
+
+
+@pytest.mark.parametrize("change", [_text, _link], ids=["another text", "a link that leads elsewhere"])
+def test_what_changed_is_asked_for_again(stranger: Project, change: Callable[[Project], None]) -> None:
+    (stranger.home / ".gnupg").mkdir()
+    (stranger.home / ".gnupg" / "id").write_text("another key")
+    stranger.policy.write_text(LINKED)
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    assert stranger.run("true").returncode == 0
+    change(stranger)
+    assert stranger.run("true").returncode == 125
+
+
+def test_the_users_own_layer_needs_no_word(stranger: Project) -> None:
+    own = stranger.home / ".config" / "sandwright" / "policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("filesystem: {unprotect: [{path: ~/.ssh, reason: mine}]}\n")
+    stranger.policy.write_text(HEAD)
+    found = stranger.run("cat", str(stranger.home / ".ssh/id"))
+    assert (found.returncode, found.stdout, found.stderr) == (0, KEY.encode(), b"")
+
+
+def test_the_options_of_a_run_need_no_word(stranger: Project) -> None:
+    stranger.policy.write_text(HEAD)
+    found = stranger.run("true", options=("--set", "network.mode=host"))
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+def test_an_option_does_not_lend_its_word(stranger: Project) -> None:
+    stranger.policy.write_text(HEAD + "filesystem: {read: [/]}\n")
+    assert stranger.run("true").returncode == 0
+    assert stranger.run("true", options=("--set", "extends=[]")).returncode == 125
+
+
+def test_words_are_not_given_from_inside(stranger: Project) -> None:
+    """Neither the record nor the user's own policy, which are in a directory that the policy opens."""
+    lacks = "".join(
+        f"  - {{feature: filesystem.{name}-elsewhere, method: bwrap, reason: x}}\n"
+        for name in ("absent", "protect")
+    )
+    stranger.policy.write_text(f"{HEAD}filesystem: {{write: [$HOME]}}\ndegrade:\n{lacks}")
+    script = (
+        'for d in "$HOME/.config/sandwright" "$HOME/.config/sandwright/trust"; do'
+        ' mkdir -p "$d"; echo x >"$d/f" || echo kept; done; mv "$HOME/.config" "$HOME/.c" || echo stays'
+    )
+    found = stranger.run("sh", "-c", script, options=("--trust-policy",))
+    assert found.stdout.decode().split() == ["kept", "kept", "stays"], found
+    assert not list((stranger.home / ".config" / "sandwright").rglob("f"))
+
+
+def test_a_record_of_others_is_no_word(stranger: Project) -> None:
+    stranger.policy.write_text(OPENED)
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    (record,) = _records(stranger)
+    record.chmod(0o666)
+    assert stranger.run("true").returncode == 125
+    record.chmod(0o600)
+    assert stranger.run("true").returncode == 0
+    aside = record.with_name("aside")
+    record.rename(aside)
+    record.symlink_to(aside.name)
+    assert stranger.run("true").returncode == 125
+
+
+@pytest.mark.parametrize("words", [("verify",), ("bridge", "--", "true")], ids=["verify", "bridge"])
+def test_what_else_starts_it_needs_the_word(stranger: Project, words: tuple[str, ...]) -> None:
+    stranger.policy.write_text(OPENED)
+    refused = stranger.sandwright(*words)
+    assert refused.returncode not in (0, 12), refused
+    assert b"reads ~/.ssh" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [("render",), ("lint", "sandbox.yaml"), ("explain", "read", "/etc/shadow")])
+def test_a_look_needs_no_word(stranger: Project, words: tuple[str, ...]) -> None:
+    stranger.policy.write_text(OPENED)
+    assert stranger.sandwright(*words).returncode == 0
+
+
+def test_a_plain_policy_needs_no_word(stranger: Project) -> None:
+    stranger.policy.write_text(
+        HEAD + "network: {mode: none}\nfilesystem: {write: [$PROJECT], deny: [~/.ssh]}\n"
+    )
+    found = stranger.run("true")
+    assert (found.returncode, found.stderr) == (0, b"")
+    shown = stranger.sandwright("trust")
+    assert shown.returncode == 0
+    assert b"nothing" in shown.stdout
+    assert not (stranger.home / ".config").exists()
+    assert os.environ.get("SANDWRIGHT_TRUST") == "1"  # for all other tests: they grant what they like
