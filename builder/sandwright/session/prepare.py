@@ -36,7 +36,7 @@ from sandwright.render.methods import Rendered
 from sandwright.render.mounts import mount_plan
 from sandwright.render.shims import BROUGHT_IN
 from sandwright.resources import Room, data_path
-from sandwright.session import kept, places, preflights, trust
+from sandwright.session import kept, places, preflights, trust, writable
 from sandwright.session.kept import Prepared
 from sandwright.session.loosened import loosened
 from sandwright.session.request import Request
@@ -229,6 +229,7 @@ def _prepared(
     looks: Looks,
 ) -> Prepared:
     return Prepared(
+        after=writable.places(resolved, rendered.method),
         covers=_covers(resolved, rendered.method),
         method=backend.name,
         project=resolved.facts.project,

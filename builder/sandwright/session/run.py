@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from sandwright import foreground
-from sandwright.session import kept, places, state, trust
+from sandwright.session import kept, left_behind, places, state, trust
 from sandwright.session.kept import Prepared
 from sandwright.session.request import Request
 
@@ -34,7 +34,7 @@ def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
     said = trust.Loosened(*prepared.loosened).line()
     for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
         say(note)
-    return _Session(request, prepared, began).run()
+    return _Session(request, prepared, began, say).run()
 
 
 def ready(request: Request) -> Prepared:
@@ -62,11 +62,12 @@ def _as_rendered(prepared: Prepared) -> bool:
 class _Session:
     """One run."""
 
-    def __init__(self, request: Request, prepared: Prepared, began: float) -> None:
+    def __init__(self, request: Request, prepared: Prepared, began: float, say: foreground.Say) -> None:
         self.id = state.new_id()
         self._request = request
         self._prepared = prepared
         self._began = began
+        self._say = say
         self._refused: Callable[[], dict[str, int]] | None = None
         self._passed: tuple[int, ...] = ()
         self._denials: dict[str, int] | None = None
@@ -75,6 +76,7 @@ class _Session:
         """Start the launcher, and see it through."""
         status: int | None = None
         self._sweep()
+        clock = left_behind.Clock()
         try:
             with contextlib.ExitStack() as stack:
                 environment = {**os.environ, **self._prepared.environment, "SANDWRIGHT_SESSION": self.id}
@@ -90,7 +92,18 @@ class _Session:
                 self._denials = self._refused() if self._refused else None
         finally:
             self._tell(status)
+            self._look(clock.since())
         return status
+
+    def _look(self, since: int) -> None:
+        """Say what the run left that programs of the host may run."""
+        from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
+
+        try:
+            found = left_behind.look(self._prepared.after, self._request.policy, since)
+        except SandwrightError as fault:
+            found = [str(fault)]
+        left_behind.said(found, self._say)
 
     def _start(self, environment: dict[str, str]) -> int:
         prepared, request = self._prepared, self._request

@@ -1,0 +1,252 @@
+"""Names what a run left that programs on the host may run: repositories, set-id files, settings of editors.
+
+Only names and what lstat(2) says are looked at. What is new or changed is known by the time of its last
+change (ctime), which nobody inside can set. A repository that was there before may be used inside: of it only
+what names programs counts, so the repositories that a look found are kept for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from sandwright.session import places
+
+MOST_NAMES = 250_000
+MOST_SECONDS = 3.0
+MOST_LINES = 50
+_COARSE = 5  # CLOCK_REALTIME_COARSE of linux/time.h, which file systems take their times from
+
+_SET_BACK = 1_000_000_000
+"""Nanoseconds by which the clock has to differ, to have been set."""
+
+_NEW = "new or changed while it ran"
+PLACEHOLDER = stat.S_IFDIR | 0o1555
+"""The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
+
+_PARTS = frozenset(("HEAD", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
+_RUNS = ("commondir", "config", "config.worktree")
+"""Of a directory of Git's: what names programs, or where they are named."""
+
+
+class Clock:
+    """When a run began, in the time that file systems keep."""
+
+    def __init__(self) -> None:
+        """It begins now."""
+        self._began = _now()
+        self._ticks = time.monotonic_ns()
+
+    def since(self) -> int:
+        """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
+        began = _now() - (time.monotonic_ns() - self._ticks)
+        return began if began < self._began - _SET_BACK else self._began
+
+
+def _now() -> int:
+    try:
+        return time.clock_gettime_ns(_COARSE)
+    except OSError:
+        return time.time_ns()
+
+
+class Places:
+    """Where a sandbox can write, and what counts there: as `prepare` found it, and as JSON keeps it.
+
+    `roots` are the writable paths, `closed` those below them that are not, `names` the protected names, `git`
+    the directories of Git in which what names programs is protected.
+    """
+
+    def __init__(self, data: dict[str, list[str]]) -> None:
+        """`data` has these four."""
+        self.roots = dict.fromkeys(data["roots"])
+        self.closed = frozenset(data["closed"])
+        self.git = frozenset(data["git"])
+        self.names: dict[str, list[str]] = {}
+        for name in data["names"]:
+            self.names.setdefault(name.rpartition("/")[2], []).append(f"/{name}")
+
+
+def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
+    """A line for each thing below the writable paths that is new or changed since a time, the worst first.
+
+    `policy` is the file whose runs it is about. The lines are printable.
+    """
+    file = os.path.join(
+        places.cache(), "repositories", f"{hashlib.sha256(os.fsencode(policy)).hexdigest()}.json"
+    )
+    looking = _Look(Places(data), since, _read(file))
+    looking.run()
+    if looking.seen != looking.before and not looking.stopped:
+        places.private(os.path.dirname(file))
+        places.write(file, json.dumps(looking.seen).encode("utf-8", "surrogateescape"))
+    return looking.lines()
+
+
+def _read(file: str) -> dict[str, str]:
+    try:
+        with open(file, "rb") as opened:
+            data = json.loads(opened.read())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+class _Directory:
+    """One that is still to be looked at.
+
+    `owner` is the protected directory that it belongs to, `since` the time from which something in it counts.
+    """
+
+    __slots__ = ("identity", "owner", "path", "since", "status")
+
+    def __init__(self, path: str, status: os.stat_result, since: int, owner: str) -> None:
+        self.path = path
+        self.status = status
+        self.identity = f"{status.st_dev}:{status.st_ino}"
+        self.since = since
+        self.owner = owner
+
+
+class _Look:
+    """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
+
+    def __init__(self, where: Places, since: int, before: dict[str, str]) -> None:
+        self.before = before
+        self.seen: dict[str, str] = {}
+        self.stopped = ""
+        self._where = where
+        self._since = since
+        self._found: dict[str, tuple[int, str]] = {}
+        self._count = 0
+        self._until = time.monotonic() + MOST_SECONDS
+
+    def run(self) -> None:
+        """Look at everything, what is higher first."""
+        waiting: deque[_Directory] = deque()
+        for root in self._where.roots:
+            with contextlib.suppress(OSError):
+                status = os.lstat(root)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(_Directory(root, status, self._since, ""))
+        while waiting and not self.stopped:
+            directory = waiting.popleft()
+            try:
+                self._directory(directory, waiting.append)
+            except OSError as fault:
+                self._unread(directory, fault)
+
+    def lines(self) -> list[str]:
+        """What was found."""
+        found = sorted((rank, path, what) for path, (rank, what) in self._found.items())
+        said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]
+        if len(found) > MOST_LINES:
+            said.append(f"{_NEW}: {len(found) - MOST_LINES} more like these")
+        if self.stopped:
+            said.append(f"not everything was looked at: it was too much from {printable(self.stopped)} on")
+        return said
+
+    def _directory(self, directory: _Directory, later: Callable[[_Directory], None]) -> None:
+        if self.before.get(directory.identity) == "unread":
+            directory.since = 0
+        parts: dict[str, os.stat_result] = {}
+        held = self._count
+        with os.scandir(directory.path) as entries:
+            for entry in entries:
+                self._count += 1
+                if self._count > MOST_NAMES or (not self._count & 0xFF and time.monotonic() > self._until):
+                    self.stopped = directory.path
+                    return
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if entry.name in _PARTS:
+                    parts[entry.name] = status
+                self._entry(directory, entry, status, later)
+        if directory.path == directory.owner and self._count > held:
+            self._protected(directory.path, directory.status, directory.since)
+        if "HEAD" in parts and ({"objects", "refs"} <= parts.keys() or "commondir" in parts):
+            self._repository(directory, parts)
+
+    def _entry(
+        self,
+        directory: _Directory,
+        entry: os.DirEntry[str],
+        status: os.stat_result,
+        later: Callable[[_Directory], None],
+    ) -> None:
+        path, mode = entry.path, status.st_mode
+        new = status.st_ctime_ns >= directory.since
+        if directory.owner:
+            self._protected(directory.owner, status, directory.since)
+        if mode & (stat.S_ISUID | stat.S_ISGID) and new and stat.S_ISREG(mode):
+            self._add(path, 1, "a set-user-id or set-group-id file: who runs it gets its owner's rights")
+        owner = directory.owner
+        if entry.name in self._where.names and path.endswith(tuple(self._where.names[entry.name])):
+            if path in self._where.closed:
+                return
+            owner = owner or path
+            if mode != PLACEHOLDER:
+                self._protected(path, status, directory.since)
+        if stat.S_ISDIR(mode):
+            if path not in self._where.closed and path not in self._where.roots:
+                later(_Directory(path, status, directory.since, owner))
+        elif new and entry.name == ".git":
+            self._add(path, 0, "leads Git to a repository: Git runs what its configuration says")
+
+    def _protected(self, path: str, status: os.stat_result, since: int) -> None:
+        if status.st_ctime_ns >= since:
+            self._add(path, 3, "programs of the host may run what it says")
+
+    def _repository(self, directory: _Directory, parts: dict[str, os.stat_result]) -> None:
+        path, since = directory.path, directory.since
+        if path in self._where.git:
+            return
+        known = self.before.get(directory.identity)
+        self.seen[directory.identity] = path
+        looked = [parts[name] for name in _RUNS if name in parts]
+        if known != path:
+            looked += [*parts.values(), directory.status]
+        moved = known not in (None, path, "unread")
+        if moved or any(each.st_ctime_ns >= since for each in looked):
+            self._add(path, 0, "a repository: Git runs what its configuration says")
+            return
+        for inner in ("hooks", "info/attributes"):
+            self._inner(f"{path}/{inner}", since)
+
+    def _inner(self, path: str, since: int) -> None:
+        """Hooks and attributes of a repository."""
+        with contextlib.suppress(OSError):
+            names = [f"{path}/{each}" for each in os.listdir(path)] if os.path.isdir(path) else []
+            if any(os.lstat(each).st_ctime_ns >= since for each in (path, *names)):
+                self._add(path, 2, "Git runs what is there")
+
+    def _unread(self, directory: _Directory, fault: OSError) -> None:
+        if isinstance(fault, FileNotFoundError):
+            return
+        self.seen[directory.identity] = "unread"
+        if directory.status.st_ctime_ns >= directory.since:
+            self._add(directory.path, 4, f"can't be looked into: {fault.strerror}")
+
+    def _add(self, path: str, rank: int, what: str) -> None:
+        if path not in self._found or rank < self._found[path][0]:
+            self._found[path] = rank, what
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what is no printable character is spelled out."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def said(lines: Iterable[str], say: Callable[[str], None]) -> None:
+    """Say them, as long as somebody listens."""
+    with contextlib.suppress(OSError):
+        for line in lines:
+            say(line)

@@ -1,0 +1,25 @@
+"""What of the host a sandbox can write: what is looked at when a run of it has ended."""
+
+from __future__ import annotations
+
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.covers import git_directories
+
+
+def places(resolved: ResolvedPolicy, method: str) -> dict[str, list[str]]:
+    """The data of `left_behind.Places`, the project first. Nothing under noop, which is no sandbox."""
+    if method == "noop":
+        return {"roots": [], "closed": [], "names": [], "git": []}
+    files = resolved.filesystem
+    project = resolved.canonical(resolved.facts.project)
+    paths = dict.fromkeys(rule.path for rule in files.rules if not rule.private)
+    roots = [path for path in paths if files.tree.changes_host(path)]
+    names = [item.value for item in resolved.settings.items("filesystem.protect")]
+    of_git = any(name.startswith(".git/") for name in names)
+    return {
+        "roots": sorted(roots, key=lambda path: (not is_inside(path, project), path)),
+        "closed": [path for path in paths if not files.tree.changes_host(path)],
+        "names": [*(name for name in names if not name.startswith(".git/")), "sandbox.yaml"],
+        "git": list(git_directories(resolved)) if of_git else [],
+    }

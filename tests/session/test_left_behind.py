@@ -1,0 +1,179 @@
+"""What a run left that programs on the host may run is named at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.session import left_behind
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+REPOSITORY = ": a repository"
+RUNS = ": programs of the host may run"
+BARE = "mkdir -p x/objects x/refs; echo ref: refs/heads/main >x/HEAD"
+STRANGE = 'd=$(printf \'x\\n\\033[2J\'); mkdir "$d"; echo >"$d/.envrc"'
+ACTS = {
+    "a repository": ("git init -q x", "x/.git", REPOSITORY),
+    "a bare one": (BARE, "x", REPOSITORY),
+    "one that is dated back": (f"{BARE}; find x -exec touch -d 2001-01-01 {{}} +", "x", REPOSITORY),
+    "one by commondir": ("mkdir x; cd x; echo ../y >commondir; echo ref: refs/x >HEAD", "x", REPOSITORY),
+    "one that is moved": ("mv vendor other", "other/lib/.git", REPOSITORY),
+    "one that is completed": ("mv parts/HEAD parts/half", "parts/half", REPOSITORY),
+    "a file that leads to one": ("mkdir x; echo gitdir: y >x/.git", "x/.git", ": leads Git to"),
+    "a link that leads to one": ("mkdir x; ln -s y x/.git", "x/.git", ": leads Git to"),
+    "configuration": ("echo >>vendor/lib/.git/config", "vendor/lib/.git", REPOSITORY),
+    "a hook": ("echo >vendor/lib/.git/hooks/pre-commit", "vendor/lib/.git/hooks", ": Git runs what is there"),
+    "set-user-id": ("cp /bin/true x; chmod u+s x", "x", ": a set-user-id"),
+    "set-group-id": ("mkdir .x; cp /bin/true .x/x; chmod g+s .x/x", ".x/x", ": a set-user-id"),
+    "a hard link": ("ln owned x", "x", ": a set-user-id"),
+    "a policy": ("mkdir x; echo >x/sandbox.yaml", "x/sandbox.yaml", RUNS),
+    "an editor": ("mkdir -p x/.vscode; echo >x/.vscode/tasks.json", "x/.vscode", RUNS),
+    "settings": ("echo >>vendor/.claude/settings.json", "vendor/.claude/settings.json", RUNS),
+    "a directory like ours": ("mkdir -p x/.vscode/y; chmod 1555 x/.vscode", "x/.vscode", RUNS),
+    "agents": ("echo >>vendor/.claude/agents/a/b", "vendor/.claude/agents", RUNS),
+    "a shell": ("mkdir x; ln -s y x/.bashrc", "x/.bashrc", RUNS),
+    "a strange name": (STRANGE, "x\\n\\x1b[2J/.envrc", RUNS),
+    "one in a closed directory": ("git init -q x; chmod 0 x", "x", ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a repository, settings and a set-id file that are there before, and were looked at."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "root"
+    root.mkdir()
+    furnish(root)
+    assert _look(root, left_behind.Clock().since()) == []
+    return root
+
+
+def furnish(root: Path) -> None:
+    process.run("git", "init", "-q", root / "vendor" / "lib", env=GIT)
+    (root / "vendor" / ".claude" / "agents" / "a").mkdir(parents=True)
+    for name in ("settings.json", "agents/a/b"):
+        (root / "vendor" / ".claude" / name).write_text("{}")
+    for name in ("objects", "refs"):
+        (root / "parts" / "half" / name).mkdir(parents=True)
+    (root / "parts" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "owned").write_text("x")
+    (root / "owned").chmod(0o4755)
+    last = (root / "owned").lstat().st_ctime_ns
+    while left_behind.Clock().since() <= last:  # until the clock of file systems has gone on
+        pass
+
+
+def _look(root: Path, since: int) -> list[str]:
+    names = [".vscode", ".envrc", ".bashrc", ".claude/settings.json", ".claude/agents", "sandbox.yaml"]
+    data = {"roots": [str(root)], "closed": [], "names": names, "git": []}
+    return left_behind.look(data, "policy", since)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_it_is_named(root: Path, act: str) -> None:
+    script, path, what = ACTS[act]
+    clock = left_behind.Clock()
+    process.run("sh", "-c", script, cwd=root, env=GIT, timeout=60)
+    said = _look(root, clock.since())
+    start = f"new or changed while it ran: {root}/{path}"
+    assert [line for line in said if line.startswith(f"{start}{what}")], said
+    assert all(line.isprintable() for line in said)
+    assert len(said) <= 2
+    (root / "x").chmod(0o700) if act == "one in a closed directory" else None
+
+
+def test_what_is_used_as_it_was_is_not_named(root: Path) -> None:
+    """Commits in a repository that was there, files that nothing runs, sources that change."""
+    git = "git -c user.name=n -c user.email=e@example.org -c commit.gpgsign=false"
+    script = (
+        f"cd vendor/lib && echo x >file && {git} add file && {git} commit -qm one && {git} checkout -qb other"
+        f" && echo y >file && {git} stash -q; cd ../.."
+        " && mkdir -m 1555 .idea .vscode && echo x >code && mkdir -p a/b && mv code a/b"
+    )
+    clock = left_behind.Clock()
+    process.run("sh", "-c", script, cwd=root, env=GIT, timeout=60)
+    assert _look(root, clock.since()) == []
+
+
+def test_a_run_names_it_once(project: Project) -> None:
+    furnish(project.root)
+    assert _said(project.run("true").stderr) == []
+    ended = project.run("sh", "-c", "git init -q x; echo >.git/description; mkdir .git/x; exit 3")
+    assert ended.returncode == 3
+    path = f"{project.root}/x/.git"
+    said = [f"new or changed while it ran: {path}: a repository: Git runs what its configuration says"]
+    assert _said(ended.stderr) == said
+    assert _said(project.run("true").stderr) == []
+
+
+def _said(errors: bytes) -> list[str]:
+    """The lines about what was left, other notes apart."""
+    lines = [line.removeprefix("sandwright: ") for line in errors.decode().splitlines()]
+    return [line for line in lines if "new or changed" in line or "looked" in line]
+
+
+def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_behind, "MOST_NAMES", 20)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "root"
+    (root / "z" / "deep").mkdir(parents=True)
+    for number in range(30):
+        (root / "z" / f"{number}").touch()
+    (root / "tool").touch()
+    (root / "tool").chmod(0o4755)
+    data = {"roots": [str(root)], "closed": [], "names": [], "git": []}
+    said = left_behind.look(data, "policy", 0)
+    assert said[0].startswith(f"new or changed while it ran: {root}/tool: a set-user-id")
+    assert said[1:] == [f"not everything was looked at: it was too much from {root}/z on"]
+
+
+def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "root"
+    for number in range(60):
+        (root / f"{number}").mkdir(parents=True)
+        (root / f"{number}" / ".envrc").touch()
+    (root / "0" / ".git").touch()
+    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": []}
+    said = left_behind.look(data, "policy", 0)
+    assert len(said) == left_behind.MOST_LINES + 1
+    assert f"{root}/0/.git" in said[0]  # what is worst comes first
+    assert said[-1] == "new or changed while it ran: 11 more like these"
+
+
+def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000_000_000_000]
+    monkeypatch.setattr(left_behind, "_now", lambda: now[0])
+    clock = left_behind.Clock()
+    now[0] -= 500_000_000_000
+    assert clock.since() <= now[0]
+
+
+def test_a_directory_that_was_closed_is_looked_into_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies there is old by then; a stand-in refuses, as root is refused nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "root" / "hidden").mkdir(parents=True)
+    (tmp_path / "root" / "hidden" / ".git").touch()
+    data = {"roots": [str(tmp_path / "root")], "closed": [], "names": [], "git": []}
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path.endswith("hidden"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", refusing)
+        said = left_behind.look(data, "policy", 0)
+        assert [line for line in said if "hidden: can't be looked into: Permission denied" in line]
+    later = left_behind.Clock().since() + 10**12
+    assert [line for line in left_behind.look(data, "policy", later) if "hidden/.git" in line]
+    assert left_behind.look(data, "policy", later) == []
