@@ -58,7 +58,7 @@ def _entry(path: str) -> Answer:
     None too for what /proc shows of whoever looks, which is another thing for each, and for the cover of a
     session that runs, which goes with it.
     """
-    if path.startswith("/proc/"):
+    if _is_process(path):
         return None
     try:
         status = os.lstat(path)
@@ -67,6 +67,16 @@ def _entry(path: str) -> Answer:
     except (OSError, ValueError):
         return None
     return None if is_cover(path, status) else [str(stat.S_IFMT(status.st_mode))]
+
+
+def _is_process(path: str) -> bool:
+    """Whether a path is about processes: anything in /proc but the kernel's own files and directories."""
+    first = path.removeprefix("/proc/").partition("/")
+    return path.startswith("/proc/") and (bool(first[1]) or first[0].isdigit() or first[0] in _ASKERS)
+
+
+_ASKERS = ("self", "thread-self", "mounts", "net")
+"""Links in /proc that lead each process to something of its own."""
 
 
 def is_cover(path: str, status: os.stat_result) -> bool:
@@ -187,6 +197,14 @@ def _digest(path: str) -> Answer:
         os.close(descriptor)
 
 
+def _memory(_: str) -> int | None:
+    """Bytes of this machine's memory, in whole MiB; None when the system doesn't say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20 << 20
+    except (OSError, ValueError):
+        return None
+
+
 def _text(path: str) -> Answer:
     """A small file's text, as /proc and /sys have them; None when it can't be read."""
     try:
@@ -226,6 +244,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "digest": _digest,
     "entry": _entry,
     "identity": _identity,
+    "memory": _memory,
     "names": _names,
     "program": _program,
     "real": os.path.realpath,

@@ -61,7 +61,8 @@ def render(
     for name in method or resolved.methods:
         rendered = render_method(resolved, name)
         for finding in rendered.findings:
-            console.line(str(finding))
+            if finding.kind != "left-out" or not (check or diff):
+                console.line(str(finding))
         _warn_of_other_host(resolved, name)
         found = changes(rendered, Path(out) / name)
         stale += found.names()

@@ -22,6 +22,7 @@ from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy, users_directory
@@ -206,8 +207,29 @@ def _base(
         platform=f"{system}/{_MACHINES.get(machine, machine)}",
         kernel=platform.release(),
         case_sensitive=system == "linux" or not _ignores_case(home),
+        memory=_memory(looks),
+        controllers=_controllers(looks) if system == "linux" else (),
         environment={name: environ[name] for name in sorted(names)},
     )
+
+
+def _memory(looks: Looks) -> int:
+    found = looks.ask("memory", "")
+    return found if isinstance(found, int) else 0
+
+
+def _controllers(looks: Looks) -> tuple[str, ...]:
+    """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
+    unified = looks.ask("text", f"{_GROUPS}/cgroup.controllers")
+    names = unified.split() if isinstance(unified, str) else []
+    return tuple(
+        name
+        for name in sorted(CONTROLLERS.values())
+        if name in names or looks.ask("type", f"{_GROUPS}/{name}") == stat.S_IFDIR
+    )
+
+
+_GROUPS = "/sys/fs/cgroup"
 
 
 def _account() -> pwd.struct_passwd:

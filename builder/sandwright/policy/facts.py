@@ -61,7 +61,8 @@ class HostFacts:
     trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on where the policy shows the
     host. `texts` holds the files
     that the policy takes over, by canonical path: the profile that `process.seccomp` names. `case_sensitive`
-    is about the volume of the home directory.
+    is about the volume of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and
+    `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -75,6 +76,8 @@ class HostFacts:
     platform: str = "linux/amd64"
     kernel: str = ""
     case_sensitive: bool = True
+    memory: int = 0
+    controllers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     entries: Mapping[str, Entry] = field(default_factory=dict)
     git_directories: tuple[str, ...] = ()
@@ -138,10 +141,10 @@ class HostFacts:
 
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
-    **dict.fromkeys(("uid", "gid"), int),
+    **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
     **dict.fromkeys(("environment", "entries", "texts"), dict),
-    **dict.fromkeys(("git_directories", "sockets"), list),
+    **dict.fromkeys(("git_directories", "sockets", "controllers"), list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _REQUIRED = ("os", "home", "project")
@@ -167,7 +170,7 @@ def _faults(data: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever 
             yield from _content_faults(name, value)
 
 
-def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401, C901 - a table
+def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401, C901, PLR0912 - a table
     match name:
         case "os" if value not in ("linux", "darwin"):
             yield name, f"must be linux or darwin, not {value!r}"
@@ -179,6 +182,10 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             yield name, f"can't be the name of a user: {value!r}"
         case "uid" | "gid" if not 0 <= value < (1 << 32) - 1:
             yield name, f"must be between 0 and 4294967294, not {value}"
+        case "memory" if value < 0:
+            yield name, f"must not be less than 0: {value}"
+        case "controllers" if not all(isinstance(each, str) for each in value):
+            yield name, "must hold text"
         case "environment":
             for key, text in value.items():
                 if not isinstance(text, str):
@@ -224,6 +231,6 @@ def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
         path: Entry(*entry) if isinstance(entry, list) else Entry(entry)
         for path, entry in data.get("entries", {}).items()
     }
-    for name in ("git_directories", "sockets"):
+    for name in ("git_directories", "sockets", "controllers"):
         decoded[name] = tuple(data.get(name, ()))
     return decoded

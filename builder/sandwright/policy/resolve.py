@@ -68,7 +68,7 @@ def resolve(
         environment=environment,
         credentials=_credentials(settings),
         mapping=settings.value("user.mapping") or "auto",
-        resources=_resources(settings),
+        resources=_resources(settings, facts),
         image=settings.value("image") or "debian",
         outer=settings.value("outer") or "none",
         degrade=tuple(_degrade(settings)),
@@ -230,14 +230,19 @@ def _credentials(settings: Settings) -> Credentials:
     return Credentials(settings.value("credentials.cloud") or "none", shims)
 
 
-def _resources(settings: Settings) -> Resources:
+def _resources(settings: Settings, facts: HostFacts) -> Resources:
+    """The limits. Of memory a preset never gives more than three quarters of what the machine has."""
+
     def limit(name: str) -> Any:  # noqa: ANN401 - of the field's type
         given = settings.value(f"resources.{name}")
         return None if given == UNLIMITED else given
 
     memory, time = limit("memory"), limit("time")
+    size = values.size(memory) if memory else None
+    if size and facts.memory and settings.values["resources.memory"].source.layer.startswith("preset "):
+        size = min(size, facts.memory // 4 * 3)
     return Resources(
-        memory=values.size(memory) if memory else None,
+        memory=size,
         cpus=limit("cpus"),
         pids=limit("pids"),
         files=limit("files"),

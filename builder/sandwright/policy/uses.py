@@ -8,6 +8,7 @@ from typing import Literal
 
 from sandwright.errors import RenderError, UsageError
 from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.limits import left_out
 from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
@@ -32,10 +33,11 @@ class Finding:
     """What a method makes of a policy other than what it says.
 
     `stricter`: less is possible, `reason` says why. `partly`: more is possible in the case that `reason`
-    names. `degraded`: more is possible, and `accepted` is the policy's reason for taking that.
+    names. `degraded`: more is possible, and `accepted` is the policy's reason for taking that. `left-out`: a
+    preset's limit is not set.
     """
 
-    kind: Literal["stricter", "partly", "degraded"]
+    kind: Literal["stricter", "partly", "degraded", "left-out"]
     method: str
     use: Use
     reason: str
@@ -44,7 +46,8 @@ class Finding:
     def __str__(self) -> str:
         """One line for reports."""
         accepted = f"; accepted: {self.accepted}" if self.accepted else ""
-        how = "holds in part" if self.kind == "partly" else f"is {self.kind}"
+        own = {"partly": "holds in part", "left-out": "of the preset is left out"}
+        how = own.get(self.kind, f"is {self.kind}")
         return f"{self.method}: {self.use.feature} {how}: {self.reason}{accepted}"
 
 
@@ -70,7 +73,12 @@ def check_expressible(
     accepted = {each.feature: each for each in policy.degrade if each.method == method}
     findings: list[Finding] = []
     refused: list[str] = []
+    gone = left_out(policy, method, declared)
     for use in uses(policy):
+        unkept = gone.get(use.feature.removeprefix("resources."))
+        if unkept and use.feature.startswith("resources."):
+            findings.append(Finding("left-out", method, use, unkept))
+            continue
         support = declared.get(use.feature, Support("cannot", f"{method} doesn't declare it"))
         if support.level in ("stricter", "partly"):
             findings.append(Finding(support.level, method, use, support.reason))

@@ -15,6 +15,7 @@ from typing import Any
 
 from sandwright.errors import RenderError
 from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
@@ -65,6 +66,7 @@ def render_form(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
     Raise RenderError for what Docker or the file can't be told.
     """
+    policy = with_kept_limits(policy, "docker")
     if policy.network.mode == "proxy":  # without a launcher there is none
         policy = replace(policy, network=replace(policy.network, mode="none"))
     made = container(policy, plan_without_covers(policy, root="image"), "docker")

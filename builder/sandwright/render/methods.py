@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from sandwright.errors import RenderError
 from sandwright.policy.declaration import Support
+from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding, check_expressible
 from sandwright.render.artifact import Artifact
@@ -37,26 +38,26 @@ class Rendered:
         raise KeyError(name)
 
 
-def _row(module: str, function: str) -> Renderer:
+def _row(method: str, module: str, function: str) -> Renderer:
     def renderer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         found = importlib.import_module(f"sandwright.render.{module}")
-        artifacts: tuple[Artifact, ...] = getattr(found, function)(policy)
+        artifacts: tuple[Artifact, ...] = getattr(found, function)(with_kept_limits(policy, method))
         return artifacts
 
     return renderer
 
 
 METHODS: Mapping[str, Renderer] = MappingProxyType({
-    "bwrap": _row("bwrap", "render_bwrap"),
-    "docker": _row("engines", "render_docker"),
-    "podman": _row("engines", "render_podman"),
-    "gvisor": _row("runtime_spec", "render_gvisor"),
-    "oci": _row("runtime_spec", "render_oci"),
-    "seatbelt": _row("seatbelt", "render_seatbelt"),
-    "kubernetes": _row("kubernetes", "render_kubernetes"),
-    "user": _row("dedicated", "render_user"),
-    "alcless": _row("alcless", "render_alcless"),
-    "noop": _row("noop", "render_noop"),
+    "bwrap": _row("bwrap", "bwrap", "render_bwrap"),
+    "docker": _row("docker", "engines", "render_docker"),
+    "podman": _row("podman", "engines", "render_podman"),
+    "gvisor": _row("gvisor", "runtime_spec", "render_gvisor"),
+    "oci": _row("oci", "runtime_spec", "render_oci"),
+    "seatbelt": _row("seatbelt", "seatbelt", "render_seatbelt"),
+    "kubernetes": _row("kubernetes", "kubernetes", "render_kubernetes"),
+    "user": _row("user", "dedicated", "render_user"),
+    "alcless": _row("alcless", "alcless", "render_alcless"),
+    "noop": _row("noop", "noop", "render_noop"),
 })  # fmt: skip
 """The renderers by method."""
 
@@ -80,7 +81,9 @@ def render(
     if method in FORMS and renderer is None:
         form = importlib.import_module(f"sandwright.render.{method}")
         renderer, declaration = form.render_form, form.DECLARATION
-    findings = check_expressible(policy, FORMS.get(method, method), declaration)
+    base = FORMS.get(method, method)
+    findings = check_expressible(policy, base, declaration)
+    policy = with_kept_limits(policy, base, declaration)
     chosen = renderer if renderer is not None else METHODS.get(method)
     if chosen is None:
         raise RenderError(f"{method} can't be rendered yet; there is {', '.join(METHODS)}")

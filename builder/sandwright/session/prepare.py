@@ -69,7 +69,7 @@ def prepare(request: Request) -> Prepared:
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
     prepared.loosened = found.fields()
-    prepared.notes = [*notes, *map(str, rendered.findings)]
+    prepared.notes = [*notes, *(str(each) for each in rendered.findings if each.kind != "left-out")]
     _ask_program(looks)
     kept.keep(request.identity(), prepared, looks.asked())
     sweep(prepared.directory)
@@ -276,6 +276,9 @@ def _policy_digest(policy: Policy) -> str:
 def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
     """What a session enforces, in the policy's words."""
     rules = [rule for rule in resolved.filesystem.rules if rule.origin == "listed"]
+    unset = {
+        each.use.feature.removeprefix("resources.") for each in rendered.findings if each.kind == "left-out"
+    }
     limits = resolved.resources
     given = {name: getattr(limits, name) for name in ("memory", "cpus", "pids", "files", "time")}
     return {
@@ -284,8 +287,8 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
         "denied": sum(rule.kind == "deny" for rule in rules),
         "seccomp": resolved.process.seccomp,
         "privileged": resolved.process.privileged,
-        "limits": {name: value for name, value in given.items() if value is not None},
-        "degraded": [each.use.feature for each in rendered.findings if each.kind != "stricter"],
+        "limits": {name: value for name, value in given.items() if value is not None and name not in unset},
+        "degraded": [each.use.feature for each in rendered.findings if each.kind in ("partly", "degraded")],
         "stricter": [each.use.feature for each in rendered.findings if each.kind == "stricter"],
     }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sandwright.egress.proxy import proxy, started_for
 from sandwright.errors import RenderError, ToolMissing, UsageError
+from sandwright.policy.limits import lowered, with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
@@ -72,7 +73,10 @@ def prove(
         listeners = stack.enter_context(listening(ground.read, ground.word))
         provision = stack.enter_context(provided(method, resolve(()), ground))
         settings = [*ground.settings(), *provision.settings]
-        policy = resolve(settings)
+        if lower := lowered(with_kept_limits(resolve(settings), method)):
+            settings += lower
+        whole = resolve(settings)
+        policy = with_kept_limits(whole, method)
         subject = Subject(method, policy, ground, listeners, canaries(policy))
         environment = {
             **base_environment(ground.state),
@@ -101,8 +105,9 @@ def prove(
         if runs if secrets is None else secrets:
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
-        findings = (str(finding) for finding in check_expressible(policy, method))
-        return Proof(method, tuple(outcomes), (*findings, _granted(subject), *provision.notes))
+        findings = (str(finding) for finding in check_expressible(whole, method))
+        notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
+        return Proof(method, tuple(outcomes), (*findings, *notes, _granted(subject), *provision.notes))
 
 
 def _bridge(
