@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,10 +16,18 @@ import layouts
 import tars
 from elffiles import AARCH64, Machine, elf, library, program
 from sandwright import process
-from sandwright.check import report
+from sandwright.check import layers, report
+from sandwright.check.files import check_files
 from sandwright.check.finding import RULES, Finding, Waiver
 from sandwright.check.look import Checked, check_image
-from sandwright.errors import UsageError
+from sandwright.check.secrets import secrets_in
+from sandwright.errors import ArchiveRefused, UsageError
+from sandwright.image.layered import LayeredTree
+from sandwright.image.tree import Node
+from sandwright.release.contents import Contents
+from sandwright.rootfs.descriptor import parse_json
+from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.limits import Limits
 from tars import file, folder, symlink
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
@@ -360,3 +370,99 @@ def test_findings_are_sorted_and_told_once() -> None:
     one = Finding("layer/name", "b", "x")
     assert str(one) == "error: layer/name: b: x"
     assert str(Finding("config/user", "", "is root")) == "warning: config/user: is root"
+
+
+DEEP = b"/".join([b"d"] * 1000)
+
+
+@pytest.mark.parametrize(
+    "lower",
+    [(file(DEEP + b"/f", b"1"),), tuple(folder(DEEP[: 2 * depth + 1]) for depth in range(1000))],
+    ids=["implied", "named"],
+)
+def test_a_thousand_directories_deep(lower: tuple[bytes, ...], tmp_path: Path) -> None:
+    """They are read, and taken away again by the layer above."""
+    assert found(tmp_path / "i", *lower, upper=(file(b".wh.d"),)) == []
+
+
+def _put_deep(tree: LayeredTree, number: int) -> None:
+    """Members that lie a thousand directories deep, each in directories of its own."""
+    for each in range(number):
+        tree.put(b"%d/" % each + DEEP + b"/f", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+
+
+def _remember_deep(below: layers._Below, number: int) -> None:
+    for each in range(number):
+        below.add(b"%d/" % each + DEEP + b"/f")
+
+
+def test_directories_that_no_member_speaks_of_are_bounded() -> None:
+    """Each of these members implies a thousand directories, whose names take a megabyte."""
+    with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
+        _put_deep(LayeredTree("a test", limits=Limits(names=1 << 20)), 4)
+    with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
+        _remember_deep(layers._Below(left=Limits(names=1 << 20)), 4)
+
+
+def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandwright.rootfs.unpacking.steps._FREE", 10_000)
+    with pytest.raises(ArchiveRefused, match="and those before it are too many directories to enter"):
+        _put_deep(LayeredTree("a test"), 40)
+
+
+def test_links_lead_no_member_deeper_than_the_limit() -> None:
+    tree = LayeredTree("a test")
+    link = Node(Kind.SYMLINK, "a test", 0o777, 0, 0, 0, link=b"/" + DEEP)
+    tree.put(b"l", link)
+    with pytest.raises(ArchiveRefused, match="links lead it deeper than 1024 directories"):
+        tree.put(b"l/" + DEEP + b"/f", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+
+
+def test_a_member_below_a_file_is_refused(tmp_path: Path) -> None:
+    """As `bundle` refuses it."""
+    made = checked(tmp_path / "i", file(b"bin/run/below"))
+    assert (
+        "layout/refused",
+        "layer 1: 'bin/run/below': it lies below 'bin/run', which is not a directory",
+    ) in [(each.rule, each.message) for each in made.findings]
+
+
+def _whiteouts(number: int) -> None:
+    """In the order that is the worst for a list: the last one first."""
+    tree = LayeredTree("a test")
+    names = [b"d%06d" % each for each in range(number)]
+    for name in reversed(names):
+        tree.put(name, Node(Kind.DIRECTORY, "a test", 0o755, 0, 0, 0))
+    tree.take_away(names, ())
+    assert not tree.tree.nodes
+
+
+def _accounts(number: int) -> None:
+    line = "".join(f"user{each}:x:{each}:0::/:/bin/sh\n" for each in range(number))
+    tree = LayeredTree("a test").tree
+    tree.add(b"etc", Node(Kind.DIRECTORY, "a test", 0o755, 0, 0, 0))
+    tree.add(b"etc/passwd", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+    tree.kept[b"etc/passwd"] = line.encode()
+    assert list(check_files(Contents({}, tree), {}, "amd64"))
+
+
+def _blank_lines(number: int) -> None:
+    assert not list(secrets_in(b"\n" * (4 * number) + b"_authToken"))
+
+
+def _keys(number: int) -> None:
+    text = "{" + ",".join(f'"{each}":1' for each in range(number)) + ',"0":1}'
+    with pytest.raises(ArchiveRefused, match="key '0' twice"):
+        parse_json(text.encode(), "a test")
+
+
+@pytest.mark.parametrize("work", [_whiteouts, _accounts, _blank_lines, _keys])
+def test_the_cost_grows_with_the_length_alone(work: Callable[[int], None]) -> None:
+    """60,000 of each took from 20 seconds up where the cost grew with the square."""
+    before = time.process_time()
+    work(60_000)
+    assert time.process_time() - before < 10
+
+
+def test_tokens_of_npm_are_still_found() -> None:
+    assert list(secrets_in(b"\n \t//registry.example/:_authToken = abcdefgh12\n")) == ["a token of npm"]

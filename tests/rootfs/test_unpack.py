@@ -9,6 +9,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,6 +303,7 @@ def test_a_default_acl_above_lends_nothing(tmp_path: Path) -> None:
 ALONE = """\
 import sys
 from pathlib import Path
+from typing import Any
 sys.path[:0] = {paths!r}
 from tars import file, stack
 from sandwright.rootfs.unpacking.unpack import unpack
@@ -528,6 +530,7 @@ def test_setuid_programs_on_a_disk_where_they_are_none_are_told(small_disk: Path
 MEASURED = """\
 import hashlib, sys, zlib
 from pathlib import Path
+from typing import Any
 sys.path[:0] = {paths!r}
 from sandwright.rootfs.unpacking.unpack import Layer, unpack
 from tars import header
@@ -564,3 +567,48 @@ def test_memory_does_not_grow_with_the_layer(tmp_path: Path) -> None:
         return int(process.run(sys.executable, "-c", script, timeout=120).text)
 
     assert peak(200) - peak(10) < 8 * 1024
+
+
+def test_two_deep_directories_in_turns_are_not_walked_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two directories 900 deep get a hundred files in turns: no way is walked twice for it."""
+    one, other = b"/".join([b"a"] * 900), b"/".join([b"b"] * 900)
+    turns = [file(folder_ + b"/f%d" % number) for number in range(50) for folder_ in (one, other)]
+    opened, count = os.open, [0]
+
+    def counted(*arguments: Any, **options: Any) -> int:
+        count[0] += 1
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(os, "open", counted)
+    unpack(stack(turns), tmp_path / "rootfs")
+    monkeypatch.undo()
+    assert count[0] < 4000
+    process.run("rm", "-r", tmp_path / "rootfs")
+
+
+def test_deep_members_apart_from_each_other_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand steps for each of many members: the cost grows with the square of the archive's length."""
+    monkeypatch.setattr("sandwright.rootfs.unpacking.steps._FREE", 2_000)
+    chains = [b"/".join([b"%d" % number] + [b"d"] * 200) for number in range(16)]
+    members = [file(chain + b"/f%d" % number) for number in range(30) for chain in chains]
+    with pytest.raises(ArchiveRefused, match="and those before it are too many directories to enter"):
+        unpack(stack(members), tmp_path / "rootfs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_way_up_from_deep_directories(tmp_path: Path) -> None:
+    """`..` of a directory whose parents were let go of leads to its parent, and stops at the root."""
+    deep = b"/".join([b"d"] * 500)
+    up = symlink(deep + b"/up", b"../" * 499 + b"top")
+    beyond = symlink(deep + b"/beyond", b"../" * 900 + b"top")
+    unpack(
+        stack([folder(b"top"), up, beyond, file(deep + b"/up/f", b"1"), file(deep + b"/beyond/g", b"2")]),
+        tmp_path / "rootfs",
+    )
+    root = tmp_path / "rootfs"
+    assert ((root / "d/top/f").read_bytes(), (root / "top/g").read_bytes()) == (b"1", b"2")
+    process.run("rm", "-r", tmp_path / "rootfs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -95,7 +96,7 @@ def _accounts(tree: Tree) -> Iterator[Finding]:
             ("name", [each.name for each in lines]),
             ("id", [str(each.number) for each in lines]),
         ):
-            for value in sorted({each for each in values if values.count(each) > 1}):
+            for value in sorted(each for each, times in Counter(values).items() if times > 1):
                 yield Finding("files/accounts", where, f"the {what} {value} is there twice")
         for line in lines:
             if path == PASSWD:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 from sandwright.check.finding import Finding
 from sandwright.check.secrets import LARGEST, secret_file, secrets_in
+from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.digest import Verified
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.minimal.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
-from sandwright.rootfs.tar.limits import DEFAULT
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
 from sandwright.rootfs.tar.reader import Reader
 from sandwright.rootfs.unpacking.layers import Layer
 from sandwright.rootfs.unpacking.merge import whiteout
@@ -45,17 +46,29 @@ class Programs:
 
 @dataclass
 class _Below:
-    """What the layers so far have, as they wrote it."""
+    """What the layers so far have, as they wrote it, and what is left of the limits for all of them."""
 
     paths: set[bytes] = field(default_factory=lambda: {b""})
+    left: Limits = DEFAULT
+    implied: int = 0
 
     def knows(self, path: bytes) -> bool:
         return path in self.paths
 
     def add(self, path: bytes) -> None:
-        while path and path not in self.paths:
+        """Remember a member and the directories above it. Raise ArchiveRefused when those are too many."""
+        self.paths.add(path)
+        while (path := path.rpartition(b"/")[0]) and path not in self.paths:
             self.paths.add(path)
-            path = path.rpartition(b"/")[0]
+            self.implied += len(path) + NAMED
+        if self.implied > self.left.names:
+            raise ArchiveRefused(f"directories that no member speaks of have names of {self.implied} bytes")
+
+    def read(self, reader: Reader) -> None:
+        """Take what a layer had off the limits."""
+        self.left = replace(
+            self.left, bytes=self.left.bytes - reader.bytes, entries=self.left.entries - reader.entries
+        )
 
 
 def check_layers(image: Image, created_ns: int | None, programs: Programs) -> Iterator[Finding]:
@@ -83,13 +96,15 @@ class _Look:
     folded: dict[bytes, bytes] = field(default_factory=dict)
 
     def findings(self) -> Iterator[Finding]:
-        with self.layer.archive(DEFAULT, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
-            reader = Reader(Verified(archive, self.layer.diff_id, name=self.layer.name), name=self.layer.name)
+        name, left = self.layer.name, self.below.left
+        with self.layer.archive(left, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
+            reader = Reader(Verified(archive, self.layer.diff_id, name=name), name=name, limits=left)
             for entry in reader:
                 yield from self._entry(entry, reader)
                 if entry.kind is Kind.FILE and entry.size:
                     yield from self._content(entry, reader, scratch)
-        for path in self.seen:
+        self.below.read(reader)
+        for path in sorted(self.seen):
             self.below.add(path)
 
     def _entry(self, entry: Entry, reader: Reader) -> Iterator[Finding]:

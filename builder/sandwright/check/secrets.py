@@ -53,7 +53,7 @@ _TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
         ((b"xox",), rb"(?<![A-Za-z0-9_-])xox[abprs]-[0-9]{8,}-[A-Za-z0-9-]{10,}", "a token of Slack"),
         ((b"sk-ant-",), rb"(?<![A-Za-z0-9_-])sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{32,}", "a key of Anthropic"),
         ((b"AIza",), rb"(?<![A-Za-z0-9_-])AIza[0-9A-Za-z_-]{35}(?![A-Za-z0-9_-])", "a key of Google"),
-        ((b"_authToken",), rb"(?m)^\s*//[^\s=]+/:_authToken\s*=\s*(?!\$)\S{8,}", "a token of npm"),
+        ((b"_authToken",), rb"(?m)^[ \t]*//[^\s=]+/:_authToken[ \t]*=[ \t]*(?!\$)\S{8,}", "a token of npm"),
     )
 )
 """Bytes without which a pattern can't fit, the pattern, and what it finds."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event
 
+from sandwright.errors import ArchiveRefused
 from sandwright.image.existing import Base, Held
 from sandwright.image.layer import Cancelled
+from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import Node, Tree
 from sandwright.rootfs.digest import Verified
 from sandwright.rootfs.tar.codec import decompressed
@@ -35,16 +37,26 @@ def read_tree(
     Every layer is verified as it is read. Raise IntegrityError for one that isn't what its digest says,
     ArchiveRefused for one with a member that can't be.
     """
-    tree = Tree()
-    applied = _Applied(tree)
+    layered = LayeredTree(_OWNER)
     for number, (blob, diff_id) in enumerate(zip(image.layers, image.diff_ids, strict=True), 1):
         name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:
             packed = Verified(file, blob.digest, size=blob.size, name=name)
             reader = Reader(Verified(decompressed(packed, name=name), diff_id, name=name), name=name)
-            applied.apply(_read_layer(reader, keep, cancelled))
+            _apply(layered, _read_layer(reader, keep, cancelled), name)
         advance(blob.size)
-    return tree
+    return layered.tree
+
+
+def _apply(layered: LayeredTree, layer: _Layer, name: str) -> None:
+    try:
+        layered.take_away(layer.gone, layer.emptied)
+        for path, node in layer.nodes:
+            place = layered.put(path, node)
+            if path in layer.kept:
+                layered.tree.kept[place] = layer.kept[path]
+    except ArchiveRefused as refused:
+        raise ArchiveRefused(f"{name}: {refused}") from None
 
 
 class _Layer:
@@ -77,49 +89,3 @@ def _read_layer(reader: Reader, keep: Callable[[bytes], bool], cancelled: Event)
         else:
             layer.gone.append(hidden)
     return layer
-
-
-class _Applied:
-    """A tree on which layers are put, one on the other."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._parents: dict[bytes, bytes | None] = {}
-
-    def apply(self, layer: _Layer) -> None:
-        for path in sorted(layer.gone):
-            self._discard(self._place(path))
-        for path in sorted(layer.emptied):
-            real = self._tree.resolve(path)
-            for name in list(self._tree.names(path)) if real is not None else ():
-                self._discard(real + b"/" + name if real else name)
-        for path, node in layer.nodes:
-            place = self._place(path)
-            self._put(place, node)
-            if path in layer.kept:
-                self._tree.kept[place] = layer.kept[path]
-
-    def _place(self, path: bytes) -> bytes:
-        """Where a member goes: links of what is below are followed in all of its path but the last name."""
-        parent, _, name = path.rpartition(b"/")
-        if parent not in self._parents:
-            self._parents[parent] = self._tree.resolve(parent)
-        real = self._parents[parent]
-        if real is None or not path:
-            return path
-        return real + b"/" + name if real else name
-
-    def _put(self, path: bytes, node: Node) -> None:
-        parent = path.rpartition(b"/")[0]
-        if parent and self._tree.get(parent) is None:
-            self._put(parent, Node(Kind.DIRECTORY, _OWNER, 0o755, 0, 0, node.mtime_ns, implied=True))
-        before = self._tree.get(path)
-        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
-            self._discard(path)
-        if node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
-            self._parents.clear()
-        self._tree.add(path, node)
-
-    def _discard(self, path: bytes) -> None:
-        self._parents.clear()
-        self._tree.discard(path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sandwright.errors import BuildError
 from sandwright.image.elfscan import Elf
 from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.rootfs.unpacking.steps import LONGEST
 
 MOST_LINKS = 40
 """Links in one path before the kernel gives up (MAXSYMLINKS)."""
@@ -67,7 +68,7 @@ class Tree:
         self.nodes: dict[bytes, Node] = dict(nodes or {})
         self.kept: dict[bytes, bytes] = {}
         self.elves: dict[bytes, Elf] = {}
-        self._children: dict[bytes, list[bytes]] = {}
+        self._children: dict[bytes, dict[bytes, None]] = {}
         for path in self.nodes:
             self._enter(path)
 
@@ -79,13 +80,15 @@ class Tree:
 
     def discard(self, path: bytes) -> None:
         """Take away what is at a path, and all that is below it, if anything is."""
-        for name in list(self._children.get(path, ())):
-            self.discard(path + b"/" + name if path else name)
-        if self.nodes.pop(path, None) is not None and path:
+        if path:
             parent, _, name = path.rpartition(b"/")
-            self._children[parent].remove(name)
-        for held in (self._children, self.kept, self.elves):
-            held.pop(path, None)
+            self._children.get(parent, {}).pop(name, None)
+        ahead = [path]
+        while ahead:
+            at = ahead.pop()
+            ahead += (at + b"/" + name if at else name for name in self._children.pop(at, ()))
+            for held in (self.nodes, self.kept, self.elves):
+                held.pop(at, None)
 
     def get(self, path: bytes) -> Node | None:
         """The node at exactly that path, links not followed."""
@@ -104,28 +107,33 @@ class Tree:
         return node is not None and node.kind is Kind.SYMLINK
 
     def resolve(self, path: bytes) -> bytes | None:
-        """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root."""
+        """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root.
+
+        So does a path of more than `LONGEST` steps lead nowhere.
+        """
         ahead = list(reversed(path.split(b"/")))
-        at: list[bytes] = []
-        links = 0
+        at = b""
+        links = steps = 0
         while ahead:
             name = ahead.pop()
+            steps += 1
             if name == b"..":
-                del at[-1:]
+                at = at.rpartition(b"/")[0]
             if name in (b"", b".", b".."):
                 continue
-            node = self.nodes.get(b"/".join([*at, name]))
+            here = at + b"/" + name if at else name
+            node = self.nodes.get(here)
             if node is None or (ahead and node.kind not in (Kind.DIRECTORY, Kind.SYMLINK)):
                 return None
             if node.kind is not Kind.SYMLINK:
-                at.append(name)
+                at = here
                 continue
             links += 1
-            if links > MOST_LINKS:
+            if links > MOST_LINKS or steps > LONGEST:
                 return None
-            at = [] if node.link.startswith(b"/") else at
+            at = b"" if node.link.startswith(b"/") else at
             ahead.extend(reversed(node.link.split(b"/")))
-        return b"/".join(at)
+        return at
 
     def content(self, path: bytes) -> bytes | None:
         """The content of a file that was asked for beforehand, links followed; None when it isn't there."""
@@ -135,7 +143,7 @@ class Tree:
     def _enter(self, path: bytes) -> None:
         if path:
             parent, _, name = path.rpartition(b"/")
-            self._children.setdefault(parent, []).append(name)
+            self._children.setdefault(parent, {})[name] = None
 
 
 def merge(sources: Iterable[Contents]) -> Tree:

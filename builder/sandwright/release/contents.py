@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from sandwright.errors import ArchiveRefused
+from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import Node, Tree
 from sandwright.rootfs.digest import Verified
 from sandwright.rootfs.images.source import Image
@@ -136,13 +137,13 @@ def hashed(
 
 
 class _Layered:
-    """The tree that layers make, put one on the other."""
+    """The files that layers make, put one on the other."""
 
     def __init__(self, algorithms: Sequence[str]) -> None:
-        self.tree = Tree()
+        self._layered = LayeredTree(_OWNER)
+        self.tree = self._layered.tree
         self._algorithms = algorithms
         self._files: dict[bytes, File] = {}
-        self._parents: dict[bytes, bytes] = {}
 
     def files(self) -> dict[bytes, File]:
         """What is there in the end, by path, sorted."""
@@ -153,59 +154,36 @@ class _Layered:
         }
 
     def apply(self, layer: _Read) -> None:
-        for path in sorted(layer.gone):
-            self._discard(self._place(path))
-        for path in sorted(layer.emptied):
-            real = self.tree.resolve(path)
-            for name in list(self.tree.names(path)) if real is not None else ():
-                self._discard(real + b"/" + name if real else name)
-        for entry, digests in layer.members:
-            place = self._place(entry.path)
-            file = self._file(entry, digests, layer.number)
-            self._put(place, Node.of(entry, _OWNER))
-            if file is not None:
-                self._files[place] = file
-            same = self._place(entry.link) if entry.kind is Kind.HARDLINK else place
-            if entry.path in layer.kept:
-                self.tree.kept[place] = layer.kept[entry.path]
-            elif same in self.tree.kept and same != place:
-                self.tree.kept[place] = self.tree.kept[same]
+        """Put the next layer on. Raise ArchiveRefused for a member that can't be where it says."""
+        try:
+            self._layered.take_away(layer.gone, layer.emptied)
+            for entry, digests in layer.members:
+                self._put(entry, digests, layer)
+        except ArchiveRefused as refused:
+            raise ArchiveRefused(f"layer {layer.number}: {refused}") from None
 
-    def _file(self, entry: Entry, digests: Mapping[str, str], number: int) -> File | None:
+    def _put(self, entry: Entry, digests: Mapping[str, str], layer: _Read) -> None:
+        same = self._layered.find(entry.link) if entry.kind is Kind.HARDLINK else None
+        file = self._file(entry, digests, layer.number, same)
+        kept = layer.kept.get(entry.path)
+        if same is not None:
+            kept = self.tree.kept.get(same)
+        place = self._layered.put(entry.path, Node.of(entry, _OWNER))
+        if file is not None:
+            self._files[place] = file
+        if kept is not None:
+            self.tree.kept[place] = kept
+
+    def _file(self, entry: Entry, digests: Mapping[str, str], number: int, same: bytes | None) -> File | None:
+        """What a member is, of which a hard link says so by the file at `same`."""
         if entry.kind is Kind.DIRECTORY:
             return None
         if entry.kind is Kind.HARDLINK:
-            before = self._files.get(self._place(entry.link))
+            before = self._files.get(same) if same is not None and same in self.tree.nodes else None
             if before is None:
                 what = f"{show(entry.path)} is a hard link to {show(entry.link)}, which is no file before it"
-                raise ArchiveRefused(f"layer {number}: {what}")
+                raise ArchiveRefused(what)
             return File(before.kind, before.size, before.digests, before.link, number)
         if entry.kind is not Kind.FILE:
             digests = hashed(iter((entry.link,)), self._algorithms)
         return File(entry.kind, entry.size, digests, entry.link, number)
-
-    def _place(self, path: bytes) -> bytes:
-        """Where a member goes: links of what is below are followed in all of its path but the last name."""
-        parent, _, name = path.rpartition(b"/")
-        real = self._parents.get(parent)
-        if real is None:
-            real = self.tree.resolve(parent)
-            if real is None or not path:
-                return path
-            self._parents[parent] = real
-        return real + b"/" + name if real else name
-
-    def _put(self, path: bytes, node: Node) -> None:
-        parent = path.rpartition(b"/")[0]
-        if parent and self.tree.get(parent) is None:
-            self._put(parent, Node(Kind.DIRECTORY, _OWNER, 0o755, 0, 0, node.mtime_ns, implied=True))
-        before = self.tree.get(path)
-        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
-            self._discard(path)
-        if node.kind is Kind.SYMLINK:
-            self._parents.clear()
-        self.tree.add(path, node)
-
-    def _discard(self, path: bytes) -> None:
-        self._parents.clear()
-        self.tree.discard(path)

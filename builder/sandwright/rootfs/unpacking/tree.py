@@ -11,14 +11,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import deque
 
 from sandwright.rootfs.tar.entry import WHITEOUT, Refusal, show
 from sandwright.rootfs.tar.limits import DEFAULT, Limits
 from sandwright.rootfs.unpacking.removal import open_directory, remove_tree
+from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
 
 _MOST_LINKS = 40  # MAXSYMLINKS of Linux
-_MOST_STEPS = 8192  # each link may have 2,000 components, and each entry may ask for all of them again
 _OPEN = 192  # directories held open; a process may have 1,024 files by default
+_ON_THE_WAY = 16  # of them held from one walk; a deep one leaves the ends of others open
 _ALIASES = 4096
 _IMPLIED_MODE = 0o755
 _OWNER = 0o700
@@ -81,13 +83,16 @@ class Tree:
         self._limits = limits
         self._open: dict[bytes, Directory] = {b"": self.root}
         self._aliases: dict[bytes, bytes] = {}  # a path through links: the path where it leads
+        self._steps = StepBudget()
 
     def directory(self, path: bytes) -> Directory:
         """The directory that `path` leads to; made, with mode 0755 and owned by us, where it is missing.
 
-        Good until the next call. Raise Refusal when something else is in the way, or links loop.
+        Good until the next call. Raise Refusal when something else is in the way, links loop, or all paths
+        together are too long a way.
         """
-        found = self._open.get(path)
+        self._steps.allow()
+        found = self._known(path)
         if found is None:
             found = self._walk(path, make=True)
             assert found is not None
@@ -95,7 +100,8 @@ class Tree:
 
     def existing(self, path: bytes) -> Directory | None:
         """The directory that `path` leads to, or None when it leads to nothing or to something else."""
-        return self._open.get(path) or self._walk(path, make=False)
+        self._steps.allow()
+        return self._known(path) or self._walk(path, make=False)
 
     def make(self, parent: Directory, name: bytes) -> Directory:
         """A new directory, mode 0700 for now. Raise FileExistsError when something is there."""
@@ -138,12 +144,22 @@ class Tree:
         while self._open:
             os.close(self._open.popitem()[1].fd)
 
+    def _known(self, path: bytes) -> Directory | None:
+        """The directory of that path if it is open, which is then the last that is evicted."""
+        found = self._open.get(path)
+        if found is not None and path:
+            del self._open[path]
+            self._open[path] = found
+        return found
+
     def _walk(self, path: bytes, *, make: bool) -> Directory | None:
         current, ahead = self._nearest(path)
         links = steps = 0
+        entered: deque[bytes] = deque()
         while ahead:
             steps += 1
-            if links > _MOST_LINKS or steps > _MOST_STEPS:
+            self._steps.spend(path)
+            if links > _MOST_LINKS or steps > LONGEST:
                 if not make:
                     return None
                 raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
@@ -155,6 +171,7 @@ class Tree:
                 return None
             if isinstance(step, Directory):
                 current = step
+                self._pass(current, entered)
                 continue
             links += 1
             ahead.extend(reversed(step.split(b"/")))
@@ -165,6 +182,15 @@ class Tree:
                 self._aliases.clear()
             self._aliases[path] = current.path
         return current
+
+    def _pass(self, current: Directory, entered: deque[bytes]) -> None:
+        """Let go of what a walk has left behind: held are the last directories that it went through."""
+        entered.append(current.path)
+        if len(entered) <= _ON_THE_WAY:
+            return
+        behind = entered.popleft()
+        if behind and behind != current.path and behind in self._open:
+            self._open.pop(behind).close()
 
     def _nearest(self, path: bytes) -> tuple[Directory, list[bytes]]:
         """The open directory nearest to `path`, and the components from there on, the next one last."""
@@ -180,13 +206,11 @@ class Tree:
         return self._open[head], ahead
 
     def _above(self, current: Directory) -> Directory:
-        """The parent of a directory; the root is its own."""
+        """The parent of a directory; the root is its own. Nobody else moves directories here."""
         if current is self.root:
             return current
         parent = current.path.rpartition(b"/")[0]
-        found = self._open.get(parent) or self._walk(parent, make=False)
-        assert found is not None
-        return found
+        return self._open.get(parent) or self._open_at(parent, current, b"..")
 
     def _step(self, current: Directory, name: bytes, *, make: bool) -> Directory | bytes | None:
         """The directory called `name`, or a link's target, or None where none is and none is to be made."""
@@ -218,15 +242,17 @@ class Tree:
     def _hold(self, parent: Directory, name: bytes) -> Directory:
         if parent.path.count(b"/") + 1 >= self._limits.depth:
             raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
-        fd, status = open_directory(name, parent.fd)
+        return self._open_at(_join(parent, name), parent, name)
+
+    def _open_at(self, path: bytes, start: Directory, name: bytes) -> Directory:
+        fd, status = open_directory(name, start.fd)
         if len(self._open) >= _OPEN:
-            self._evict(parent)
-        path = _join(parent, name)
+            self._evict(start)
         self._open[path] = directory = Directory(path, fd, status)
         return directory
 
     def _evict(self, keep: Directory) -> None:
-        """Finish the half of the open directories that were opened first."""
+        """Finish the half of the open directories that were asked for longest ago."""
         for key in list(self._open)[: _OPEN // 2]:
             if self._open[key] not in (self.root, keep):
                 self._open.pop(key).close()

@@ -1,0 +1,145 @@
+"""The tree that layers make, put one on the other, by names alone: nothing is unpacked.
+
+The rules are those of `rootfs/unpacking`, and so are the bounds: a stranger's layer must not cost more than
+its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sandwright.errors import ArchiveRefused
+from sandwright.image.tree import MOST_LINKS, Node, Tree
+from sandwright.rootfs.tar.entry import Kind, Refusal, show
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
+from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
+
+_IMPLIED_MODE = 0o755
+
+
+class LayeredTree:
+    """A tree on which layers are put. Every node's parents are directories of it.
+
+    `owner` names whose the directories are that no member speaks of. What raises ArchiveRefused names
+    the member; the caller says of which layer.
+    """
+
+    def __init__(self, owner: str, *, limits: Limits = DEFAULT) -> None:
+        self.tree = Tree()
+        self._owner = owner
+        self._limits = limits
+        self._steps = StepBudget()
+        self._implied = 0  # bytes that the names of implied directories take
+        self._led: dict[bytes, bytes] = {}  # a folder's path through links: where it leads
+
+    def take_away(self, gone: Iterable[bytes], emptied: Iterable[bytes]) -> None:
+        """Apply a layer's whiteouts: `gone` are paths, `emptied` directories that lose what they hold."""
+        for path in sorted(gone):
+            place = self.find(path)
+            if place is not None:
+                self._discard(place)
+        for path in sorted(emptied):
+            within = self.find(path + b"/.") if path else b"."
+            real = None if within is None else within.rpartition(b"/")[0]
+            for name in self.tree.names(real) if real is not None else ():
+                self._discard(real + b"/" + name if real else name)
+
+    def put(self, path: bytes, node: Node) -> bytes:
+        """Put a member in its place, which is given back. Raise ArchiveRefused when it can't be there."""
+        parent, _, name = path.rpartition(b"/")
+        try:
+            real = self._folder(parent, make=True, mtime_ns=node.mtime_ns)
+            assert real is not None
+            place = real + b"/" + name if real else name
+            if node.kind is Kind.DIRECTORY and place.count(b"/") >= self._limits.depth:
+                raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
+        except Refusal as refusal:
+            raise ArchiveRefused(f"{show(path)}: {refusal}") from None
+        before = self.tree.get(place)
+        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
+            self._discard(place)
+        self.tree.add(place, node)
+        return place
+
+    def find(self, path: bytes) -> bytes | None:
+        """Where a path leads when the links in it are followed, but for its last name; None for nowhere."""
+        parent, _, name = path.rpartition(b"/")
+        try:
+            real = self._folder(parent, make=False)
+        except Refusal as refusal:
+            raise ArchiveRefused(f"{show(path)}: {refusal}") from None
+        return None if real is None else real + b"/" + name if real else name
+
+    def _folder(self, path: bytes, *, make: bool, mtime_ns: int = 0) -> bytes | None:
+        self._steps.allow()
+        if not path or self._is_directory(path):
+            return path
+        led = self._led.get(path)
+        if led is not None:
+            return led
+        real = self._walk(path, make=make, mtime_ns=mtime_ns)
+        if real is not None and real != path:
+            self._led[path] = real
+        return real
+
+    def _walk(self, path: bytes, *, make: bool, mtime_ns: int) -> bytes | None:
+        at, ahead = self._nearest(path)
+        links = steps = 0
+        while ahead:
+            steps += 1
+            self._steps.spend(path)
+            if links > MOST_LINKS or steps > LONGEST:
+                if not make:
+                    return None
+                raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
+            name = ahead.pop()
+            if name in (b"", b"."):
+                continue
+            if name == b"..":
+                at = at.rpartition(b"/")[0]
+                continue
+            here = at + b"/" + name if at else name
+            node = self.tree.get(here)
+            if node is None and make:
+                self._imply(here, mtime_ns)
+            if node is None and not make:
+                return None
+            if node is None or node.kind is Kind.DIRECTORY:
+                at = here
+            elif node.kind is Kind.SYMLINK:
+                links += 1
+                ahead.extend(reversed(node.link.split(b"/")))
+                at = b"" if node.link.startswith(b"/") else at
+            elif make:
+                raise Refusal(f"it lies below {show(here)}, which is not a directory")
+            else:
+                return None
+        return at
+
+    def _nearest(self, path: bytes) -> tuple[bytes, list[bytes]]:
+        """The nearest directory above `path`, and the names from there on, the next one last."""
+        ahead: list[bytes] = []
+        while path and not self._is_directory(path):
+            path, _, name = path.rpartition(b"/")
+            ahead.append(name)
+        return path, ahead
+
+    def _is_directory(self, path: bytes) -> bool:
+        node = self.tree.get(path)
+        return node is not None and node.kind is Kind.DIRECTORY
+
+    def _imply(self, path: bytes, mtime_ns: int) -> None:
+        """A directory that no member speaks of."""
+        if path.count(b"/") + 1 >= self._limits.depth:
+            raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
+        self._implied += len(path) + NAMED
+        if self._implied > self._limits.names:
+            raise Refusal(f"directories that no member speaks of have names of {self._limits.names} bytes")
+        node = Node(Kind.DIRECTORY, self._owner, _IMPLIED_MODE, 0, 0, mtime_ns, implied=True)
+        self.tree.add(path, node)
+
+    def _discard(self, path: bytes) -> None:
+        node = self.tree.get(path)
+        if node is not None and node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
+            self._led.clear()
+        self.tree.discard(path)
