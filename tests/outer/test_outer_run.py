@@ -115,7 +115,7 @@ class Sandbox:
         return [line for line in names if self.host.image.partition(":")[0] in line]
 
     def left(self) -> list[str]:
-        return [*self.containers(), *(path.name for path in self.session.iterdir())]
+        return [*self.containers(), *(path.name for path in self.session.glob("sandwright/runs/*"))]
 
 
 _IMAGE = b"sandwright/gvisor:latest"

@@ -13,7 +13,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     {"errors", "resources", "progress", "yamltree", "document", "validation"},
-    {"process", "foreground", "looks", "host", "requirements", "setup", "crossbuild"},
+    {"process", "foreground", "looks", "host", "places", "signalling", "requirements", "setup", "crossbuild"},
     {"policy"},
     {"render"},
     {"evaluate"},

@@ -395,13 +395,13 @@ def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
     over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
             for each in ("group", "passwd", "resolv.conf", "hosts")]  # fmt: skip
     assert more[:3] == [
-        f"--cidfile={tmp_path}/session/{name}/cid", "--label=sandwright.session=s-1",
+        f"--cidfile={tmp_path}/session/sandwright/runs/{name}/cid", "--label=sandwright.session=s-1",
         f"--security-opt=seccomp={here}/seccomp.json",
     ]  # fmt: skip
     assert more[3:7] == over
     assert sorted(more[7:9]) == ["--env=A", "--env=B_C"]
     assert more[9:] == ["sandwright/debian:latest", "echo", "--privileged"]
-    assert list((tmp_path / "session").iterdir()) == []
+    assert list((tmp_path / "session").glob("sandwright/runs/*")) == []
 
 
 def test_a_directory_whose_name_csv_would_take_apart(asked: Any, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Sandbox:
     def left(self) -> list[str]:
         """What is there of any run: containers, and directories of the launcher."""
         names = set(self.host.containers())
-        return [*sorted(names), *(path.name for path in self.session.iterdir())]
+        return [*sorted(names), *(path.name for path in self.session.glob("sandwright/runs/*"))]
 
 
 @pytest.fixture

@@ -337,7 +337,7 @@ def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
         assert (result.status, result.text) == (5, "0"), result.stderr
         assert (home / "p" / "file").stat().st_uid == nobody
         assert _tree(home / "p") == {".git", "file"}
-        assert _tree(home / "session") == set()
+        assert _tree(home / "session" / "sandwright" / "runs") == set()
 
 
 @ROOT
@@ -379,7 +379,7 @@ def test_time_is_up(method: str, _runtime: str, command: Start, project: Path, t
     assert result.status == 124, result.stderr
     assert time.monotonic() - started < 40
     assert _tree(project) == before
-    assert _tree(tmp_path / "session") == set()
+    assert _tree(tmp_path / "session" / "sandwright" / "runs") == set()
 
 
 @ROOT
@@ -392,7 +392,7 @@ def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_p
         os.killpg(running.pid, signal.SIGKILL)
         running.wait(timeout=60)
         deadline = time.monotonic() + 60
-        while _tree(tmp_path / "session") or _tree(project) != before:
+        while _tree(tmp_path / "session" / "sandwright" / "runs") or _tree(project) != before:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 

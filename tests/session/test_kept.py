@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sandwright import looks
+from sandwright import looks, places
 from sandwright.looks import Looks
 from sandwright.render.artifact import Artifact
-from sandwright.session import kept, places
+from sandwright.session import kept
 from sandwright.session.prepare import store
 from session.conftest import POLICY, Project
 

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import select
-import signal
 import socket
 import struct
 import sys
@@ -14,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,7 @@ from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.shims import ENTER, SHIM
+from sandwright.signalling import kill, own
 
 SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
 READY_SECONDS = 30.0
@@ -263,9 +264,15 @@ def _end_marked(session: str) -> None:
     """Kill what a bridge that is gone has left. Its programs are known by their environment."""
     mark = f"{SESSION_MARK}={session}".encode()
     for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if mark in entry.read_bytes().split(b"\0"):
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+        pid = int(entry.parent.name)
+        kill(pid, sure=partial(_marked, pid, mark))
+
+
+def _marked(pid: int, mark: bytes) -> bool:
+    """Whether a process of this user, in no sandbox, was started with a variable."""
+    with contextlib.suppress(OSError):
+        return own(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
 
 
 def _close(fd: int) -> None:

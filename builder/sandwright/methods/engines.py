@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMissing
@@ -14,6 +16,7 @@ from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflig
 from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.launched import Launched, signalled
 from sandwright.methods.loading import load_built
+from sandwright.methods.rundirs import abandoned
 from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
@@ -27,6 +30,9 @@ PREFIX = "sandwright-"
 
 INSIDE = "-inside"
 """How the name of a network with only a sandbox and its proxy ends, behind the sandbox's name."""
+
+PROXY = "-proxy"
+"""Likewise that of the proxy's container."""
 
 _CLIENT = (
     "DOCKER_HOST",
@@ -104,14 +110,16 @@ class Engine(Launched):
         """Signal the launcher, which passes it on to the client, and that to the container."""
         return signalled([launcher], number)
 
-    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:
-        """Containers and networks with our label whose session is over, in the order in which they can go.
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
+        """What runs left that nobody looks after any more, in the order in which it can go.
 
-        Raise SandwrightError when no engine answers.
+        A run is known by its directory, which only its launcher makes; labels and names of containers are
+        anybody's who may use the engine. Raise SandwrightError when no engine answers.
         """
-        if process.find(self.name) is None:
+        gone = list(abandoned(self.name))
+        if not gone or process.find(self.name) is None:
             return
-        alive = set(running)
+        runs = {directory.name for directory in gone}
         form = '{{.Names}}\t{{.Label "sandwright.session"}}'
         if self.name == "podman":
             form = '{{.Names}}\t{{index .Labels "sandwright.session"}}'
@@ -120,37 +128,36 @@ class Engine(Launched):
         )
         for line in listed.text.splitlines():
             name, _, session = line.partition("\t")
-            if name.startswith(PREFIX) and session not in alive and not _launched(name):
+            if name.removesuffix(PROXY) in runs:
                 yield Leftover(self.name, "container", name, session)
         listed = process.run(
             *(self.name, "network", "ls", "--filter", f"label={LABEL}", "--format", "{{.Name}}"),
             timeout=_ASKING,
         )
         for name in listed.text.splitlines():
-            if name.startswith(PREFIX) and not _launched(name.removesuffix(INSIDE)):
+            if name.removesuffix(INSIDE) in runs:
                 yield Leftover(self.name, "network", name)
+        for directory in gone:
+            yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove a container or network of ours. Raise CommandFailed when the engine does not."""
-        if not leftover.name.startswith(PREFIX):
+        """Remove a container, network or directory of ours. Raise CommandFailed when the engine does not."""
+        name = Path(leftover.name).name
+        gone = {directory.name: directory for directory in abandoned(self.name)}
+        if name.removesuffix(PROXY).removesuffix(INSIDE) not in gone:
             raise HostError(f"{leftover} is not ours")
         if leftover.kind == "network":
-            process.run(self.name, "network", "rm", leftover.name, timeout=_LOADING)
-            return
-        process.run(self.name, "rm", "--force", "--volumes", leftover.name, timeout=_LOADING)
+            process.run(self.name, "network", "rm", name, timeout=_LOADING)
+        elif leftover.kind == "directory":
+            shutil.rmtree(gone[name])
+        else:
+            process.run(self.name, "rm", "--force", "--volumes", name, timeout=_LOADING)
 
 
 def _telling(said: str) -> str:
     """The line of a client's words that says what is wrong; behind it some point to their help."""
     lines = [line for line in said.splitlines() if line.strip() and "--help" not in line]
     return lines[-1] if lines else said
-
-
-def _launched(name: str) -> bool:
-    """Whether the launcher of a container, or what watches it, still runs: it has the name in its words."""
-    from sandwright.smoke.tree import holding  # noqa: PLC0415
-
-    return bool(holding(name))
 
 
 @dataclass(frozen=True)

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import process
+from sandwright import places, process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.looks import Looks
 from sandwright.methods.bwrap import first_processes
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.launched import Launched, children, deadly, signalled
+from sandwright.methods.rundirs import abandoned
 from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.setup.requirements import how_to_get
 from sandwright.smoke.scratch import scratch_directory, unmount_below
-from sandwright.smoke.tree import holding, kill_all
+from sandwright.smoke.tree import kill_all
 
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""
 
 _KILL = 10.0
-_STARTED = 60.0
-"""Seconds after which a run that goes on is surely seen to use its directory."""
-
-_NAME = "sandwright-[0-9A-Za-z]" + "[0-9A-Za-z]" * 9
-"""What the launcher calls the directory of a run (mktemp, ten characters)."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +67,14 @@ class Runtime(Launched):
         return "not-started", said, ""
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
-        """Directories of runs of this user that no process uses any more."""
-        for directory in _directories():
-            config = directory / "config.json"
-            gvisor = (directory / "state").exists() and any((directory / "state").glob("*.state"))
-            if (gvisor == (self.name == "gvisor")) and not holding(str(directory)) and config.parent.exists():
-                yield Leftover(self.name, "directory", str(directory))
+        """Directories of runs of this user that nobody looks after any more."""
+        for directory in abandoned(self.name):
+            yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
         """End what its container still runs, forget its state, and remove it."""
         directory = Path(leftover.name)
-        if directory not in _directories() or holding(leftover.name):
+        if directory not in abandoned(self.name):
             raise HostError(f"{leftover} is not a directory that a run left behind")
         for name in filter(process.find, self.programs()):
             argv = (name, "--root", directory / "state", "delete", "--force", directory.name)
@@ -131,12 +120,14 @@ class Gvisor(Runtime):
 
     def deliver(self, launcher: int, number: int) -> Delivery:
         """Signal the command with runsc's `kill`: its `run` would die of the signal, and pass nothing on."""
+        runtime = process.find("runsc")
         for words in map(_words, children(launcher)):
-            if "run" in words and "--root" in words:
-                root = words[words.index("--root") + 1]
-                sent = process.run(
-                    words[0], "--root", root, "kill", words[-1], str(number), timeout=_KILL, check=False
-                )
+            if runtime and "run" in words and "--root" in words:
+                root = Path(words[words.index("--root") + 1])
+                if str(root.parent.parent) != places.runs():
+                    continue
+                argv = (runtime, "--root", root, "kill", root.parent.name, str(number))
+                sent = process.run(*argv, timeout=_KILL, check=False)
                 return "sent" if sent else ""
         return ""
 
@@ -152,16 +143,3 @@ def _words(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
         return []
-
-
-def _directories() -> list[Path]:
-    """The directories of runs of this user, as launchers make them, but for those that may be starting."""
-    found = []
-    for base in dict.fromkeys(filter(None, (os.environ.get("XDG_RUNTIME_DIR"), "/tmp"))):  # noqa: S108
-        for path in sorted(Path(base).glob(_NAME)):
-            with suppress(OSError):
-                status = path.lstat()
-                ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-                if ours and time.time() - status.st_mtime > _STARTED and (path / "rootfs").is_dir():
-                    found.append(path)
-    return found

@@ -16,6 +16,7 @@ from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.methods.engines import LABEL, PREFIX, Docker, Podman, client_environment
 from sandwright.methods.outer import IMAGE
+from sandwright.methods.rundirs import recorded
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.engines.arguments import mount_argument
 from sandwright.render.outer import SESSION, Grant, outer_options
@@ -132,8 +133,8 @@ def outer_container(
     rendering.
     """
     engine = policy.outer
-    with scratch_directory() as scratch:
-        name = f"{PREFIX}{uuid.uuid4().hex}"
+    name = f"{PREFIX}{uuid.uuid4().hex}"
+    with scratch_directory() as scratch, recorded(engine, name):
         own = {**base_environment(), **client_environment(), **_settings(engine)}
         environment = own if environment is None else environment
         program = shutil.which(engine, path=environment.get("PATH")) or process.which(engine)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from sandwright.looks import is_cover
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.session import state
+from sandwright.signalling import kill, own
 from sandwright.smoke.scratch import stale_directories
 
 OURS = "session"
@@ -61,7 +61,7 @@ def remove(leftover: Leftover) -> None:
         case "record":
             state.forget(leftover.session)
         case "process":
-            _end(int(leftover.name))
+            kill(pid := int(leftover.name), sure=lambda: _session(pid) == leftover.session)
         case "file":
             _uncover(leftover)
         case "directory":
@@ -94,23 +94,25 @@ def _marked(alive: set[str]) -> dict[int, str]:
     """Processes of this user whose environment names a session that was killed."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if entry.stat().st_uid != os.geteuid():
-                continue
-            for variable in (entry / "environ").read_bytes().split(b"\0"):
-                session = variable.removeprefix(_MARK).decode(errors="replace")
-                if variable.startswith(_MARK) and _recorded(session) and session not in alive:
-                    found[int(entry.name)] = session
+        session = _session(int(entry.name))
+        if session and session not in alive:
+            found[int(entry.name)] = session
     return found
+
+
+def _session(pid: int) -> str:
+    """The recorded session that a process of ours, in no sandbox, is marked with; empty without one."""
+    with contextlib.suppress(OSError):
+        if own(pid):
+            for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                session = variable.removeprefix(_MARK).decode(errors="replace")
+                if variable.startswith(_MARK) and _recorded(session):
+                    return session
+    return ""
 
 
 def _recorded(session: str) -> bool:
     return len(session) == 16 and (Path(state.directory()) / f"{session}.json").exists()
-
-
-def _end(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def _covers(alive: set[str]) -> Iterator[Leftover]:

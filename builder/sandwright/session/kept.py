@@ -13,8 +13,7 @@ import json
 import os
 import sys
 
-from sandwright import looks
-from sandwright.session import places
+from sandwright import looks, places
 
 SCHEMA = 2
 MOST = 200

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sandwright.session import places
+from sandwright import places
 
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0

@@ -6,11 +6,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from sandwright import looks
+from sandwright import looks, places
 from sandwright.host import HostFacts
 from sandwright.looks import Looks
 from sandwright.methods.contract import CODES, Backend, Preflight
-from sandwright.session import places
 
 KEPT = ("ready", "hangs", "not-denied")
 """The findings that are kept. The others are found again at once, and are what a person is busy changing."""

@@ -17,6 +17,7 @@ import jinja2
 import pydantic
 import yaml
 
+from sandwright import places
 from sandwright.egress.decisions import Decision
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
@@ -36,7 +37,7 @@ from sandwright.render.methods import Rendered
 from sandwright.render.mounts import mount_plan
 from sandwright.render.shims import BROUGHT_IN
 from sandwright.resources import Room, data_path
-from sandwright.session import kept, places, preflights, trust, writable
+from sandwright.session import kept, preflights, trust, writable
 from sandwright.session.kept import Prepared
 from sandwright.session.loosened import loosened
 from sandwright.session.request import Request

@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from sandwright import foreground
-from sandwright.session import kept, left_behind, places, state, trust
+from sandwright import foreground, places
+from sandwright.session import kept, left_behind, state, trust
 from sandwright.session.kept import Prepared
 from sandwright.session.request import Request
 

@@ -10,7 +10,8 @@ import contextlib
 import json
 import os
 
-from sandwright.session import places
+from sandwright import places
+from sandwright.signalling import started
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -62,15 +63,6 @@ def runs(data: dict[str, object]) -> bool:
     return isinstance(pid, int) and data.get("boot") == boot() and 0 != started(pid) == data.get("start")
 
 
-def started(process: int) -> int:
-    """When a process started, in clock ticks since the boot (proc(5)); 0 when there is none."""
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return _without_proc(process)
-
-
 def boot() -> str:
     """Which boot of this machine this is; empty where nobody tells."""
     try:
@@ -78,16 +70,3 @@ def boot() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _without_proc(process: int) -> int:
-    """1 for a process that is there, on systems without /proc."""
-    if os.path.isdir("/proc/self"):
-        return 0
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return 0
-    except PermissionError:
-        pass
-    return 1

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 
+from sandwright.places import error
 from sandwright.session.kept import Prepared
-from sandwright.session.places import error
 
 SCHEMA = 1
 

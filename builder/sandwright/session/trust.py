@@ -14,7 +14,7 @@ import json
 import os
 import stat
 
-from sandwright.session import places
+from sandwright import places
 
 VARIABLE = "SANDWRIGHT_TRUST"
 _SHOWN = 6

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+
+from sandwright.signalling import kill, own, started
 
 _PATIENCE = 10.0
 _PAUSE = 0.05
 
 
 def holding(text: str) -> set[int]:
-    """The processes that have `text` in their command line; not we ourselves."""
+    """The processes of this user, in no sandbox, that have `text` in their command line; not we ourselves."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if text.encode() in (entry / "cmdline").read_bytes():
+            if own(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
 
@@ -34,9 +36,14 @@ def end_all(text: str) -> None:
 def kill_all(processes: Iterable[int]) -> None:
     """Kill processes and all that descend from them. What is not there any more is no error."""
     doomed = set(processes)
-    for pid in doomed | _descendants(doomed):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    seen = {pid: started(pid) for pid in doomed}
+    seen |= {pid: started(pid) for pid in _descendants(doomed)}
+    for pid, start in seen.items():
+        kill(pid, sure=partial(_still, pid, start))
+
+
+def _still(pid: int, start: int) -> bool:
+    return started(pid) == start != 0
 
 
 def _descendants(processes: set[int]) -> set[int]:

@@ -15,12 +15,14 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.looks import is_cover
+from sandwright.signalling import kill
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import attempt, requests
 from sandwright.verify.image import ENGINES
@@ -241,9 +243,12 @@ def _left(runs: Runs) -> str:
             break
         time.sleep(0.02)
     for pid in _processes(runs):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        kill(pid, sure=partial(_names_ours, pid, runs))
     return left
+
+
+def _names_ours(pid: int, runs: Runs) -> bool:
+    return pid in _processes(runs)
 
 
 def _processes(runs: Runs) -> dict[int, str]:
@@ -274,7 +279,7 @@ def _remains(runs: Runs) -> Iterator[str]:
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
         left = process.run(engine, *asked, timeout=START, check=False).text.split()
         yield from (f"container {each}" for each in left)
-    yield from (f"file {each}" for each in sorted(ground.state.glob("sandwright-*")))
+    yield from (f"file {each}" for each in sorted(ground.state.glob("sandwright/runs/*")))
 
 
 def _names(project: Path) -> frozenset[str]:

@@ -10,19 +10,20 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import HostFacts
+from sandwright.signalling import kill, own
 from sandwright.smoke.contract import PREFIX, Session, Start, Subject, Variant
 from sandwright.smoke.launch import Ended, base_environment, launch
 from sandwright.smoke.runtimes.engine import Loaded, archive_stream, settings_of
@@ -32,6 +33,8 @@ from sandwright.smoke.tree import end_all, kill_all
 _LONGEST = 50
 _SHORT = "/tmp"  # noqa: S108 - a directory of our own is made in it
 _NOTE = "run-root"
+_PAUSES = frozenset(("podman", "catatonit"))
+"""What keeps the user namespace of a Podman without root."""
 _LOADING = 300.0
 _REMOVAL = 60.0
 _STORE_REMOVAL = 600.0
@@ -159,8 +162,9 @@ class PodmanSession:
                 self._podman(*words, timeout=_STORE_REMOVAL)
         finally:
             for note in self.scratch.glob("**/pause.pid"):
-                with contextlib.suppress(ValueError, ProcessLookupError):
-                    os.kill(int(note.read_text()), signal.SIGKILL)
+                with contextlib.suppress(ValueError):
+                    pid = int(note.read_text())
+                    kill(pid, sure=partial(_pauses, pid))
 
     def _load(self, subject: Subject) -> str:
         reference = f"localhost/{PREFIX}{uuid.uuid4().hex[:16]}:{subject.architecture}"
@@ -187,6 +191,13 @@ class PodmanSession:
         return {**base, **{name: str(self.scratch / path) for name, path in own.items()}}
 
 
+def _pauses(pid: int) -> bool:
+    """Whether a process keeps a user namespace, by the file that it runs as the kernel has it."""
+    with contextlib.suppress(OSError):
+        return own(pid) and Path(f"/proc/{pid}/exe").readlink().name in _PAUSES
+    return False
+
+
 def _see_out(monitor: Path) -> None:
     """Wait until a container's monitor has ended, and kill it with its container when it doesn't.
 
@@ -195,7 +206,7 @@ def _see_out(monitor: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         pid = int(monitor.read_text())
         deadline = time.monotonic() + _MONITOR_END
-        while monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
+        while own(pid) and monitor.name in Path(f"/proc/{pid}/cmdline").read_text():
             if time.monotonic() > deadline:
                 kill_all([pid])
             time.sleep(0.02)

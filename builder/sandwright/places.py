@@ -1,7 +1,7 @@
 """The two directories of a user: what was rendered, kept between sessions, and what sessions run.
 
-Both are the user's alone. What lies there decides what a sandbox is, so a directory that somebody else
-could write is not used.
+Both are the user's alone. What lies there decides what a sandbox is, and what is done with it, so a directory
+that somebody else could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.
 """
 
 from __future__ import annotations
@@ -22,13 +22,22 @@ def cache() -> str:
 
 
 def runtime() -> str:
-    """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `$TMPDIR`."""
+    """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
+
+    A runtime directory of somebody else's, as `sudo -E` leaves it, is not taken. Launchers choose the same.
+    """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    if base.startswith("/"):
-        return os.path.join(base, NAME)
+    with contextlib.suppress(OSError):
+        if base.startswith("/") and os.stat(base).st_uid == os.geteuid():
+            return os.path.join(base, NAME)
     if os.geteuid() == 0 and os.path.isdir("/run"):
         return os.path.join("/run", NAME)
-    return os.path.join(os.environ.get("TMPDIR", "/tmp"), f"{NAME}-{os.geteuid()}")  # noqa: S108 - checked
+    return os.path.join(home(), ".cache", NAME, "run")
+
+
+def runs() -> str:
+    """Where launchers have the directory of each run, named as its container."""
+    return os.path.join(runtime(), "runs")
 
 
 def private(path: str) -> str:

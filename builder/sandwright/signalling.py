@@ -1,0 +1,75 @@
+"""Processes that are surely those that are meant: by the kernel's word, and signalled by a handle.
+
+A number may be another process's by now. A name, a command line and an environment are what a process made of
+them, and so what a sandbox or another user wants them to be: they are hints only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+
+def started(process: int) -> int:
+    """When a process started, in clock ticks since the boot (proc(5)); 0 when there is none."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return _without_proc(process)
+
+
+def own(process: int) -> bool:
+    """Whether a process is of this user and in this namespace of processes (proc(5), Uid and NSpid).
+
+    What runs in a sandbox is in a namespace of its own.
+    """
+    try:
+        with open(f"/proc/{process}/status", "rb") as file:
+            fields = dict(line.partition(b":")[::2] for line in file.read().splitlines())
+    except OSError:
+        return False
+    uid = str(os.geteuid()).encode()
+    return fields.get(b"Uid", b"").split()[:2] == [uid, uid] and len(fields.get(b"NSpid", b"0").split()) == 1
+
+
+def kill(process: int, number: int = signal.SIGKILL, *, sure: Callable[[], bool]) -> bool:
+    """Signal a process if it is what it is taken for; give whether it was signalled.
+
+    `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has
+    that.
+    """
+    try:
+        handle = os.pidfd_open(process) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return False
+    except OSError:  # a kernel before Linux 5.3
+        handle = None
+    try:
+        if not sure():
+            return False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if handle is None:
+                os.kill(process, number)
+            else:
+                signal.pidfd_send_signal(handle, number)
+            return True
+        return False
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _without_proc(process: int) -> int:
+    """1 for a process that is there, on systems without /proc."""
+    if os.path.isdir("/proc/self"):
+        return 0
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return 0
+    except PermissionError:
+        pass
+    return 1

@@ -1,0 +1,247 @@
+"""What others can choose, a run does not believe: command lines, names in /tmp, locks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from enginehosts import EngineHost, engine_host
+from sandwright import places
+from sandwright.session import state
+from session.conftest import Project, eventually
+from session.test_run_containers import busybox_root
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+NOBODY = 65534
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory that every user passes through."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-strangers-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[EngineHost]:
+    with engine_host("podman") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def posing(*words: str | Path, user: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of a user with words of its own choice."""
+    process = subprocess.Popen(list(map(str, words)), user=user, group=user, extra_groups=[], cwd="/")
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def begun(project: Project, *options: str) -> subprocess.Popen[bytes]:
+    """A command that runs already."""
+    running = project.start("sh", "-c", "echo up; exec sleep 100", options=options)
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n", running.communicate(timeout=60)
+    return running
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def in_image(project: Project, method: str, image: str) -> None:
+    project.policy.write_text(
+        f"schema: 1\nmethod: {method}\nimage: '{image}'\nenvironment: {{set: {{PATH: /bin}}}}\n"
+        "filesystem: {write: [$PROJECT]}\n"
+    )
+
+
+@needs_root
+@pytest.mark.needs("podman", "runc", "busybox")
+@pytest.mark.parametrize("user", [0, NOBODY], ids=["the same user", "another user"])
+def test_nothing_is_run_that_a_process_names(
+    project: Project, podman: EngineHost, shared: Path, user: int
+) -> None:
+    """A process that looks like the monitor of the run's container, and names a runtime of its own."""
+    in_image(project, "podman", podman.image)
+    project.environment |= {name: value for name, value in podman.environment.items() if name != "HOME"}
+    planted = script(shared / "planted", f"touch {shared}/evil")
+    monitor = script(shared / "conmon", "while :; do sleep 1; done")
+    running = begun(project)
+    (name,) = podman.containers()
+    with posing(monitor, "-c", "x", "-r", planted, name, user=user) as pose:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=120)
+        assert running.returncode == 130
+        assert not (shared / "evil").exists(), "a program was run that a command line names"
+        assert pose.poll() is None, "who poses is let be"
+    assert podman.containers() == []
+
+
+RUNTIMES = [
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
+]
+
+
+@pytest.fixture(scope="module")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    busybox_root(root)
+    return root
+
+
+@needs_root
+@pytest.mark.parametrize("method", RUNTIMES)
+def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, method: str) -> None:
+    """Where the launcher was killed, the runtime is ended by its words; others can have these words."""
+    in_image(project, method, "small")
+    project.environment["SANDWRIGHT_ROOTFS"] = str(rootfs)
+    running = begun(project)
+    (run,) = (project.runtime / "sandwright" / "runs").iterdir()
+    (launcher,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    waits = script(shared / "waits", "while :; do sleep 1; done")
+    with posing(waits, "--root", run / "state", "run", run.name, user=NOBODY) as pose:
+        os.kill(int(launcher), signal.SIGKILL)
+        running.communicate(timeout=120)
+        eventually(lambda: not run.exists(), "the run was not cleared up")
+        assert pose.poll() is None
+
+
+@needs_root
+@pytest.mark.parametrize("method", RUNTIMES)
+def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str) -> None:
+    """Not even without a runtime directory: a sandbox may share /tmp, and write what a runtime reads."""
+    in_image(project, method, "small")
+    project.environment |= {"SANDWRIGHT_ROOTFS": str(rootfs), "XDG_RUNTIME_DIR": ""}
+    before = set(Path("/tmp").glob("sandwright*"))
+    running = begun(project)
+    try:
+        words = [
+            line.split(b"\0") for line in map(_cmdline, _below(running.pid)) if b"--root" in line.split(b"\0")
+        ]
+        assert words, "the runtime was not seen"
+        for each in words:
+            assert each[each.index(b"--root") + 1].startswith(b"/run/sandwright/runs/sandwright-")
+        new = {path.name for path in set(Path("/tmp").glob("sandwright*")) - before}
+        assert not {name for each in words for name in new if name.encode() in b" ".join(each)}
+    finally:
+        running.terminate()
+        running.communicate(timeout=120)
+
+
+def _below(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                yield int(child)
+                yield from _below(int(child))
+
+
+def _cmdline(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+@needs_root
+@pytest.mark.needs("runc")
+def test_cleanup_takes_no_run_directory_from_tmp(project: Project) -> None:
+    """One that looks just like ours, with a state that a runtime would be handed."""
+    project.apart()
+    with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/tmp") as name:
+        planted = Path(name).rename(f"/tmp/sandwright-{os.urandom(5).hex()}")
+        try:
+            state = planted / "state" / planted.name
+            state.mkdir(parents=True)
+            (state / "state.json").write_text("{}")
+            (planted / "rootfs").mkdir()
+            (planted / "config.json").write_text("{}")
+            os.utime(planted, (0, 0))
+            ended = project.sandwright("cleanup")
+            assert planted.name not in (ended.stdout + ended.stderr).decode()
+            assert (state / "state.json").exists()
+        finally:
+            planted.rename(name)
+
+
+@needs_root
+def test_a_name_made_in_tmp() -> None:
+    """Somebody else's `/tmp/sandwright-UID` keeps nobody from running, without a runtime directory."""
+    place = Path(f"/tmp/sandwright-{NOBODY}")
+    made = not place.exists()
+    if made:
+        place.mkdir(mode=0o755)  # root's, and so not his whose number is in its name
+    try:
+        with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/tmp") as home:
+            os.chown(home, NOBODY, NOBODY)
+            assert _as_nobody(home, state.directory) == f"{home}/.cache/sandwright/run/sessions"
+    finally:
+        if made:
+            place.rmdir()
+
+
+def _as_nobody(home: str, ask: Callable[[], str]) -> str:
+    """What a function gives another user, who has a home and no runtime directory."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os.environ["HOME"] = home
+            os.environ.pop("XDG_RUNTIME_DIR", None)
+            os.write(write, ask().encode())
+        except BaseException as fault:  # noqa: BLE001 - nothing above may run twice
+            os.write(write, repr(fault).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@needs_root
+def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `sudo -E` leaves it: its owner could replace what root keeps there."""
+    os.chown(tmp_path, NOBODY, NOBODY)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert places.runtime() == "/run/sandwright"
+
+
+@pytest.mark.needs("bwrap")
+def test_a_lock_that_somebody_holds(project: Project) -> None:
+    """Whoever can read a project can lock it: the run ends and names it, without what a terminal obeys."""
+    code = (
+        "import fcntl, os, sys, time; fd = os.open(sys.argv[1], os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX);"
+        r"open('/proc/self/comm', 'wb').write(b'\x1b[31mred'); print('locked', flush=True); time.sleep(300)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(project.root)], stdout=subprocess.PIPE, cwd="/"
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"locked\n"
+            ended = project.run("touch", "file")
+        finally:
+            holder.kill()
+    assert ended.returncode == 125
+    assert f"process {holder.pid} (?[31mred)".encode() in ended.stderr
+    assert not (project.root / "file").exists()
+    assert project.run("touch", "file").returncode == 0
