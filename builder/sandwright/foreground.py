@@ -1,8 +1,8 @@
 """Starts the one program that a person asked for, as if they had started it themselves.
 
 `process` starts programs for us and kills them after their time; this one is theirs. It gets their standard
-input and output, a terminal with its size when they sit at one, and the signals that are sent to us. It dies
-when we die, however that happens, and its status becomes ours.
+input and output (`streams`), a terminal with its size when they sit at one, and the signals that are sent to
+us. It dies when we die, however that happens, and its status becomes ours.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from sandwright.streams import Streams, fill_standard, write_all
 
 FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that are meant for the program, not for us."""
@@ -55,19 +57,39 @@ def run(
 
     With `relay` a program on a terminal gets one of its own, whose size follows ours; with `controlling` it
     is its controlling one. `started` is called with its process id. Of our descriptors it has standard input,
-    output and errors, and those of `passed`. Raise OSError when it can't be started.
+    output and errors, as `streams` gives them, and those of `passed`. The status is 1 in place of 0 when its
+    output could not be written. Raise OSError when it can't be started.
     """
+    fill_standard()
     with _Signals() as signals, _terminal(relay=relay) as terminal:
-        if terminal is not None:
-            terminal.controlling = controlling
-        pid = _start(argv, environ, terminal, signals, passed)
-        started(pid)
-        return _Watching(pid, deliver, terminal, signals).until_end()
+        streams = Streams(keys=terminal is not None or _has_terminal())
+        try:
+            if terminal is not None:
+                terminal.controlling = controlling
+            pid = _start(argv, environ, terminal, streams, signals=signals, passed=passed)
+            started(pid)
+            status = _Watching(pid, deliver, terminal, streams, signals).until_end()
+        finally:
+            written = streams.close()
+    return status if written else status or 1
 
 
 def on_terminal() -> bool:
     """Whether both standard input and output are a terminal."""
     return os.isatty(0) and os.isatty(1)
+
+
+def _has_terminal() -> bool:
+    """Whether standard input and output are a terminal; stop in the background, where keys aren't ours."""
+    if not on_terminal():
+        return False
+    try:
+        termios.tcsetattr(
+            0, termios.TCSANOW, termios.tcgetattr(0)
+        )  # SIGTTOU: the program's session gets none
+    except termios.error:
+        return False  # nobody could bring us to the foreground (EIO)
+    return True
 
 
 class _Signals:
@@ -156,8 +178,7 @@ class _Terminal:
             block = b""
         if not block:
             raise EOFError
-        while block:
-            block = block[os.write(1, block) :]
+        write_all(1, block)
         return True
 
 
@@ -182,6 +203,8 @@ def _start(
     argv: Sequence[str],
     environ: Mapping[str, str],
     terminal: _Terminal | None,
+    streams: Streams,
+    *,
     signals: _Signals,
     passed: Collection[int],
 ) -> int:
@@ -195,8 +218,9 @@ def _start(
         die_with(parent)
         signals.reset()
         _withhold(passed)
-        _become(argv, environ, terminal, write)
+        _become(argv, environ, terminal, streams, write)
     os.close(write)
+    streams.started()
     if terminal is not None:
         os.close(terminal.slave)
     with os.fdopen(read, "rb") as said:
@@ -214,11 +238,18 @@ def _withhold(passed: Collection[int]) -> None:
             os.set_inheritable(int(name), int(name) < 3 or int(name) in passed)
 
 
-def _become(argv: Sequence[str], environ: Mapping[str, str], terminal: _Terminal | None, write: int) -> None:
+def _become(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    terminal: _Terminal | None,
+    streams: Streams,
+    write: int,
+) -> None:
     """Be the program; never returns. What goes wrong is written as a number (errno(3))."""
     try:
         if terminal is not None:
             terminal.give()
+        streams.become()
         os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - that is what this module is for
     except OSError as error:
         os.write(write, str(error.errno).encode())
@@ -245,10 +276,18 @@ def _death_signal() -> Callable[[int], None]:
 class _Watching:
     """Passes on what comes until the program has ended."""
 
-    def __init__(self, pid: int, deliver: Deliver, terminal: _Terminal | None, signals: _Signals) -> None:
+    def __init__(
+        self,
+        pid: int,
+        deliver: Deliver,
+        terminal: _Terminal | None,
+        streams: Streams,
+        signals: _Signals,
+    ) -> None:
         self._pid = pid
         self._deliver = deliver
         self._terminal = terminal
+        self._streams = streams
         self._signals = signals
         self._pending: list[tuple[int, float]] = []
         self._deadline: float | None = None
@@ -270,7 +309,10 @@ class _Watching:
     def _wait(self) -> None:
         """Wait for something to come, and deal with it."""
         reads, writes = self._terminal.selected() if self._terminal and self._copies else ([], [])
-        ready, writable, _ = select.select([self._signals.read, *reads], writes, [], self._timeout())
+        more, others = self._streams.selected()
+        ready, writable, _ = select.select(
+            [self._signals.read, *reads, *more], [*writes, *others], [], self._timeout()
+        )
         if self._signals.read in ready:
             for number in self._signals.take():
                 self._signalled(number)
@@ -279,6 +321,7 @@ class _Watching:
                 self._terminal.copy(ready, writable)
             except (EOFError, OSError):
                 self._copies = False  # nobody on one of the sides: what is left is to wait for the end
+        self._streams.copy(ready, writable)
         self._deliver_pending()
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._kill()

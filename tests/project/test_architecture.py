@@ -13,7 +13,18 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     {"errors", "resources", "progress", "yamltree", "document", "validation"},
-    {"process", "foreground", "looks", "host", "places", "signalling", "requirements", "setup", "crossbuild"},
+    {
+        "process",
+        "streams",
+        "foreground",
+        "looks",
+        "host",
+        "places",
+        "signalling",
+        "requirements",
+        "setup",
+        "crossbuild",
+    },
     {"policy"},
     {"render"},
     {"evaluate"},

@@ -1,0 +1,185 @@
+"""What a command has as standard input, output and errors: pipes, and nothing of what lies behind them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+from session.terminals import terminal
+
+pytestmark = pytest.mark.needs("bwrap")
+
+RUN = shlex.join([*SANDWRIGHT, "run", "--"])
+LAUNCH = ".sandbox/bwrap/launch"
+
+
+@pytest.fixture(params=["run", "launch"])
+def start(request: pytest.FixtureRequest, project: Project) -> str:
+    """What a shell's line begins with, to run a command in the sandbox."""
+    if request.param == "run":
+        return RUN
+    rendered = project.sandwright("render")
+    assert rendered.returncode == 0, rendered.stderr
+    return LAUNCH
+
+
+def _shell(project: Project, script: str, *, errors: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """A shell's script in the project; without `errors` none may be said."""
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+        cwd=project.root,
+        env=project.environ,
+    )
+    assert errors or ended.stderr == b""
+    return ended
+
+
+def test_output_to_a_file_goes_where_the_shell_is(project: Project, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    ended = _shell(project, f"(echo a; {start} sh -c 'echo b; exit 5'; echo $?; echo c) >{file}")
+    assert (file.read_text(), ended.returncode) == ("a\nb\n5\nc\n", 0)
+    _shell(project, f"{start} echo d >>{file}")
+    assert file.read_text() == "a\nb\n5\nc\nd\n"
+
+
+def test_output_and_errors_in_one_file_keep_their_order(project: Project, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done"
+    _shell(project, f"{start} sh -c {shlex.quote(script)} >{file} 2>&1")
+    assert file.read_text() == "".join(f"out {i}\nerr {i}\n" for i in range(1, 10))
+
+
+def test_output_and_errors_in_two_files(project: Project, start: str, tmp_path: Path) -> None:
+    _shell(project, f"{start} sh -c 'echo out; echo err >&2' >{tmp_path}/out 2>{tmp_path}/err")
+    assert (tmp_path / "out").read_text() == "out\n"
+    assert (tmp_path / "err").read_text() == "err\n"
+
+
+def test_bytes_come_through_whole(project: Project, start: str, tmp_path: Path) -> None:
+    given = bytes(range(256)) * 65536
+    (tmp_path / "in").write_bytes(given)
+    _shell(project, f"{start} cat <{tmp_path}/in >{tmp_path}/out")
+    assert (tmp_path / "out").read_bytes() == given
+
+
+def test_a_file_that_is_standard_input_is_not_written(project: Project, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content\n")
+    ended = _shell(project, f"{start} sh -c 'cat; echo changed >/proc/self/fd/0' <{file}", errors=True)
+    assert (ended.stdout, file.read_text()) == (b"content\n", "content\n")
+
+
+def test_a_file_that_is_output_is_not_read(project: Project, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("a secret\n")
+    reading = "for fd in 1 2; do timeout 1 head -n 1 /proc/self/fd/$fd; done | tr a-z A-Z >&2"
+    _shell(project, f"{start} sh -c {shlex.quote(reading)} >>{file} 2>&1")
+    assert "A SECRET" not in file.read_text()
+    assert file.read_text().startswith("a secret\n")
+
+
+def test_the_rest_of_a_file_is_for_who_reads_next(project: Project, tmp_path: Path) -> None:
+    """As without a sandbox: a loop over lines goes on, whatever the command in it does."""
+    (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100_000)))
+    script = f"while read -r line && [ $line -lt 3 ]; do {RUN} echo got $line; done <{tmp_path}/file"
+    assert _shell(project, script).stdout == b"got 0\ngot 1\ngot 2\n"
+
+
+def test_a_command_that_does_not_read_to_the_end(project: Project, start: str, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(1 << 30)
+    assert _shell(project, f"{start} sh -c 'exec <&-; exit 6' <{tmp_path}/file; echo $?").stdout == b"6\n"
+    assert _shell(project, f"{start} head -c 3 </dev/zero | wc -c").stdout == b"3\n"
+
+
+def test_who_reads_the_output_may_end_early(project: Project, start: str) -> None:
+    ended = _shell(project, f"set -o pipefail; {start} yes | head -n 1; echo $?", errors=True)
+    assert ended.stdout == b"y\n141\n"
+
+
+def test_what_can_not_be_written_is_no_success(project: Project, start: str) -> None:
+    ended = _shell(project, f"{start} echo x >/dev/full; echo $?", errors=True)
+    assert ended.stdout != b"0\n"
+    assert b"No space left on device" in ended.stderr
+
+
+def test_standard_descriptors_may_be_closed(project: Project, start: str) -> None:
+    ended = _shell(project, f"{start} sh -c 'cat; echo out; echo err >&2; exit 7' <&- >&- 2>&-; echo $?")
+    assert ended.stdout == b"7\n"
+
+
+@pytest.mark.parametrize("place", ["<{f} >{f}2", ">{f}2 2>&1", "</dev/null >{f}2", "| cat"])
+def test_a_terminal_that_is_not_input_and_output_is_not_read(
+    project: Project, start: str, tmp_path: Path, place: str
+) -> None:
+    """The keys are the shell's that started it, whatever descriptors the terminal is left on."""
+    (tmp_path / "file").write_text("")
+    look = "timeout 1 head -n 1 <&$fd >>got; timeout 1 head -n 1 /proc/self/fd/$fd >>got"
+    reading = f"for fd in 0 1 2; do {look}; done"
+    script = (
+        f"{start} sh -c {shlex.quote(f'echo >begun; {reading}; echo >ended')} "
+        f'{place.format(f=tmp_path / "file")}; echo status $?; read -r line; echo "the shell read $line"'
+    )
+    with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
+        eventually((project.root / "begun").exists, "it does not begin")
+        shown.type(b"a password\n")
+        shown.read_until(b"status 0")
+        assert (project.root / "ended").exists()
+        shown.read_until(b"the shell read a password")
+        assert shown.end() == 0
+    assert "password" not in (project.root / "got").read_text()
+
+
+def test_output_alone_on_a_terminal_is_shown(project: Project, start: str) -> None:
+    script = f"{start} sh -c 'echo out; echo err >&2; exit 9' </dev/null"
+    with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
+        shown.read_until(b"out\r\nerr\r\n")
+        assert shown.end() == 9
+
+
+def test_errors_in_a_file_beside_a_terminal(project: Project, start: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("before\n")
+    script = f"{start} sh -c 'tty -s && echo shown; echo err >&2; exit 9' 2>>{file}"
+    with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
+        shown.read_until(b"shown\r\n")
+        assert shown.end() == 9
+    assert file.read_text() == "before\nerr\n"
+
+
+def test_nothing_stays_open(project: Project, start: str, tmp_path: Path) -> None:
+    """Beside standard input, output and errors, and what `ls` itself opens."""
+    _shell(project, f"{start} ls /proc/self/fd <{project.policy} >{tmp_path}/out")
+    assert (tmp_path / "out").read_text().split() == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL"])
+def test_no_relay_outlives_a_launcher(project: Project, start: str, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "out"
+    words = ["bash", "-c", f"exec {start} sh -c 'echo up; exec sleep 1000' </dev/zero >{file}"]
+    with subprocess.Popen(words, cwd=project.root, env=project.environ) as running:
+        eventually(lambda: file.exists() and file.read_text() == "up\n", "it does not start")
+        os.kill(running.pid, 15 if name == "TERM" else 9)
+        running.wait(WAIT)
+    eventually(lambda: not _open_anywhere(file), "somebody has the file open")
+
+
+def _open_anywhere(file: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            target = path.readlink()
+        except OSError:
+            continue
+        if target == file:
+            found.append(str(path))
+    return found
