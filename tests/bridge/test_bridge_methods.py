@@ -131,7 +131,8 @@ def test_what_passes(place: Place) -> None:
     """Statuses, signals, both outputs, binary input; and nothing of the bridge can be changed inside."""
     data = bytes(range(256)) * 4000
     script = """
-        cat >copied; show; show status 42; echo $?; show kill KILL; echo $?; show err 2>said; cat said
+        cat >copied; show; show status 42; echo $?; show kill KILL; echo $?; show err 2>said
+        read -r line <said; echo "$line"
         echo "$PATH"; d=$(command -v show); d=${d%/bin/show}; echo "$d ${SHOWN-no variable}"
         touch "$d/x"; rm "$d/socket"; mv "$d/bin/show" "$d/bin/cat"; mv "$d" /tmp/y; chmod 777 "$d/socket"
         ls "$d/../private"

@@ -44,6 +44,7 @@ case $1 in
     both) printf out; printf err >&2 ;;
     environment) env | sort ;;
     where) pwd -P ;;
+    all) ls -A ;;
     secret) printf '%s' "$TOOL_TOKEN" ;;
     pieces) printf %s "${TOOL_TOKEN%????}"; sleep 0.2; printf %s "${TOOL_TOKEN#???????????}"; printf ' end' ;;
     wait)
@@ -211,9 +212,29 @@ def test_secrets_are_taken_out_of_output(place: World, bridge: Bridge) -> None:
 
 
 def test_where_it_runs(place: World, bridge: Bridge) -> None:
+    """In an empty directory of its own, wherever the sandbox was: nothing that it wrote steers a program."""
     below = place.project / "a b" / "c"
     below.mkdir(parents=True, exist_ok=True)
-    assert place.call(bridge, "tool", "where", cwd=below).text == str(below)
+    (below / "planted").write_text("planted")
+    first, second = (place.call(bridge, "tool", "where", cwd=below).text for _ in range(2))
+    assert not Path(first).is_relative_to(place.project)
+    assert first != second
+    assert not Path(first).exists()
+    assert place.call(bridge, "tool", "all", cwd=below).stdout == b""
+    assert place.call(bridge, "cat", "planted", cwd=below).status == 1
+
+
+@pytest.mark.needs("make")
+@pytest.mark.parametrize("name", ["make", "gmake", "builder"])
+def test_a_program_that_does_what_its_directory_says(place: World, name: str) -> None:
+    """Whatever its name: a list of such names would never be whole."""
+    (place.project / "Makefile").write_text("all:\n\t@echo planted\n")
+    place.tool(name, f'exec {process.find("make")} "$@"')
+    with place.bridge(f"\ncredentials:\n  shims:\n    {name}: {{allow: ['*']}}\n") as running:
+        result = place.call(running, name, "all")
+    assert result.status == 2
+    assert b"planted" not in result.stdout
+    assert "No rule to make target" in result.stderr
 
 
 def test_arguments_arrive_as_they_are(place: World, bridge: Bridge) -> None:
@@ -278,10 +299,9 @@ def test_directories_outside(place: World, bridge: Bridge, where: str) -> None:
 
 
 def test_a_directory_that_is_swapped_for_a_link_all_the_time(place: World, bridge: Bridge) -> None:
-    """A race that the sandbox may win: the call runs inside, or is refused, and never runs outside."""
+    """A race that the sandbox may win: the call runs, or is refused, and never runs outside."""
     spot = place.project / "spot"
     spot.mkdir(exist_ok=True)
-    (spot / "motd").write_text("inside")
     (place.root / "outside").mkdir(exist_ok=True)
     (place.root / "outside" / "motd").write_text("outside")
     swapper = textwrap.dedent(f"""
@@ -294,7 +314,7 @@ def test_a_directory_that_is_swapped_for_a_link_all_the_time(place: World, bridg
     with process.start(sys.executable, "-c", swapper):
         answers: list[bytes] = []
         until = time.monotonic() + 60
-        while len(answers) < 60 or not any(b"inside" in answer for answer in answers):
+        while len(answers) < 60 or all(answer[4] == Kind.REFUSED for answer in answers):
             with _connected(bridge) as connection:
                 connection.sendall(_call(place, "cat", "motd", directory=str(spot)))
                 answers.append(_rest(connection))
@@ -583,7 +603,6 @@ def test_without_a_bridge(place: World) -> None:
         ("tool: {secrets: {GIT_SSH: '${T}'}, allow: []}", {"T": "secret-x"}, RenderError, "steers"),
         ("gh: {secrets: {GH_HOST: '${T}'}, allow: []}", {"T": "secret-x"}, RenderError, "secrets of gh"),
         ("nowhere-to-be-found: {allow: []}", {}, ToolMissing, "found is not installed"),
-        ("python3: {allow: ['*']}", {}, UsageError, "runs what its arguments"),
         ("gh: {allow: ['api *']}", {}, RenderError, "is nothing that the bridge runs"),
         ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T_FILE": "/none"}, HostError, "No such file"),
         ("tool: {secrets: {TOOL_TOKEN: '${T}'}, allow: []}", {"T_COMMAND": "false x"}, HostError, "failed"),

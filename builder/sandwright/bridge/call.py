@@ -182,10 +182,10 @@ def _run(asked: _Asked, context: Context) -> None:
     began = time.monotonic()
     with (
         TemporaryDirectory(prefix="call-", dir=context.configuration.private) as scratch,
-        context.workspace.directory(asked.parts) as directory,
+        context.workspace.directory(asked.parts),
         contextlib.ExitStack() as opened,
     ):
-        prepared = _prepared(asked, directory, Path(scratch), opened, context)
+        prepared = _prepared(asked, Path(scratch), opened, context)
         with _started(asked, prepared, context) as (pump, status):
             if status == 0 and pump.why == "exit":
                 prepared.finish()
@@ -200,10 +200,11 @@ def _run(asked: _Asked, context: Context) -> None:
                 _last_word(asked.connection, frames.encode_refusal(*_WHY[pump.why]))
 
 
-def _prepared(
-    asked: _Asked, directory: int, scratch: Path, files: contextlib.ExitStack, context: Context
-) -> _Prepared:
-    """The command line, environment and directory of a call. Files that it names are opened here."""
+def _prepared(asked: _Asked, scratch: Path, files: contextlib.ExitStack, context: Context) -> _Prepared:
+    """The command line, environment and directory of a call. Files that it names are opened here.
+
+    Nothing runs in the workspace: a program does much that its directory tells it.
+    """
     call, parts = asked.call, asked.parts
     program = context.configuration.programs[call.program]
     home = scratch / "home"
@@ -222,9 +223,9 @@ def _prepared(
             own = {**gh_environment(home, repository), **program.secrets}
             prepared = _Prepared([program.path], {**base, **own}, str(home))
         case _:
-            for each in call.plain[call.own :]:
-                context.workspace.check_word(parts, directory, each)
-            prepared = _Prepared([program.path], {**base, **program.secrets}, path_of(directory))
+            empty = scratch / "empty"  # what the sandbox wrote says nothing to a program that nobody knows
+            empty.mkdir()
+            prepared = _Prepared([program.path], {**base, **program.secrets}, str(empty))
     for word in call.words():
         if isinstance(word, tuple):
             place = context.workspace.below(parts, word[1].path)

@@ -73,8 +73,6 @@ class Call:
     options: tuple[tuple[Option, str], ...] = ()
     operands: tuple[str, ...] = ()
     plain: tuple[str, ...] = field(default=())
-    own: int = 0
-    """How many of the plain words stand in the policy."""
 
     @property
     def reads_input(self) -> bool:
@@ -131,7 +129,7 @@ class Grammar:
             raise Refused(self._not_listed(arguments))
         if self.profile is None:
             own = max(len(entry.words) for entry in entries)
-            return Call(self.program, None, plain=tuple(_plain(own, arguments)), own=own)
+            return Call(self.program, None, plain=tuple(_plain(own, arguments)))
         form = _form(self.profile, arguments)
         if form is None:
             raise Refused(self._unknown(arguments))

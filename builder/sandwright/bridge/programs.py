@@ -16,7 +16,7 @@ from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.secret import Reach, read_secret
 from sandwright.errors import ToolMissing, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.shims import CONTAINERS, interpreter_fault
+from sandwright.render.shims import CONTAINERS
 
 
 def reach(policy: ResolvedPolicy) -> Reach:
@@ -64,19 +64,12 @@ def programs(
 
 def _program(name: str, path: str, sandbox: Reach) -> str:
     """The file of a shim's program. Raise for one that the sandbox could make do what it wants."""
-    if profile_of(name) is None and (fault := interpreter_fault(name)):
-        raise UsageError(f"credentials.shims.{name}: {fault}")
     found = shutil.which(name, path=path)
     if found is None:
         raise ToolMissing(name, "credentials.shims runs it on the host")
     real = Path(found).resolve()
-    several = real.name in ("busybox", "toybox", "coreutils")  # each is what it is called by
-    if profile_of(name) is None and not several:
-        fault = interpreter_fault(real.name)
-        if fault or profile_of(real.name):
-            raise UsageError(
-                f"credentials.shims.{name}: {found} leads to {real}: {fault or 'give it its own name here'}"
-            )
+    if profile_of(name) is None and profile_of(real.name):
+        raise UsageError(f"credentials.shims.{name}: {found} leads to {real}: give it its own name here")
     for each in (found, *_interpreter(real)):
         if sandbox.writes(each):
             raise UsageError(f"credentials.shims.{name}: {each} may be written by the sandbox")

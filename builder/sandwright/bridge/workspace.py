@@ -88,19 +88,6 @@ class Workspace:
         if not self.access.reads(parts):
             raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(parts) or str(self.root)])}")
 
-    def check_word(self, directory: tuple[str, ...], fd: int, word: str) -> None:
-        """Raise Refused when a word, taken for a name in a directory, is a link or denied.
-
-        A program that opens what its arguments name would be led out of the workspace by a link.
-        """
-        try:
-            mode = os.stat(word, dir_fd=fd, follow_symlinks=False).st_mode
-        except OSError:  # it is nothing there, and so no more than a word
-            return
-        self.check((*directory, word))
-        if stat.S_ISLNK(mode):
-            raise Refused(f"{shown([word])} is a link here; links are not followed")
-
     def below(self, directory: tuple[str, ...], path: str) -> tuple[str, ...]:
         """The parts of a path as it is given in a directory. Raise Refused when it leaves the workspace."""
         return self.relative(path) if path.startswith("/") else (*directory, *_parts(path))

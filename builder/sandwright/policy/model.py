@@ -207,7 +207,12 @@ class Credentials(_Section):
     """
 
     shims: dict[ShimName, Shim | None] | None = None
-    """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim."""
+    """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim.
+
+    git and gh are known, with what they may do. Any other program runs in an empty directory of its own, so
+    that nothing in the project steers it. One that runs what its arguments name (`env`, `sudo`) lets the
+    sandbox run that.
+    """
 
 
 class User(_Section):

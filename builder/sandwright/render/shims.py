@@ -29,7 +29,6 @@ sockets either: then `shim_values` refuses the policy, unless it lists sockets i
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,31 +50,6 @@ CONTAINERS = frozenset({"docker", "podman", "oci", "gvisor"})
 """The methods whose root is an image's."""
 
 _ENGINES = frozenset({"docker", "podman"})
-
-_INTERPRETERS = (
-    "R", "Rscript", "ansible", "ant", "ash", "at", "awk", "bash", "batch", "bazel", "bun", "bundle",
-    "busybox", "bwrap", "cabal", "capsh", "cargo", "chroot", "clang", "clisp", "cmake", "composer",
-    "conda", "crontab", "crun", "csh", "ctr", "dash", "dbus-run-session", "deno", "direnv", "doas",
-    "docker", "docker-compose", "dotnet", "ed", "editor", "elixir", "emacs", "env", "erl", "escript",
-    "ex", "expect", "fab", "fakeroot", "find", "firejail", "fish", "flock", "fossil", "gawk", "gcc",
-    "gdb", "gem", "ghci", "git-shell", "gnuplot", "go", "gosu", "gradle", "groovy", "guile", "hatch",
-    "helm", "helmfile", "hg", "hub", "iex", "inv", "invoke", "ionice", "ipython", "irb", "java", "jjs",
-    "jrunscript", "jshell", "julia", "jupyter", "just", "ksh", "latex", "lazygit", "ld", "ld.so", "less",
-    "lftp", "lldb", "logrotate", "ltrace", "lua", "make", "mamba", "man", "mawk", "meson", "mix", "mono",
-    "more", "msgfmt", "mvn", "mysql", "nano", "nawk", "nc", "nerdctl", "nice", "ninja", "nix",
-    "nix-shell", "nmap", "node", "nodejs", "nohup", "nox", "npm", "npx", "nsenter", "nsjail", "nvim",
-    "octave", "open", "osascript", "packer", "pager", "parallel", "pdflatex", "pdm", "perf", "perl",
-    "php", "pico", "pip", "pipenv", "pipx", "pkexec", "pnpm", "podman", "poetry", "pre-commit", "proot",
-    "psql", "pulumi", "pwsh", "pytest", "python", "racket", "rake", "rbash", "rlwrap", "rsync", "ruby",
-    "run-parts", "runc", "runghc", "runsc", "runuser", "rvim", "sash", "sbt", "scala", "scons", "scp",
-    "screen", "script", "sed", "setarch", "setpriv", "setsid", "sftp", "sh", "skaffold", "socat",
-    "sqlite", "ssh", "ssh-agent", "start-stop-daemon", "stdbuf", "strace", "su", "sudo", "sudoedit",
-    "systemctl", "systemd-run", "tar", "taskset", "tclsh", "tcsh", "tee", "terraform", "terragrunt",
-    "tex", "tig", "time", "timeout", "tmux", "tofu", "tox", "ts-node", "tsx", "unshare", "uv", "vagrant",
-    "valgrind", "vi", "view", "vim", "vimdiff", "watch", "wish", "x-terminal-emulator", "xargs",
-    "xdg-open", "yarn", "yash", "zip", "zsh",
-)  # fmt: skip
-"""Programs that run what their arguments or their directory tell them (GTFOBins: shell, command)."""
 
 
 @dataclass(frozen=True)
@@ -160,11 +134,3 @@ def _reach(policy: ResolvedPolicy, method: str) -> Reach:
     if policy.network.mode == "host":
         return "none"
     return "loopback" if method in ("bwrap", "gvisor") else "socket"
-
-
-def interpreter_fault(program: str) -> str:
-    """Why a program can't stand behind a shim without a profile; empty when nothing is known against it."""
-    base = re.split(r"[-.]?[0-9]", program, maxsplit=1)[0]  # of python3.11-dbg, gcc-12, perl5.36.0
-    if program in _INTERPRETERS or base in _INTERPRETERS or program.startswith("git-"):
-        return f"{program} runs what its arguments or its directory tell it; plain words don't make that safe"
-    return ""
