@@ -71,7 +71,7 @@ def furnish(root: Path) -> None:
 
 def _look(root: Path, since: int) -> list[str]:
     names = [".vscode", ".envrc", ".bashrc", ".claude/settings.json", ".claude/agents", "sandbox.yaml"]
-    data = {"roots": [str(root)], "closed": [], "names": names, "git": []}
+    data = {"roots": [str(root)], "closed": [], "names": names, "git": [], "absent": []}
     return left_behind.look(data, "policy", since)
 
 
@@ -127,7 +127,7 @@ def test_where_it_stops_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (root / "z" / f"{number}").touch()
     (root / "tool").touch()
     (root / "tool").chmod(0o4755)
-    data = {"roots": [str(root)], "closed": [], "names": [], "git": []}
+    data = {"roots": [str(root)], "closed": [], "names": [], "git": [], "absent": []}
     said = left_behind.look(data, "policy", 0)
     assert said[0].startswith(f"new or changed while it ran: {root}/tool: a set-user-id")
     assert said[1:] == [f"not everything was looked at: it was too much from {root}/z on"]
@@ -140,7 +140,7 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (root / f"{number}").mkdir(parents=True)
         (root / f"{number}" / ".envrc").touch()
     (root / "0" / ".git").touch()
-    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": []}
+    data = {"roots": [str(root)], "closed": [], "names": [".envrc"], "git": [], "absent": []}
     said = left_behind.look(data, "policy", 0)
     assert len(said) == left_behind.MOST_LINES + 1
     assert f"{root}/0/.git" in said[0]  # what is worst comes first
@@ -162,7 +162,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "root" / "hidden").mkdir(parents=True)
     (tmp_path / "root" / "hidden" / ".git").touch()
-    data = {"roots": [str(tmp_path / "root")], "closed": [], "names": [], "git": []}
+    data = {"roots": [str(tmp_path / "root")], "closed": [], "names": [], "git": [], "absent": []}
     scandir = os.scandir
 
     def refusing(path: str) -> object:
@@ -177,3 +177,77 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     later = left_behind.Clock().since() + 10**12
     assert [line for line in left_behind.look(data, "policy", later) if "hidden/.git" in line]
     assert left_behind.look(data, "policy", later) == []
+
+
+HOOKS = '{"hooks": {}}'
+
+
+@pytest.fixture
+def agent(project: Project) -> Path:
+    """An agent's directory in the home, which the policy lets be written, with nothing in it."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.claude]}\n")
+    (project.home / ".claude").mkdir()
+    return project.home / ".claude"
+
+
+def _made(errors: bytes) -> list[str]:
+    return [line for line in errors.decode().splitlines() if "was made while it ran" in line]
+
+
+@pytest.mark.parametrize("way", ["removed", "kept"])
+def test_a_protected_name_that_was_made_elsewhere_stops_the_next_run(
+    project: Project, agent: Path, way: str
+) -> None:
+    file = agent / "settings.json"
+    ended = project.run("sh", "-c", f"echo '{HOOKS}' >'{file}'; exit 3")
+    assert ended.returncode == 3
+    said = f"sandwright: {file} was made while it ran: programs of the host may run what it says"
+    assert _made(ended.stderr) == [said]
+    assert _said(ended.stderr) == []  # that is enough
+    for _ in range(2):
+        ended = project.run("echo", "ran")
+        assert (ended.returncode, ended.stdout) == (125, b"")
+        assert _made(ended.stderr) == [said]
+    if way == "removed":
+        file.unlink()
+        ended = project.run("sh", "-c", f"echo ran; echo x >'{agent}/code'")
+    else:
+        command = ended.stderr.decode().partition("or keep it: ")[2].partition("\n")[0]
+        process.run("sh", "-c", command)
+        ended = project.run("sh", "-c", f"echo ran; echo x >'{file}'")
+        assert file.read_text() == f"{HOOKS}\n"  # it is protected now
+    assert ended.stdout == b"ran\n", ended.stderr
+    assert _made(ended.stderr) == []
+
+
+@pytest.mark.parametrize("way", ["link", "directory"])
+def test_what_hides_a_protected_name_is_found(project: Project, agent: Path, way: str) -> None:
+    made = {
+        "link": f"ln -s code '{agent}/settings.json'",
+        "directory": f"mkdir -m 1555 '{agent}/agents' && ln -s x '{agent}/commands'",
+    }
+    assert _made(project.run("sh", "-c", made[way]).stderr)
+    assert project.run("true").returncode == 125
+
+
+def test_a_run_that_was_killed_made_one(project: Project, agent: Path) -> None:
+    """Nobody looked at its end; and a second run that starts beside it is stopped, too."""
+    running = project.start("sh", "-c", f"echo x >'{agent}/settings.json'; echo up; exec sleep 50")
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    assert project.run("true").returncode == 125
+    running.kill()
+    running.communicate(timeout=60)
+    assert project.run("true").returncode == 125
+    (agent / "settings.json").unlink()
+    assert project.run("true").returncode == 0
+    assert [*(project.home / ".cache/sandwright/sessions/elsewhere").iterdir()] == []
+
+
+def test_nothing_is_asked_where_nothing_was_made(project: Project, agent: Path) -> None:
+    """Not by a second run, with what is kept, and not where the name was there before."""
+    (agent / "settings.json").write_text(HOOKS)
+    for _ in range(2):
+        ended = project.run("sh", "-c", f"echo x >'{agent}/code'; echo x >'{agent}/settings.json'; exit 0")
+        assert (ended.returncode, _made(ended.stderr)) == (0, [])
+    assert (agent / "settings.json").read_text() == HOOKS

@@ -253,3 +253,20 @@ def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
     for name in ("HEAD", "config"):
         (sandbox.root / name).unlink()
     (sandbox.root / "objects").rmdir()
+
+
+def test_what_was_made_elsewhere_stops_the_next_run(sandbox: Project) -> None:
+    """And what was made below the project is named."""
+    agent = sandbox.home / ".claude"
+    agent.mkdir()
+    policy = sandbox.policy.read_text()
+    sandbox.policy.write_text(policy.replace("write: [$PROJECT]", "write: [$PROJECT, ~/.claude]"))
+    ended = sandbox.run("sh", "-c", f"echo >'{agent}/settings.json'; mkdir file; echo >file/sandbox.yaml")
+    said = ended.stderr.decode()
+    assert f"{agent}/settings.json was made while it ran" in said
+    assert f"new or changed while it ran: {sandbox.root}/file/sandbox.yaml" in said
+    (sandbox.root / "file" / "sandbox.yaml").unlink()
+    (sandbox.root / "file").rmdir()
+    assert sandbox.run("echo", "ran").stdout == b""
+    (agent / "settings.json").unlink()
+    assert sandbox.run("echo", "ran").stdout == b"ran\n"

@@ -107,16 +107,21 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
 
 
 def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, Source]]:
-    """The protected paths that don't exist and that somebody inside could make, and who protects them."""
+    """The protected paths that don't exist and that somebody inside could make, and who protects them.
+
+    What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
+    """
     files, facts = policy.filesystem, policy.facts
     for protection in files.protections:
         for root in protection.roots:
-            if files.tree.changes_host(root) and facts.kind(root) == "directory":
+            if facts.kind(root) == "directory":
                 for name in protection.names:
                     spelled = below(root, name.value)
                     path = followed(spelled, facts)[0]
                     lifted = not protection.exceptions.isdisjoint((path, spelled))
-                    if not lifted and facts.kind(path) is None:
+                    if lifted or facts.kind(path) is not None:
+                        continue
+                    if files.tree.changes_host(_existing_parent(path, policy)):
                         yield path, name.source
 
 

@@ -26,7 +26,7 @@ class Prepared:
     `directory` holds its artifacts. `wrap` and `wrap_terminal` are the words before the command, without
     and with a terminal of its own, `terminal` which it gets (`methods.contract.Terminal`). `environment`
     are variables for the launcher. `after` says what is looked at when a run has ended
-    (`left_behind.Places`). `proxied`, `shimmed`: the session starts a proxy, a bridge. `digests` are those of
+    (`session.writable`). `proxied`, `shimmed`: the session starts a proxy, a bridge. `digests` are those of
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
     """

@@ -60,14 +60,15 @@ class Places:
     """Where a sandbox can write, and what counts there: as `prepare` found it, and as JSON keeps it.
 
     `roots` are the writable paths, `closed` those below them that are not, `names` the protected names, `git`
-    the directories of Git in which what names programs is protected.
+    the directories of Git in which what names programs is protected, `absent` what `elsewhere` tells of.
     """
 
     def __init__(self, data: dict[str, list[str]]) -> None:
-        """`data` has these four."""
+        """`data` has these five."""
         self.roots = dict.fromkeys(data["roots"])
         self.closed = frozenset(data["closed"])
         self.git = frozenset(data["git"])
+        self.absent = frozenset(data["absent"])
         self.names: dict[str, list[str]] = {}
         for name in data["names"]:
             self.names.setdefault(name.rpartition("/")[2], []).append(f"/{name}")
@@ -144,7 +145,8 @@ class _Look:
 
     def lines(self) -> list[str]:
         """What was found."""
-        found = sorted((rank, path, what) for path, (rank, what) in self._found.items())
+        told = self._where.absent
+        found = sorted((rank, path, what) for path, (rank, what) in self._found.items() if path not in told)
         said = [f"{_NEW}: {printable(path)}: {what}" for _, path, what in found[:MOST_LINES]]
         if len(found) > MOST_LINES:
             said.append(f"{_NEW}: {len(found) - MOST_LINES} more like these")

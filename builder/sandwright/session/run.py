@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from sandwright import foreground, places
-from sandwright.session import kept, left_behind, state, trust
+from sandwright.session import elsewhere, kept, left_behind, state, trust
 from sandwright.session.kept import Prepared
 from sandwright.session.request import Request
 
@@ -30,6 +30,7 @@ def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
 
         raise UsageError("give a command to run, behind --")
     began = time.time()
+    elsewhere.check(request.policy)
     prepared = ready(request)
     said = trust.Loosened(*prepared.loosened).line()
     for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
@@ -77,6 +78,7 @@ class _Session:
         status: int | None = None
         self._sweep()
         clock = left_behind.Clock()
+        made = elsewhere.begin(self.id, self._request.policy, self._prepared.after["absent"])
         try:
             with contextlib.ExitStack() as stack:
                 environment = {**os.environ, **self._prepared.environment, "SANDWRIGHT_SESSION": self.id}
@@ -92,10 +94,10 @@ class _Session:
                 self._denials = self._refused() if self._refused else None
         finally:
             self._tell(status)
-            self._look(clock.since())
+            self._look(clock.since(), made)
         return status
 
-    def _look(self, since: int) -> None:
+    def _look(self, since: int, record: str) -> None:
         """Say what the run left that programs of the host may run."""
         from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
 
@@ -103,7 +105,7 @@ class _Session:
             found = left_behind.look(self._prepared.after, self._request.policy, since)
         except SandwrightError as fault:
             found = [str(fault)]
-        left_behind.said(found, self._say)
+        left_behind.said([*found, *elsewhere.end(record)], self._say)
 
     def _start(self, environment: dict[str, str]) -> int:
         prepared, request = self._prepared, self._request

@@ -29,9 +29,14 @@ def new_id() -> str:
 def write(session: str, data: dict[str, object]) -> str:
     """Record a session of this process; give the file. Raise HostError."""
     path = os.path.join(directory(), f"{session}.json")
-    own = {"session": session, "pid": os.getpid(), "start": started(os.getpid()), "boot": boot()}
+    own = {"session": session, **identity()}
     places.write(path, json.dumps({**own, **data}, indent=1).encode("utf-8", "surrogateescape"))
     return path
+
+
+def identity() -> dict[str, object]:
+    """What a record says of this process, by which `runs` knows it."""
+    return {"pid": os.getpid(), "start": started(os.getpid()), "boot": boot()}
 
 
 def forget(session: str) -> None:
