@@ -93,6 +93,9 @@ def test_json() -> None:
         "note": "",
         "path": "/private/tmp/a/.env",
         "approximate": [],
+        "missing": [],
+        "assumed": [],
+        "version": 1,
         "shadowed": [
             {
                 "decision": "allow",
@@ -145,7 +148,7 @@ def test_a_profile_that_does_not_compile_says_where() -> None:
     with pytest.raises(ProfileError) as caught:
         evaluate_command('(version 1)\n(allow file-read* (subpath (param "X")))', "signal", file="p.sb")
     assert (str(caught.value), caught.value.exit_code) == (
-        "p.sb:2:19: subpath: argument 1 must be: string",
+        "p.sb:2:19: subpath: argument 1 must be: string; parameters without a value, to give: -D X=…",
         2,
     )
 
@@ -323,3 +326,81 @@ def test_a_question_may_carry_what_somebody_expects() -> None:
     assert [json.loads(each) for each in evaluate_batch([given])] == [
         json.loads(each) for each in evaluate_batch([line()])
     ]
+
+
+SECRETS = {
+    "accounts": "root:$y$j9T$secretsalt$secrethash:19000:0:99999:7:::\n",
+    "a list that is not closed": "(secret word\n",
+    "a string": '(version "secret word")\n',
+    "a list of things": "(secret one two)\n",
+    "a character that begins nothing": "#secret\n",
+    "an expression": '(regex #"secret[")\n',
+    "a file that is imported": '(import "/secret")\n',
+}
+
+
+@pytest.mark.parametrize("content", SECRETS.values(), ids=SECRETS)
+def test_nothing_is_quoted_of_an_imported_file(content: str, tmp_path: Path) -> None:
+    (tmp_path / "private").write_text(content, encoding="utf-8")
+    profile = f'(version 1)\n(import "{tmp_path}/private")'
+    with pytest.raises(ProfileError) as caught:
+        evaluate_command(profile, "signal", file="p.sb")
+    said = str(caught.value)
+    assert "secret" not in said
+    assert said.startswith(f"{tmp_path}/private:1:")
+    assert said.endswith("(imported at p.sb:2:1)")
+    text, found = lint_command(profile, file="p.sb")
+    assert "secret" not in text + json.dumps(found)
+    assert len(found) >= 1
+
+
+def test_a_directory_of_apple_s_files(tmp_path: Path) -> None:
+    folder = tmp_path / "Profiles"
+    folder.mkdir()
+    (folder / "system.sb").write_text("(allow pseudo-tty)", encoding="utf-8")
+    importer = FileImporter((folder,), trusted=True)
+    for name in ("system.sb", "/System/Library/Sandbox/Profiles/system.sb"):
+        text, answer = ask("pseudo-tty", profile=f'(version 1)(import "{name}")', importer=importer)
+        assert (answer["decision"], answer["approximate"]) == ("allow", [])
+        assert f"rule: {folder}/system.sb:1:1: (allow pseudo-tty)" in text
+    sent = FileImporter((folder,))
+    for name in ("/System/Library/Sandbox/Profiles/../../system.sb", f"{tmp_path}/Profiles/system.sb"):
+        found = ask("pseudo-tty", profile=f'(version 1)(import "{name}")', importer=sent)[1]
+        assert found["approximate"] == ["system.sb (approximate)"]
+
+
+def test_a_fragment() -> None:
+    """What is assumed before it decides where it says nothing, and is said."""
+    fragment = '(allow file-read* (subpath "/opt"))'
+    with pytest.raises(ProfileError, match="unbound variable: allow"):
+        ask("file-read-data", "path=/opt/x", profile=fragment)
+    text, answer = ask("file-read-data", "path=/opt/x", profile=fragment, fragment=True)
+    assert answer["decision"] == "allow"
+    assert "rule: p.sb:1:1: (allow file-read*" in text
+    assert text.endswith("assumed before the fragment: (version 1) (deny default)")
+    text, answer = ask("mach-lookup", "global-name=x", profile=fragment, fragment=True)
+    assert (answer["decision"], answer["file"], answer["line"]) == ("deny", "(assumed)", 2)
+    whole = ask("mach-lookup", "global-name=x", profile="(version 3)\n(allow default)", fragment=True)[1]
+    assert (whole["decision"], whole["version"]) == ("allow", 3)
+    with pytest.raises(ProfileError, match="only one version"):
+        ask("signal", profile="(version 1)(version 3)", fragment=True)
+
+
+def test_parameters_without_a_value_are_listed() -> None:
+    profile = '(version 1)(allow file-read* (subpath (param "B")))(allow signal (literal (param "A")))'
+    with pytest.raises(ProfileError, match="parameters without a value, to give: -D A=… -D B=…"):
+        ask("signal", profile=profile)
+    unused = '(version 1)(deny default)(if (param "DEBUG") (allow signal))'
+    text, answer = ask("signal", profile=unused)
+    assert (answer["decision"], answer["missing"]) == ("deny", ["DEBUG"])
+    assert text.endswith("without a value: -D DEBUG=…")
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_later_versions_are_read_as_the_first(number: int) -> None:
+    profile = f"(version {number})(deny default)(allow signal)"
+    text, answer = ask("signal", profile=profile)
+    assert (answer["decision"], answer["version"]) == ("allow", number)
+    assert text.endswith(f"read as (version 1): (version {number})")
+    linted, _ = lint_command(profile, file="p.sb")
+    assert f"p.sb:1:1: info: L35 version {number} is read as version 1 here" in linted

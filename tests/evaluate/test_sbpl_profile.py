@@ -148,10 +148,13 @@ def test_makes_rules(text: str, expected: list[str]) -> None:
     assert rules(text) == expected
 
 
+UNQUOTED = "; nothing of what is imported is quoted: give it as the profile to see more"
+
 REFUSED = {
     "nothing at all": ("", "p.sb:1:1: no version specified"),
     "rules before a version": ("(allow default)\n(version 1)", "p.sb:1:2: unbound variable: allow"),
-    "version 2": ("(version 2)", "p.sb:1:1: unsupported version: the number 2"),
+    "version 4": ("(version 4)", "p.sb:1:1: unsupported version: the number 4"),
+    "a version with a fraction": ("(version 2.5)", "p.sb:1:1: unsupported version: the number 2.5"),
     "two versions": ("(version 1)\n(version 3)", "p.sb:2:1: only one version may be specified"),
     "unknown operation": (
         "(version 1)\n(allow file-raed*)",
@@ -315,7 +318,7 @@ def test_an_error_in_an_import_names_both_places() -> None:
     files = Files(lib="(allow signal)\n(allow signl)")
     with pytest.raises(ProfileError) as caught:
         compile_profile('(version 1)\n  (import "lib.sb")', file="p.sb", importer=files)
-    message = "lib.sb:2:8: unbound variable: signl; did you mean 'signal'? (imported at p.sb:2:3)"
+    message = f"lib.sb:2:8: unbound variable{UNQUOTED} (imported at p.sb:2:3)"
     assert str(caught.value) == message
 
 
@@ -323,12 +326,12 @@ def test_an_import_that_does_not_read_names_both_places() -> None:
     files = Files(lib="(allow signal")
     with pytest.raises(ProfileError) as caught:
         compile_profile('(version 1)\n  (import "lib.sb")', file="p.sb", importer=files)
-    assert str(caught.value) == "lib.sb:1:1: this list is never closed (imported at p.sb:2:3)"
+    assert str(caught.value) == f"lib.sb:1:1: this list is never closed{UNQUOTED} (imported at p.sb:2:3)"
 
 
 def test_imports_that_go_in_circles_end() -> None:
     files = Files(a='(import "b.sb")', b='(import "a.sb")')
-    with pytest.raises(ProfileError, match=r"a\.sb imports itself"):
+    with pytest.raises(ProfileError, match="imports itself; nothing of what is imported"):
         compile_profile('(version 1)(import "a.sb")', importer=files)
 
 

@@ -19,13 +19,15 @@ MAX_BYTES = 16 << 20
 
 @command(
     name="sbpl-eval",
-    iterable=["resource", "D", "symlink"],
+    iterable=["resource", "D", "symlink", "include"],
     help={
         "profile": "the Seatbelt profile; first word of `sandwright sbpl-eval`",
         "operation": "the operation, such as file-read-data; second word",
         "resource": "what is operated on, KEY=VALUE: path=/etc/hosts, remote=tcp:localhost:80, …",
         "D": "a parameter of the profile, KEY=VALUE",
         "symlink": "a symbolic link of the host, FROM=TO",
+        "include": "a directory with profiles that are imported, as a Mac's; may be given several times",
+        "fragment": "it is part of a profile: (version 1) and (deny default) are assumed before it",
         "batch": "questions as JSON lines: a file, or - for standard input; instead of profile and operation",
         "json": "answer as one JSON object",
     },
@@ -38,14 +40,22 @@ def sbpl_eval(
     resource: Sequence[str] | None = None,
     D: Sequence[str] | None = None,  # noqa: N803 - the option's name, as sandbox-exec has it
     symlink: Sequence[str] | None = None,
+    include: Sequence[str] | None = None,
+    fragment: bool = False,
     batch: str = "",
     json: bool = False,
 ) -> None:
     """Say whether a Seatbelt profile allows an operation, and which rule at which line decides."""
     from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command  # noqa: PLC0415
+    from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
 
+    directories = [Path(each) for each in include or ()]
+    for each in directories:
+        if not each.is_dir():
+            raise UsageError(f"--include {each} is no directory")
     if batch:
-        for answer in evaluate_batch(_lines(batch), file=batch):
+        importer = FileImporter(directories)
+        for answer in evaluate_batch(_lines(batch), file=batch, importer=importer, fragment=fragment):
             console.line(answer)
         return
     if not profile or not operation:
@@ -59,6 +69,8 @@ def sbpl_eval(
         resource=resource or (),
         define=D or (),
         symlink=symlink or (),
+        importer=FileImporter(directories, trusted=True),
+        fragment=fragment,
     )
     console.line(encoder.dumps(answer_json) if json else text)
 

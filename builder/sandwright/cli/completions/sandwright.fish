@@ -206,6 +206,8 @@ complete -c sandwright -n __fish_use_subcommand -a sbpl-eval -d 'Say whether a S
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l resource -r -F -d 'what is operated on, KEY=VALUE: path=/etc/hosts, remote=tcp:localhost:80, …'
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -s D -r -F -d 'a parameter of the profile, KEY=VALUE'
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l symlink -r -F -d 'a symbolic link of the host, FROM=TO'
+complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l include -r -F -d 'a directory with profiles that are imported, as a Mac\'s; may be given several times'
+complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l fragment -d 'it is part of a profile: (version 1) and (deny default) are assumed before it'
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l batch -r -F -d 'questions as JSON lines: a file, or - for standard input; instead of profile and operation'
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l json -d 'answer as one JSON object'
 complete -c sandwright -n '__fish_seen_subcommand_from sbpl-eval' -l help -d 'say what it does and takes'

@@ -278,6 +278,8 @@ _sandwright() {
             '*--resource=[what is operated on, KEY=VALUE\: path=/etc/hosts, remote=tcp\:localhost\:80, …]:value:_files' \
             '*-D[a parameter of the profile, KEY=VALUE]:value:_files' \
             '*--symlink=[a symbolic link of the host, FROM=TO]:value:_files' \
+            '*--include=[a directory with profiles that are imported, as a Mac'"'"'s; may be given several times]:value:_files' \
+            '--fragment[it is part of a profile\: (version 1) and (deny default) are assumed before it]' \
             '--batch=[questions as JSON lines\: a file, or - for standard input; instead of profile and operation]:value:_files' \
             '--json[answer as one JSON object]' \
             '--help[say what it does and takes]' \

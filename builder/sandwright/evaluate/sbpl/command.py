@@ -15,10 +15,10 @@ from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.imports import APPROXIMATE, FileImporter
-from sandwright.evaluate.sbpl.library import Importer
+from sandwright.evaluate.sbpl.library import Importer, Missing
 from sandwright.evaluate.sbpl.lint import lint
 from sandwright.evaluate.sbpl.paths import Links
-from sandwright.evaluate.sbpl.profile import compile_profile
+from sandwright.evaluate.sbpl.profile import PRELUDE, compile_profile, run_profile
 from sandwright.evaluate.sbpl.request import Resource, parse_request
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import readable
@@ -50,18 +50,23 @@ def evaluate_command(
     define: Sequence[str] = (),
     symlink: Sequence[str] = (),
     importer: Importer | None = None,
+    fragment: bool = False,
 ) -> tuple[str, Json]:
     """Answer one question: as the lines a person reads, and as the object `--json` prints.
 
     `resource`, `define` and `symlink` are the values of `--resource`, `-D` and `--symlink`, each `KEY=VALUE`.
-    Raise ProfileError when the profile does not compile, UsageError when the question makes no sense.
+    For a `fragment` what every profile begins with is assumed, and said. Raise ProfileError when the profile
+    does not compile, which names the parameters that it lacks; UsageError when the question makes no sense.
     """
-    compiled = compile_profile(
-        profile,
-        file=file,
-        params=pairs(define, "-D"),
-        importer=importer if importer is not None else FileImporter(trusted=True),
-    )
+    importer = importer if importer is not None else FileImporter(trusted=True)
+    params = pairs(define, "-D")
+    try:
+        compiled = compile_profile(profile, file=file, params=params, importer=importer, fragment=fragment)
+    except ProfileError as error:
+        whole = run_profile(
+            profile, lambda _: None, file=file, params=params, importer=importer, fragment=fragment
+        )
+        raise _with_missing(error, whole.missing_params) from None
     evaluator = Evaluator(compiled, symlinks=pairs(symlink, "--symlink"))
     request = parse_request(pairs(resource, "--resource"))
     given = request.path
@@ -72,7 +77,23 @@ def evaluate_command(
     answer["approximate"] = sorted(
         {found.file for found in compiled.imports if found.file.endswith(APPROXIMATE)}
     )
+    answer["missing"] = _names(compiled.missing_params)
+    answer["assumed"] = PRELUDE.splitlines() if fragment else []
+    answer["version"] = compiled.version
     return _text(answer, None if given is None else readable(given)), answer
+
+
+def _names(missing: Iterable[Missing]) -> list[str]:
+    return sorted({each.name for each in missing})
+
+
+def _with_missing(error: ProfileError, missing: Iterable[Missing]) -> ProfileError:
+    """The error, and the parameters without a value, by which a profile often fails."""
+    names = _names(missing)
+    if not names:
+        return error
+    give = " ".join(f"-D {name}=…" for name in names)
+    return ProfileError(error.position, f"{error.message}; parameters without a value, to give: {give}")
 
 
 def lint_command(
@@ -139,6 +160,12 @@ def _text(answer: Json, given: str | None) -> str:
         lines.append(f"path: {answer['path']}")
     lines.extend(f"shadowed: {_place(item)}" for item in answer["shadowed"])
     lines.extend(f"approximate: {name}" for name in answer["approximate"])
+    if answer["missing"]:
+        lines.append(f"without a value: {' '.join(f'-D {name}=…' for name in answer['missing'])}")
+    if answer["assumed"]:
+        lines.append(f"assumed before the fragment: {' '.join(answer['assumed'])}")
+    if answer["version"] != 1:
+        lines.append(f"read as (version 1): (version {answer['version']})")
     return "\n".join(lines)
 
 
@@ -147,7 +174,11 @@ def _place(item: Json) -> str:
 
 
 def evaluate_batch(
-    lines: Iterable[str], *, file: str = "batch", importer: Importer | None = None
+    lines: Iterable[str],
+    *,
+    file: str = "batch",
+    importer: Importer | None = None,
+    fragment: bool = False,
 ) -> Iterator[str]:
     """Answer questions given as JSON lines with JSON lines, each as soon as its question is read.
 
@@ -156,7 +187,7 @@ def evaluate_batch(
     is nearly one of ours is none of that. Raise DocumentError, naming `file` and the line, for a line that is
     no question.
     """
-    batch = _Batch(importer if importer is not None else FileImporter())
+    batch = _Batch(importer if importer is not None else FileImporter(), fragment=fragment)
     for number, line in enumerate(lines, 1):
         if line.strip():
             question = _question(line, file, number)
@@ -166,8 +197,9 @@ def evaluate_batch(
 class _Batch:
     """Compiles each profile of a batch once, as far as memory allows."""
 
-    def __init__(self, importer: Importer) -> None:
+    def __init__(self, importer: Importer, *, fragment: bool = False) -> None:
         self._importer = importer
+        self._fragment = fragment
         self._compiled = functools.lru_cache(maxsize=32)(self._compile)
 
     def answer(self, question: Json) -> Json:
@@ -196,7 +228,10 @@ class _Batch:
 
     def _compile(self, text: str, params: tuple[tuple[str, str], ...]) -> Evaluator | ProfileError:
         try:
-            return Evaluator(compile_profile(text, params=dict(params), importer=self._importer))
+            given = dict(params)
+            return Evaluator(
+                compile_profile(text, params=given, importer=self._importer, fragment=self._fragment)
+            )
         except ProfileError as error:
             return error
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.evaluate.sbpl.library import IMPORT_DIRECTORIES
 from sandwright.evaluate.sbpl.reader import MAX_SIZE
 from sandwright.evaluate.sbpl.source import Source
 from sandwright.resources import data_path
@@ -21,8 +22,9 @@ STAND_INS = frozenset({"system.sb", "bsd.sb"})
 class FileImporter:
     """Looks for imported profiles in files.
 
-    A relative name is looked for in `directories`, then where macOS looks; an absolute one is read as it is.
-    Both reach beyond `directories` only if `trusted`: a profile that someone else sent must not make us read
+    A relative name is looked for in `directories`, then where macOS looks; an absolute one is read as it is,
+    but one in macOS' own directories is looked for in `directories` first. Both reach beyond `directories`
+    only if `trusted`: a profile that someone else sent must not make us read
     files. `system.sb` and `bsd.sb`, when they are not found, are stood in for by approximations of our own;
     their names then end in `APPROXIMATE`.
     """
@@ -44,6 +46,9 @@ class FileImporter:
         if "\0" in name or ".." in name.split("/"):
             return []
         if name.startswith("/"):
-            return [Path(name)] if self.trusted else []
+            of_macos = (f"{each}/" for each in IMPORT_DIRECTORIES if name.startswith(f"{each}/"))
+            relative = [name.removeprefix(each) for each in of_macos]
+            copies = [directory / each for directory in self.directories for each in relative]
+            return [*copies, *([Path(name)] if self.trusted else [])]
         beyond = [Path(directory) for directory in directories] if self.trusted else []
         return [directory / name for directory in [*self.directories, *beyond]]

@@ -1,4 +1,4 @@
-"""What `(version 1)` brings: operations, filters, modifiers, actions, parameters, imports."""
+"""What `version` brings: operations, filters, modifiers, actions, parameters, imports."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
 IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
 """Where macOS looks for a profile that is imported by a relative name."""
+
+READ_AS_FIRST = (2, 3)
+"""Versions of the language that profiles of Apple's name; nobody describes what else they mean."""
+
+_KINDS = ("unbound variable", "this list is never closed", "imports itself")
+_UNQUOTED = "; nothing of what is imported is quoted: give it as the profile to see more"
+ASSUMED = "(assumed)"
+"""The name of what is put before a fragment, in places."""
 
 _MAX_IMPORTS = 20
 _NOTHING = (
@@ -68,7 +76,11 @@ class Library:
     def __init__(
         self, machine: Machine, environment: Environment, params: Mapping[str, str], importer: Importer
     ) -> None:
-        """`environment` is the global one; `params` are those of `-D`."""
+        """`environment` is the global one; `params` are those of `-D`.
+
+        `own` is the profile's own name, once it is known; `version` the number that it gives, 0 before; with
+        `assumed` that number is ours, and the profile may give its own.
+        """
         self.machine = machine
         self.environment = environment
         self.params = {octets(key): octets(value) for key, value in params.items()}
@@ -76,7 +88,10 @@ class Library:
         self.actions = Actions(machine)
         self.imports: list[Import] = []
         self.missing_params: list[Missing] = []
-        self.versioned = False
+        self.own = ""
+        self.version = 0
+        self.version_span: Span | None = None
+        self.assumed = False
         self._importing: list[Import] = []
         self._trace: str | None = None
 
@@ -87,21 +102,25 @@ class Library:
     def explain(self, error: ProfileError) -> ProfileError:
         """The error, saying also where its file was imported and what a misspelt name may mean.
 
+        Nothing is quoted of an imported file, which may be anything that its reader can read: `/etc/shadow`.
         Whatever forms and imports the expression that failed was inside of are left.
         """
         places = [f" (imported at {found.span.position})" for found in self._importing if found.span]
         self.actions.recover()
         self._importing.clear()
-        return ProfileError(error.position, unbound_hint(error.message) + "".join(reversed(places)))
+        if error.position.file in (self.own, ASSUMED) and not places:
+            return ProfileError(error.position, unbound_hint(error.message))
+        kind = next((each for each in _KINDS if each in error.message), "does not compile")
+        return ProfileError(error.position, kind + _UNQUOTED + "".join(reversed(places)))
 
     def _version(self, number: Value) -> Value:
-        if self.versioned and number != 1:
+        if self.version and not self.assumed and number != self.version:
             raise Fault("only one version may be specified")
-        if isinstance(number, bool) or number != 1:
+        if isinstance(number, bool) or not isinstance(number, int) or number not in (1, *READ_AS_FIRST):
             raise Fault(f"unsupported version: {describe(number)}")
-        if not self.versioned:
-            self.versioned = True
+        if not self.version:
             self.environment.values.update(self._bindings())
+        self.version, self.version_span, self.assumed = number, self.machine.span, False
         return NIL
 
     def _bindings(self) -> dict[Symbol, Value]:

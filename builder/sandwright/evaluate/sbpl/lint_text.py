@@ -78,4 +78,11 @@ def _params(subject: Subject) -> Iterator[Finding]:
         yield subject.find(missing.span, "L28", "error", message)
 
 
-TEXT_CHECKS: tuple[Check, ...] = (_strings, _names, _comments, _imports, _params)
+def _version(subject: Subject) -> Iterator[Finding]:
+    number = subject.profile.version
+    if number > 1:
+        message = f"version {number} is read as version 1 here: nobody describes what else it means"
+        yield subject.find(subject.profile.version_span, "L35", "info", message)
+
+
+TEXT_CHECKS: tuple[Check, ...] = (_strings, _names, _comments, _imports, _params, _version)

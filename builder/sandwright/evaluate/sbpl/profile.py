@@ -8,23 +8,32 @@ from dataclasses import dataclass
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Value, symbol
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
-from sandwright.evaluate.sbpl.library import Import, Importer, Library, Missing, no_imports
+from sandwright.evaluate.sbpl.library import ASSUMED, Import, Importer, Library, Missing, no_imports
 from sandwright.evaluate.sbpl.machine import Environment, Limits, Machine
 from sandwright.evaluate.sbpl.procedures import core_procedures
 from sandwright.evaluate.sbpl.reader import Datum, read
 from sandwright.evaluate.sbpl.rule import Rule
-from sandwright.evaluate.sbpl.source import Source
+from sandwright.evaluate.sbpl.source import Source, Span
 from sandwright.evaluate.sbpl.strings import string_procedures
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """A profile that has run: its rules, the files it imported, the parameters it asked for in vain."""
+    """A profile that has run: its rules, the files it imported, the parameters it asked for in vain.
+
+    `version` is the number that it gives, and where; every version is read as the first.
+    """
 
     source: Source
     rules: tuple[Rule, ...]
     imports: tuple[Import, ...]
     missing_params: tuple[Missing, ...]
+    version: int = 1
+    version_span: Span | None = None
+
+
+PRELUDE = "(version 1)\n(deny default)\n"
+"""What is assumed to stand before a fragment."""
 
 
 def compile_profile(
@@ -34,10 +43,12 @@ def compile_profile(
     params: Mapping[str, str] | None = None,
     importer: Importer = no_imports,
     limits: Limits | None = None,
+    fragment: bool = False,
 ) -> Profile:
     """Run a profile as `sandbox-exec -f` compiles it, with the `params` of `-D`.
 
-    `file` is the name for messages. `importer` finds what the profile imports. Raise ProfileError, which says
+    `file` is the name for messages. `importer` finds what the profile imports. A `fragment` is run behind
+    `PRELUDE`. Raise ProfileError, which says
     where, when the text is no profile, when macOS would not compile it, and when it does not end within
     `limits`.
     """
@@ -45,7 +56,9 @@ def compile_profile(
     def refuse(error: ProfileError) -> None:
         raise error
 
-    return run_profile(text, refuse, file=file, params=params, importer=importer, limits=limits)
+    return run_profile(
+        text, refuse, file=file, params=params, importer=importer, limits=limits, fragment=fragment
+    )
 
 
 def run_profile(
@@ -56,6 +69,7 @@ def run_profile(
     params: Mapping[str, str] | None = None,
     importer: Importer = no_imports,
     limits: Limits | None = None,
+    fragment: bool = False,
 ) -> Profile:
     """Run a profile like `compile_profile`, but tell `failed` of each expression that fails and go on.
 
@@ -63,17 +77,28 @@ def run_profile(
     """
     source = Source(file, text)
     library = _library(params or {}, importer, limits or Limits())
+    library.own = file
+    if fragment:
+        for datum in read(Source(ASSUMED, PRELUDE)):
+            library.machine.span = datum.span
+            _run(library, datum.value, failed)
+        library.assumed = True
     for datum in _data(source, failed):
         library.machine.span = datum.span
         _run(library, datum.value, failed)
         if library.machine.steps > library.machine.limits.steps:
             break
-    if not library.versioned:
+    if not library.version:
         failed(ProfileError(source.position(0), "no version specified"))
     else:
         _run(library, Pair(symbol("%finalize"), NIL), failed)
     return Profile(
-        source, tuple(library.actions.rules), tuple(library.imports), tuple(library.missing_params)
+        source,
+        tuple(library.actions.rules),
+        tuple(library.imports),
+        tuple(library.missing_params),
+        library.version,
+        library.version_span,
     )
 
 
