@@ -178,6 +178,52 @@ def test_cleanup_takes_no_run_directory_from_tmp(project: Project) -> None:
             planted.rename(name)
 
 
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("rule", ["read", "write"])
+@pytest.mark.parametrize(
+    "path", ["run/sandwright", "run/sandwright/runs", "home/.cache/sandwright/sessions/rendered"]
+)
+def test_a_policy_may_not_grant_what_is_ours(project: Project, rule: str, path: str) -> None:
+    base = project.home.parent
+    (base / path).mkdir(parents=True)
+    project.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], {rule}: [{base / path}]}}\n"
+        if rule == "read"
+        else f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {base / path}]}}\n"
+    )
+    ended = project.run("touch", "file")
+    assert ended.returncode == 125, ended
+    assert b"where sandwright keeps what decides over sandboxes: no policy can grant it" in ended.stderr
+    assert not (project.root / "file").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_grant_of_another_runtime_directory(project: Project) -> None:
+    """What was rendered before is of no use where the directories are elsewhere."""
+    other = project.home / "other"
+    (other / "sandwright").mkdir(parents=True, mode=0o700)
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [{other}/sandwright]}}\n")
+    assert project.run("true").returncode == 0
+    project.environment["XDG_RUNTIME_DIR"] = str(other)
+    assert b"no policy can grant it" in project.run("true").stderr
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("rule", ["read", "write"])
+def test_runs_are_hidden_where_what_is_above_is_granted(project: Project, rule: str) -> None:
+    (project.runtime / "other").write_text("shown")
+    grants = f"{{write: [$PROJECT{', ' if rule == 'write' else '], read: ['}{project.runtime}]}}"
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {grants}\n")
+    for _ in ("rendered", "rendered before"):
+        ended = project.run(
+            "sh", "-c", f"cat {project.runtime}/other; ls {project.runtime}/sandwright; "
+            f"echo x >{project.runtime}/sandwright/x; mv {project.runtime}/sandwright {project.runtime}/y",
+        )  # fmt: skip
+        assert ended.stdout == b"shown", ended
+        assert sorted(path.name for path in project.runtime.iterdir()) == ["other", "sandwright"]
+        assert not (project.runtime / "sandwright" / "x").exists()
+
+
 @needs_root
 def test_a_name_made_in_tmp() -> None:
     """Somebody else's `/tmp/sandwright-UID` keeps nobody from running, without a runtime directory."""

@@ -13,6 +13,7 @@ from sandwright.policy.layers import Settings
 from sandwright.policy.links import grant_faults, replaceable
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
 from sandwright.policy.placing import Placing, engine_faults, guarded, lifted, protections
+from sandwright.policy.reserved import NOTHING, Reserved, reserved_faults
 from sandwright.policy.resolved import (
     Credentials,
     Degrade,
@@ -37,11 +38,16 @@ _SYSTEM_DIRECTORIES = frozenset({
 
 
 def resolve(
-    settings: Settings, facts: HostFacts, *, floor: Settings | None = None, files: Sequence[str] = ()
+    settings: Settings,
+    facts: HostFacts,
+    *,
+    floor: Settings | None = None,
+    files: Sequence[str] = (),
+    reserved: Reserved = NOTHING,
 ) -> ResolvedPolicy:
     """Put merged settings on a host. `files` are the policy's own, which stay read-only inside.
 
-    So does the seccomp profile that it takes from a file.
+    So does the seccomp profile that it takes from a file. `reserved` can't be granted.
 
     Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
     what they say here, and for attempts to loosen the floor.
@@ -51,8 +57,8 @@ def resolve(
     secrets = _secret_sources(settings)
     placing = Placing(facts, faults, secrets=secrets)
     process, taken = _process(settings, placing)
-    filesystem = _filesystem(settings, placing, faults, [*files, *taken])
-    network = _network(settings, placing, filesystem.tree, faults)
+    filesystem = _filesystem(settings, placing, faults, [*files, *taken], reserved)
+    network = _network(settings, placing, filesystem.tree, faults, reserved)
     if floor is not None:
         check_paths(floor, filesystem, placing, faults)
         check_sockets(floor, settings, placing, faults)
@@ -96,7 +102,9 @@ def _methods(settings: Settings) -> tuple[str, ...]:
     return (method,) if method else tuple(dict.fromkeys(settings.value("prefer") or ()))
 
 
-def _filesystem(settings: Settings, placing: Placing, faults: Faults, files: Sequence[str]) -> Filesystem:
+def _filesystem(
+    settings: Settings, placing: Placing, faults: Faults, files: Sequence[str], reserved: Reserved
+) -> Filesystem:
     facts = placing.facts
     tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
     engines = tuple(placing.engines())
@@ -113,20 +121,23 @@ def _filesystem(settings: Settings, placing: Placing, faults: Faults, files: Seq
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
     protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
-    rules += [rule for rule in (*protected, *own) if before.changes_host(rule.path)]
+    closed = tuple(reserved.rules(facts))
+    rules += [rule for rule in (*protected, *own, *closed) if before.changes_host(rule.path)]
+    rules += [rule for rule in closed if rule.kind == "deny" and _only_read(rule.path, before)]
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud")
     ]
     grant_faults([*granted, *unprotected], tree, faults)
+    reserved_faults(granted, closed, faults)
     return Filesystem(
         rules=tuple(rules),
         startup=startup,
         protected=tuple(rule for rule in protected if facts.kind(rule.path) is not None),
         protections=names,
         unprotected=unprotected,
-        links=tuple(replaceable((*rules, *protected, *own), tree)),
+        links=tuple(replaceable((*rules, *protected, *own, *closed), tree)),
         tmp=tmp.value,
         tmp_path=temporary.path if temporary else facts.tmp,
         tree=tree,
@@ -163,12 +174,19 @@ def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
 
 
-def _network(settings: Settings, placing: Placing, tree: PathRules, faults: Faults) -> Network:
+def _only_read(path: str, rules: PathRules) -> bool:
+    return rules.shows_host(path) and not rules.changes_host(path)
+
+
+def _network(
+    settings: Settings, placing: Placing, tree: PathRules, faults: Faults, reserved: Reserved
+) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
         rule = placing.rule(text, "read")
         sockets += [rule] if rule else []
     grant_faults(sockets, tree, faults)
+    reserved_faults(sockets, tuple(reserved.rules(placing.facts)), faults)
     engine_faults(
         ((rule.path, rule.source) for rule in sockets), tuple(placing.engines()), placing.facts, faults
     )

@@ -30,6 +30,7 @@ from sandwright.policy.collect import collect, observe
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.load import FLOOR, layers_for, read_layer
 from sandwright.policy.policy import Policy
+from sandwright.policy.reserved import Reserved
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -99,15 +100,18 @@ def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPol
     rendered; and what is the user's word alone: the user's policy, and trust in those of others.
     """
     caches = {str(Path(places.cache()).parent), str(default_cache(os.environ))}
-    own = [*sorted(caches), places.private(places.runtime()), trust.settings()]
+    hidden = [places.private(places.runtime())]
+    kept_here = [*sorted(caches), trust.settings()]
+    own = [*hidden, *kept_here]
+    reserved = Reserved(hidden, kept_here)
     facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, looks=looks)
     facts = observe(facts, own, looks=looks)
     files = [layer.file for layer in policy.layers if layer.file is not None]
-    resolved = resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+    resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
     if _may_be_made(resolved, trust.settings()):
         places.private(trust.directory())
         facts = observe(facts, own, looks=looks)
-        resolved = resolve(policy.settings, facts, floor=policy.floor, files=[*files, *own])
+        resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
     return resolved
 
 

@@ -39,7 +39,7 @@ class Request:
 
     def identity(self) -> list[str]:
         """All that chooses what is rendered, but for what lies in files and on the host."""
-        names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "HOME")
+        names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
         environment = [f"{name}={os.environ.get(name)}" for name in names]
         return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *self.settings]
 
