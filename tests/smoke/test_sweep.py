@@ -21,7 +21,7 @@ from sandwright.progress import SILENT
 from sandwright.smoke.contract import PREFIX
 from sandwright.smoke.runtimes import RUNTIMES
 from sandwright.smoke.runtimes.docker import LABEL
-from sandwright.smoke.scratch import scratch_directory, stale_directories
+from sandwright.smoke.scratch import _identity, _records, scratch_directory, stale_directories
 from sandwright.smoke.sweep import sweep
 from smoke.small_image import PYTHON, SmallImage
 
@@ -46,12 +46,13 @@ with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading
 
 
 @pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A temporary directory that only this test uses, with a short path."""
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/tmp") as name:
         Path(name).chmod(0o755)
         monkeypatch.setenv("TMPDIR", name)
         monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         yield Path(name)
     monkeypatch.setattr(tempfile, "tempdir", None)
 
@@ -70,11 +71,6 @@ def _wait(until: Callable[[], object]) -> None:
     while not until():
         assert time.monotonic() < deadline, "waited for 60 s"
         time.sleep(0.05)
-
-
-def _age(directory: Path) -> None:
-    """Make its lock look as old as that of a run that was killed a while ago."""
-    os.utime(directory / ".lock", (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +93,6 @@ def test_what_a_killed_run_has_left(
         os.kill(running.pid, 9)
         running.wait(10)
     (directory,) = temporary.iterdir()
-    _age(directory)
     assert stale_directories() == [directory]
     sweep(host, SILENT)
     assert list(temporary.iterdir()) == []
@@ -124,36 +119,50 @@ def _in_container(mark: str, temporary: Path) -> list[str]:
 
 def test_a_live_run_is_left_alone(host: HostFacts, temporary: Path) -> None:
     with scratch_directory() as scratch:
-        _age(scratch)
         assert stale_directories() == []
         sweep(host, SILENT)
         assert scratch.is_dir()
 
 
-def test_a_run_that_begins_is_left_alone(host: HostFacts, temporary: Path) -> None:
-    """Between making its directory and locking it."""
-    (temporary / f"{PREFIX}new").mkdir()
-    (temporary / f"{PREFIX}newer").mkdir()
-    (temporary / f"{PREFIX}newer/.lock").write_bytes(b"")
+def test_a_planted_directory_is_left_alone(host: HostFacts, temporary: Path) -> None:
+    """A sandbox that shares the directory of temporary files can make one that looks like ours."""
+    planted = temporary / f"{PREFIX}planted"
+    (planted / "runc-0/state").mkdir(parents=True)
+    (planted / ".lock").write_bytes(b"")
+    os.utime(planted / ".lock", (0, 0))
     sweep(host, SILENT)
-    assert len(list(temporary.iterdir())) == 2
+    assert (planted / "runc-0/state").exists()
+
+
+def test_another_directory_of_that_name_is_left_alone(host: HostFacts, temporary: Path) -> None:
+    with scratch_directory() as scratch:
+        record = _records() / scratch.name
+        said = record.read_bytes()
+    scratch.mkdir()
+    record.write_bytes(said)
+    other = temporary / "other"
+    other.mkdir()  # takes a number of its own, whichever the first one got again
+    scratch.rmdir()
+    other.rename(scratch)
+    if _identity(scratch) != said:
+        assert stale_directories() == []
+        sweep(host, SILENT)
+        assert scratch.is_dir()
+    record.unlink(missing_ok=True)
 
 
 def test_what_is_not_ours_is_left_alone(host: HostFacts, temporary: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / ".lock").write_bytes(b"")
-    _age(target)
     (temporary / f"{PREFIX}link").symlink_to(target)
     (temporary / f"{PREFIX}file").write_bytes(b"")
     (temporary / "other").mkdir()
     (temporary / "other/.lock").write_bytes(b"")
-    _age(temporary / "other")
     if host.is_root:
         foreign = temporary / f"{PREFIX}foreign"
         foreign.mkdir()
         (foreign / ".lock").write_bytes(b"")
-        _age(foreign)
         os.chown(foreign, 12345, 12345)
     before = sorted(temporary.rglob("*"))
     assert stale_directories() == []
@@ -174,18 +183,18 @@ def test_a_stale_directory_goes_and_is_told(host: HostFacts, temporary: Path) ->
     stale = temporary / f"{PREFIX}stale"
     (stale / "runc-0/state").mkdir(parents=True)
     (stale / "unknown-0").mkdir()
-    (stale / ".lock").write_bytes(b"")
-    _age(stale)
+    (_records() / stale.name).write_bytes(_identity(stale))
     notes = Notes()
     sweep(host, notes)
     assert not stale.exists()
     assert notes.told == [f"smoke: cleared up {stale}, left by a run that was killed"]
+    assert list(_records().iterdir()) == []
 
 
 def test_the_lock_is_held(temporary: Path) -> None:
     with (
         scratch_directory() as scratch,
-        (scratch / ".lock").open("rb") as lock,
+        (_records() / scratch.name).open("rb") as lock,
         pytest.raises(BlockingIOError),
     ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,38 +8,67 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright import process
+from sandwright import places, process
 from sandwright.errors import HostError
 from sandwright.smoke.contract import PREFIX
 
-_LOCK = ".lock"
-_NEW = 5.0
-"""Seconds in which an owner has surely taken its lock."""
+RECORDS = "scratch"
+"""The directory of the records, where no sandbox writes (`sandwright.places`)."""
 
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
     """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
 
-    Its owner holds a lock on it, which the kernel releases however the owner ends. Raise HostError when it
-    can't be removed.
+    A record says which it is. Its owner holds a lock on that, which the kernel releases however the owner
+    ends. Raise HostError when it can't be removed.
     """
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    record = _records() / directory.name
     try:
         # Others must be able to pass: the sandbox's user looks its root up through it.
         directory.chmod(0o711)
-        with (directory / _LOCK).open("wb") as lock:
+        with record.open("xb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(_identity(directory))
+            lock.flush()
             yield directory
     finally:
         unmount_below(directory)
         shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            forget(directory)
     if directory.exists():
         raise HostError(f"{directory} can't be removed")
+
+
+def state_directory(scratch: Path) -> Path:
+    """Where a runtime has its state for a directory in a scratch directory: what it says, runtimes do.
+
+    A sandbox may share the directory of temporary files, and so it is not there.
+    """
+    return _records() / f"{scratch.parent.name}.{scratch.name}"
+
+
+def forget(directory: Path) -> None:
+    """Remove the record of a scratch directory, and the states of runtimes in it."""
+    for state in _records().glob(f"{directory.name}.*"):
+        shutil.rmtree(state, ignore_errors=True)
+    (_records() / directory.name).unlink(missing_ok=True)
+
+
+def _records() -> Path:
+    places.private(places.runtime())
+    return Path(places.private(f"{places.runtime()}/{RECORDS}"))
+
+
+def _identity(directory: Path) -> bytes:
+    """Its path, and what another directory of this name has not."""
+    status = directory.lstat()
+    return os.fsencode(f"{status.st_dev} {status.st_ino} {directory}")
 
 
 def unmount_below(directory: Path) -> None:
@@ -55,16 +84,22 @@ def unmount_below(directory: Path) -> None:
 
 def stale_directories() -> list[Path]:
     """Directories of ours whose owner was killed. They may still be in use by what it had started."""
-    return [path for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")) if _is_stale(path)]
+    records = [record for record in sorted(_records().iterdir()) if record.is_file()]
+    return [directory for record in records if (directory := _stale(record)) is not None]
 
 
-def _is_stale(directory: Path) -> bool:
+def _stale(record: Path) -> Path | None:
+    """The directory of a record that nobody holds, if it is that directory still."""
     try:
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            return False
-        with (directory / _LOCK).open("rb") as lock:
+        with record.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return time.time() - os.fstat(lock.fileno()).st_mtime > _NEW
-    except OSError:
-        return False
+            said = lock.read()
+        directory = Path(os.fsdecode(said.split(b" ", 2)[2]))
+        status = directory.lstat()
+    except FileNotFoundError:
+        record.unlink(missing_ok=True)  # it is gone, and so is what is known of it
+        return None
+    except (OSError, IndexError):
+        return None
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return directory if ours and _identity(directory) == said else None

@@ -9,7 +9,7 @@ from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
 from sandwright.progress import Progress
 from sandwright.smoke.runtimes import RUNTIMES
-from sandwright.smoke.scratch import stale_directories, unmount_below
+from sandwright.smoke.scratch import forget, stale_directories, unmount_below
 from sandwright.smoke.tree import end_all
 
 
@@ -34,3 +34,4 @@ def _sweep(directory: Path, host: HostFacts) -> None:
     end_all(f"{directory}/")
     unmount_below(directory)
     shutil.rmtree(directory)
+    forget(directory)

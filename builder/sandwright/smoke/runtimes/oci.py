@@ -15,6 +15,7 @@ from sandwright.host import HostFacts
 from sandwright.smoke.contract import PREFIX, Session, Start, Variant
 from sandwright.smoke.launch import Ended, launch
 from sandwright.smoke.runtimes.bundles import Config, prepare
+from sandwright.smoke.scratch import state_directory
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _REMOVAL = 30.0
@@ -48,8 +49,8 @@ class OciRuntime:
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
-        """The runtime's state is kept below `scratch`, apart from that of others."""
-        state = scratch / "state"
+        """The runtime's state is kept apart from that of others, and from `scratch`."""
+        state = state_directory(scratch)
         state.mkdir(mode=0o700)
 
         def words(*command: str) -> Sequence[str]:
@@ -62,7 +63,7 @@ class OciRuntime:
 
     def discard(self, scratch: Path, host: HostFacts) -> None:
         """Remove the containers whose state is there."""
-        state = scratch / "state"
+        state = state_directory(scratch)
         containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
         for container in sorted(containers):
             for variant in self.variants(host)[:1]:
