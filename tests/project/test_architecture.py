@@ -24,6 +24,7 @@ LAYERS = [
         "requirements",
         "setup",
         "crossbuild",
+        "mountwatch",
     },
     {"policy"},
     {"render"},

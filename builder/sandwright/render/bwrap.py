@@ -21,10 +21,11 @@ from sandwright.render.filters import bpf_filter
 from sandwright.render.launcher import BPF, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
+from sandwright.render.watched import watch_artifacts
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`args`, `seccomp.bpf`, `launch`, and `watch` where there is something to watch.
+    """`args`, `seccomp.bpf`, `mount-watch` and its `mounts`, `launch`, and `watch` where something is left.
 
     Raise DocumentError for a seccomp profile from a file that is none, RenderError for one that isn't there.
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
@@ -37,7 +38,8 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     capabilities = _capabilities(policy)
     filter_ = bpf_filter(policy, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
-    return args, bpf, *bwrap_launcher(policy, plan, args, bpf, count=len(arguments))
+    files = (args, bpf, *watch_artifacts(policy, plan.mounts, plan.covers))
+    return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 
 def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:

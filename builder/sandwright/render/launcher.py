@@ -58,9 +58,12 @@ add_filter("words", quote_words)
 
 
 def bwrap_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, args: Artifact, bpf: Artifact, *, count: int
+    policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], *, count: int
 ) -> tuple[Artifact, ...]:
-    """`launch` for bubblewrap, and `watch` where there is something to watch. `args` holds `count`."""
+    """`launch` for bubblewrap, and `watch` where there is something to watch.
+
+    `files` are what it checks and uses: the arguments, `count` of them, the filter, the plan of mounts.
+    """
     values = {
         **_common(policy, plan),
         "runtime": False,
@@ -73,7 +76,7 @@ def bwrap_launcher(
         "bpf": BPF,
         "shims": shim_values(policy, "bwrap"),
     }
-    return _launchers("bwrap", values, (args, bpf), "runs a command in the sandbox")
+    return _launchers("bwrap", values, files, "runs a command in the sandbox")
 
 
 def runtime_launcher(

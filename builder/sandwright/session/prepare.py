@@ -343,6 +343,6 @@ def _program_files() -> Iterator[str]:
         yield str(library.__file__)
     for room in _ROOMS:
         yield from (str(path) for path in sorted(data_path(room).rglob("*")))
-    yield from (
-        str(path) for path in sorted((Path(__file__).parents[1] / "policy" / "presets").glob("*.yaml"))
-    )
+    package = Path(__file__).parents[1]
+    yield from (str(path) for path in sorted((package / "mountwatch" / "programs").glob("*/*")))
+    yield from (str(path) for path in sorted((package / "policy" / "presets").glob("*.yaml")))

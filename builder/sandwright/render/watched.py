@@ -1,0 +1,82 @@
+"""The plan of mounts as `mount-watch` reads it, and that program: who renders a sandbox ships both.
+
+The plan consists of words that each end with NUL: a name and a version, then four words for each mount: its
+kind, the path inside, the path on the host (which may be empty), and flags.
+
+`w`: the mount lies on a file or directory of the host, and whoever replaces that there takes the mount away.
+`a`: nobody inside can write where it lies, so that what is replaced can be hidden again.
+`o`: what is the sandbox's own may be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sandwright import mountwatch
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.covers import Cover
+from sandwright.render.filters import architecture
+from sandwright.render.mounts import Mount
+
+PLAN = "mounts"
+_VERSION = "1"
+_KINDS: Mapping[str, str] = {"tmpfs": "own", "dev": "own", "proc": "own"}
+
+
+def watch_artifacts(
+    policy: ResolvedPolicy, mounts: Sequence[Mount], covers: Sequence[Cover]
+) -> tuple[Artifact, Artifact]:
+    """The program for the policy's host, and the plan. Raise RenderError for a processor that has none."""
+    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
+    return (
+        Artifact(
+            mountwatch.NAME,
+            mountwatch.program(architecture(policy)),
+            "ends the sandbox when a mount is replaced on the host",
+            executable=True,
+        ),
+        Artifact(PLAN, words, "the mounts that mount-watch watches"),
+    )
+
+
+def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str]:
+    """The words of a plan; mounts stand in the order in which they are made, parents first."""
+    yield from ("sandwright-mounts", _VERSION)
+    below: dict[str, Mount] = {}
+    for mount in mounts:
+        if mount.kind == "symlink":
+            continue
+        yield from _record(mount, _lies_on(mount.target, below))
+        below[mount.target] = mount
+    for cover in covers:
+        source = cover.path
+        yield from (f"cover-{cover.entry}", cover.path, source, "w")
+
+
+def _record(mount: Mount, under: Mount | None) -> tuple[str, str, str, str]:
+    """A mount on something that only the sandbox has can't be taken away by whoever works on the host."""
+    if mount.kind == "bind":
+        kind = "write" if mount.writable else "read"
+    elif mount.kind == "mask":
+        kind = "mask-directory" if mount.entry == "directory" else "mask-file"
+    else:
+        kind = _KINDS[mount.kind]
+    protects = mount.kind in ("mask", "tmpfs") or mount.pin or not mount.writable
+    watched = under is not None and under.kind == "bind" and protects and mount.target != "/"
+    flags = "w" if watched else ""
+    if watched and mount.kind == "mask" and under is not None and not under.writable:
+        flags += "a"
+    if kind == "own" and mount.writable:
+        flags += "o"
+    source = mount.source if mount.kind == "bind" else mount.target if watched else ""
+    return kind, mount.target, source, flags
+
+
+def _lies_on(path: str, below: Mapping[str, Mount]) -> Mount | None:
+    """The nearest mount above a path."""
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        if path in below:
+            return below[path]
+    return None

@@ -1,0 +1,241 @@
+"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from session.conftest import WAIT, Project
+
+GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false")
+UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
+RULES = "{read: [$PROJECT], write: [$PROJECT], deny: [$PROJECT/.env, $PROJECT/secrets]}"
+
+METHODS = [pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "git"))]
+
+
+def git(project: Project, *words: str) -> None:
+    subprocess.run([*GIT, *words], cwd=project.root, check=True, capture_output=True, timeout=60)
+
+
+def prepare(project: Project, method: str) -> None:
+    """A repository of Git's, with a tracked file that is protected, in two versions."""
+    project.policy.write_text(f"schema: 1\nmethod: {method}\nfilesystem: {RULES}\n")
+    for path in (".git/hooks/x", ".git/HEAD", ".git/config"):
+        (project.root / path).unlink(missing_ok=True)
+    subprocess.run(["git", "init", "-q"], cwd=project.root, check=True, timeout=60)
+    (project.root / ".git" / "hooks").mkdir(exist_ok=True)
+    (project.root / "secrets").mkdir(exist_ok=True)
+    (project.root / ".env").write_text("a secret\n")
+    for version in ("one", "two"):
+        (project.root / ".mcp.json").write_text(version)
+        git(project, "add", ".mcp.json")
+        git(project, "commit", "-q", "-m", version)
+
+
+@contextlib.contextmanager
+def running(project: Project, script: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that has said that its command goes on."""
+    run = project.start("sh", "-c", f"echo up; {script}")
+    assert run.stdout is not None
+    try:
+        said = run.stdout.readline()
+        assert said == b"up\n", (said, run.stderr and run.stderr.read())
+        yield run
+    finally:
+        run.kill() if run.poll() is None else None
+        run.communicate(timeout=WAIT)
+
+
+def beside(project: Project) -> Project:
+    """Another project, which nobody works on."""
+    other = Project(project.home / "other", project.home, project.runtime, dict(project.environment))
+    for path in (".git/hooks/x", ".git/config", ".git/HEAD", ".env", "secrets/key"):
+        (other.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (other.root / path).write_text("content")
+    other.policy.write_text(project.policy.read_text())
+    return other
+
+
+def same_inode(project: Project) -> None:
+    """ext4 gives the number of a file that was removed to the next one, if nobody holds it."""
+    (project.root / ".env").unlink()
+    (project.root / ".env").write_text("another secret\n")
+
+
+def move(project: Project) -> None:
+    (project.root / ".git" / "hooks").rename(project.root / ".git" / "old")
+
+
+def edit(name: str) -> Callable[[Project], None]:
+    def act(project: Project) -> None:
+        subprocess.run(["sed", "-i", "s/a/b/", name], cwd=project.root, check=True, timeout=60)
+
+    return act
+
+
+ACTS: dict[str, tuple[Callable[[Project], None], str]] = {
+    "git config": (lambda project: git(project, "config", "a.b", "c"), ".git/config"),
+    "git checkout": (
+        lambda project: git(project, "checkout", "-q", "HEAD~1", "--", ".mcp.json"),
+        ".mcp.json",
+    ),
+    "sed -i of a secret": (edit(".env"), ".env"),
+    "sed -i of the policy": (edit("sandbox.yaml"), "sandbox.yaml"),
+    "mv of a directory": (move, ".git/hooks"),
+    "the same inode": (same_inode, ".env"),
+}
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def sandbox(project: Project, method: str) -> Project:
+    prepare(project, method)
+    return project
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_run_ends(sandbox: Project, act: str) -> None:
+    """With 137, and the path is said; what runs beside it goes on."""
+    done, path = ACTS[act]
+    other = beside(sandbox)
+    with (
+        running(other, f"{UNTIL_GO} echo fine") as control,
+        running(sandbox, "sleep 600") as run,
+    ):
+        done(sandbox)
+        _, said = run.communicate(timeout=WAIT)
+        assert f"{sandbox.root}/{path} was replaced on the host while this ran".encode() in said
+        assert run.returncode == 137
+        assert control.poll() is None
+        (other.root / "go").touch()
+        out, said = control.communicate(timeout=WAIT)
+        assert (control.returncode, out, said) == (0, b"fine\n", b"")
+
+
+def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
+    """Of Git, of an editor, and of another run of the project, whose placeholders are the same."""
+    with running(sandbox, f"{UNTIL_GO} echo fine") as run:
+        assert sandbox.run("true").returncode == 0
+        (sandbox.root / "file").write_text("a")
+        edit("file")(sandbox)
+        git(sandbox, "add", "file")
+        git(sandbox, "commit", "-q", "-m", "more")
+        git(sandbox, "status")
+        assert sandbox.run("true").returncode == 0
+        (sandbox.root / "go").touch()
+        out, said = run.communicate(timeout=WAIT)
+        assert (run.returncode, out, said) == (0, b"fine\n", b"")
+
+
+@pytest.fixture
+def shared(project: Project, tmp_path: Path) -> Iterator[Path]:
+    """A directory whose mounts the kernel passes on to followers, as systemd has it for all of them."""
+    if os.getuid() != 0:
+        pytest.skip("only root mounts something on the host")
+    place = project.home / "shared"
+    place.mkdir()
+    subprocess.run(["mount", "--make-shared", "-t", "tmpfs", "tmpfs", place], check=True, timeout=60)
+    yield place
+    subprocess.run(["umount", "--recursive", place], check=True, timeout=60)
+
+
+def test_what_is_mounted_on_the_host_meanwhile_is_not_seen(
+    project: Project, shared: Path, method: str
+) -> None:
+    inner = Project(shared / "p", project.home, project.runtime, dict(project.environment))
+    inner.root.mkdir()
+    (inner.root / ".git").mkdir()
+    prepare(inner, method)
+    place = inner.root / ".git" / "hooks" / "deep"
+    place.mkdir()
+    script = f"{UNTIL_GO} ls .git/hooks/deep; echo x >.git/hooks/deep/new && echo written"
+    with running(inner, script) as run:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True, timeout=60)
+        (place / "of-the-host").touch()
+        (inner.root / "go").touch()
+        out, said = run.communicate(timeout=WAIT)
+    assert out == b"", said
+    assert b"Read-only file system" in said
+    assert [path.name for path in place.iterdir()] == ["of-the-host"]
+
+
+def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project, method: str) -> None:
+    """The run goes on when a hidden file is replaced that lies where the sandbox can't write."""
+    place = project.home / "elsewhere"
+    place.mkdir()
+    hidden = place / "key"
+    hidden.write_text("first")
+    rules = f"{{read: [{place}], write: [$PROJECT], deny: [{hidden}]}}"
+    project.policy.write_text(f"schema: 1\nmethod: {method}\nfilesystem: {rules}\n")
+    script = (
+        f"{UNTIL_GO} until [ -e {hidden} ] && [ ! -s {hidden} ]; do sleep 0.05; done; "
+        f"cat {hidden}; ls {place}"
+    )
+    with running(project, script) as run:
+        for content in ("second", "third"):
+            (place / "new").write_text(content)
+            (place / "new").rename(hidden)
+        hidden.unlink()
+        hidden.write_text("fourth")
+        (project.root / "go").touch()
+        out, said = run.communicate(timeout=WAIT)
+    assert (run.returncode, out) == (0, b"key\n"), said
+    assert b"Permission denied" in said
+
+
+def planted(project: Project, tricks: str) -> None:
+    """A stand-in for a race: it starts the real bubblewrap as if somebody had been at work at that moment."""
+    place = project.home / "bin"
+    place.mkdir()
+    real = shutil.which("bwrap")
+    (place / "bwrap").write_text(
+        f"""#!{sys.executable}
+import os, sys
+root = {os.fsencode(project.root)!r}
+if "--json-status-fd" in sys.argv:
+    words = open(3, "rb", closefd=False).read().split(b"\\0")
+    if root in words:
+        {tricks}
+    file = os.memfd_create("args", 0)
+    os.write(file, b"\\0".join(words))
+    os.lseek(file, 0, 0)
+    os.dup2(file, 3)
+os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+"""
+    )
+    (place / "bwrap").chmod(0o755)
+    project.environment["PATH"] = f"{place}:{os.environ['PATH']}"
+
+
+TAKEN_OUT = "at = words.index(root + b'/.env'); del words[at - 2 : at + 1]"
+SWAPPED = "words[words.index(root + b'/.mcp.json')] = root + b'/other'"
+
+
+@pytest.mark.needs("bwrap", "git")
+@pytest.mark.parametrize(
+    ("tricks", "path"), [(TAKEN_OUT, ".env"), (SWAPPED, ".mcp.json")], ids=["missing", "swapped"]
+)
+def test_nothing_runs_where_a_mount_is_not_what_was_rendered(
+    project: Project, tricks: str, path: str
+) -> None:
+    prepare(project, "bwrap")
+    (project.root / "other").write_text("of somebody else")
+    planted(project, tricks)
+    for _ in range(2):  # what is kept of the first is no way around it
+        ended = project.run("sh", "-c", "echo ran; cat .env .mcp.json")
+        assert (ended.returncode, ended.stdout) == (125, b"")
+        said = f"{project.root}/{path} is not mounted as it was rendered: nothing was run"
+        assert said.encode() in ended.stderr
