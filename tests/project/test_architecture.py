@@ -13,6 +13,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     {"errors", "resources", "progress", "yamltree", "document", "validation"},
+<<<<<<< HEAD
     {
         "process",
         "streams",
@@ -26,6 +27,9 @@ LAYERS = [
         "crossbuild",
         "mountwatch",
     },
+=======
+    {"process", "foreground", "looks", "reading", "host", "requirements", "setup", "crossbuild"},
+>>>>>>> 02631c7 (wip)
     {"policy"},
     {"render"},
     {"evaluate"},

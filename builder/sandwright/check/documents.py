@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.check.finding import Finding
-from sandwright.errors import SandwrightError
+from sandwright.errors import ArchiveRefused, SandwrightError
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
@@ -18,8 +18,10 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.images.blobs import Directory
+from sandwright.rootfs.images.blobs import Directory, read
+from sandwright.rootfs.images.layout import LARGEST_DOCUMENT, MOST_DESCRIPTORS
 from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.tar.limits import DEFAULT
 
 _DEEPEST = 8
 _CHUNK = 1 << 20
@@ -30,10 +32,10 @@ def check_layout(path: Path) -> Iterator[Finding]:
 
     All of it is looked at, whichever image is meant. A document that can't be read is a finding as well.
     """
-    walk = _Walk(Directory(path))
-    index = path / "index.json"
+    place = Directory(path)
+    walk = _Walk(place)
     try:
-        document = parse_json(index.read_bytes(), "index.json")
+        document = parse_json(read(place, "index.json", limit=LARGEST_DOCUMENT), "index.json")
         yield from walk.document(document, "index.json", 0)
     except (SandwrightError, OSError) as error:
         yield Finding("layout/blob", "index.json", str(error))
@@ -90,7 +92,12 @@ class _Walk:
         if descriptor.digest in self.seen:
             return
         self.seen.add(descriptor.digest)
-        content, wrong = self._read(descriptor)
+        if len(self.seen) > MOST_DESCRIPTORS:
+            raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} blobs are named")
+        try:
+            content, wrong = self._read(descriptor)
+        except ArchiveRefused as refused:
+            content, wrong = b"", str(refused)
         if wrong:
             if not (optional and content is None):
                 yield Finding("layout/blob", descriptor.digest, f"{where}: {wrong}")
@@ -112,6 +119,8 @@ class _Walk:
             return b"", f"has {size} bytes, not {descriptor.size}"
         digest, content = hashlib.new(algorithm), bytearray()
         is_document = descriptor.media_type in INDEX_TYPES | MANIFEST_TYPES
+        if size > (LARGEST_DOCUMENT if is_document else DEFAULT.bytes):
+            return b"", f"has {size} bytes, more than are read of it"
         with self.place.open(path) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)

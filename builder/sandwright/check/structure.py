@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sandwright.check.finding import Finding
-from sandwright.document import load_model, parse
+from sandwright.document import MAX_BYTES, load_model, parse
 from sandwright.errors import UsageError
 from sandwright.image.tree import Tree
+from sandwright.reading import read_named
 from sandwright.release.contents import Contents
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import Kind
@@ -124,7 +125,7 @@ class StructureTests(_Part):
 def read_tests(path: Path) -> StructureTests:
     """Read a file. Raise UsageError when it can't be read, DocumentError with the places of what is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_named(path, limit=MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read: {error}") from error
     return load_model(StructureTests, parse(text, file=str(path)))

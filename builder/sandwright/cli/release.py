@@ -370,8 +370,10 @@ def _platform(asked: str, offered: Sequence[str], name: str) -> str:
 
 
 def _read(path: Path, hint: str) -> bytes:
+    from sandwright.reading import read_named  # noqa: PLC0415
+
     try:
-        return path.read_bytes()
+        return read_named(path, limit=256 << 20)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
 

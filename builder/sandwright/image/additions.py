@@ -11,6 +11,7 @@ from sandwright.errors import BuildError
 from sandwright.image import accounts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.overlay import Content, Overlay
+from sandwright.reading import open_regular
 
 _CHUNK = 1 << 20
 
@@ -78,7 +79,7 @@ def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
 
 def _read(path: Path) -> Iterator[bytes]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_regular(path, flags=os.O_NOFOLLOW)
     except OSError as error:
         raise BuildError(f"{path} can't be read: {error.strerror}") from error
     with os.fdopen(fd, "rb") as file:

@@ -32,6 +32,7 @@ from sandwright.image.sections import (
     Section,
     Smoke,
 )
+from sandwright.reading import read_start
 
 FILE = "image.yaml"
 
@@ -234,8 +235,7 @@ def _any_of(globs: tuple[str, ...]) -> Callable[[str], bool]:
 def _read(folder: Path) -> document.Document:
     path = folder / FILE
     try:
-        with path.open("rb") as file:
-            raw = file.read(document.MAX_BYTES + 1)
+        raw = read_start(path, size=document.MAX_BYTES + 1)
     except OSError as error:
         problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any, Protocol
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
 from sandwright.image.layout import LAYOUT_FILE, Blob
+from sandwright.reading import open_regular
 from sandwright.rootfs.descriptor import parse_json, read_descriptor, sequence, strings
+from sandwright.rootfs.images.blobs import Directory, read
 
 _DOCUMENT_SIZE = 8 << 20
 
@@ -108,9 +111,10 @@ def read_layout(path: Path, *, verify: bool = False) -> Existing:
 
 
 def _read(path: Path) -> Existing:
-    if (path / "oci-layout").read_bytes() != LAYOUT_FILE:
+    place = Directory(path)
+    if read(place, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
-    index = parse_json((path / "index.json").read_bytes(), "index.json")
+    index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json")
     named = dict(_named(index))
     whole = named[ALL_PLATFORMS]
     platforms = _document(path, whole)
@@ -159,7 +163,7 @@ def settings_of(existing: Existing, platform: str) -> Mapping[str, Any]:
 def _document(path: Path, blob: Blob) -> dict[str, Any]:
     if blob.size > _DOCUMENT_SIZE:
         raise IntegrityError(f"{blob.digest} is too long for a document: {blob.size} bytes")
-    data = blob_path(path, blob).read_bytes()
+    data = read(Directory(path), f"blobs/sha256/{blob.name}", limit=_DOCUMENT_SIZE)
     if Blob(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) != blob:
         raise IntegrityError(f"{blob.digest} does not have that digest")
     return parse_json(data, blob.digest)
@@ -173,7 +177,7 @@ def _check_size(file: Path, blob: Blob) -> None:
 
 
 def _check_digest(file: Path, blob: Blob) -> None:
-    with file.open("rb") as opened:
+    with os.fdopen(open_regular(file), "rb") as opened:
         digest = f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
     if digest != blob.digest:
         raise IntegrityError(f"{file} has the digest {digest}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandwright.errors import DocumentError, LockError, Problem
+from sandwright.reading import read_start
 
 if TYPE_CHECKING:
     from sandwright.image.baselock import BaseLock
@@ -128,8 +129,7 @@ def read_file(folder: Path) -> bytes:
     """What the lock file of an image's directory holds. Raise NotLocked; LockError when it can't be read."""
     path = folder / FILE
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return read_start(path, size=MAX_BYTES + 1)
     except FileNotFoundError:
         raise NotLocked(
             f"image '{folder.name}' is not locked; do so with '{COMMAND} --name {folder.name}'"

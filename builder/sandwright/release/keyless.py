@@ -7,10 +7,10 @@ those of a trust configuration (`clienttrustconfig` of sigstore/protobuf-specs),
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.reading import read_named
 from sandwright.registry.exchange import within
 from sandwright.release import bundle as form
 from sandwright.release.bundle import NotSigned
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """Seconds that the services have for an answer; the library itself waits for ever."""
 
+_LARGEST = 16 << 20
 _HINT = "pip install 'sandwright[keyless]'"
 
 
@@ -141,7 +142,7 @@ def _configuration(path: str) -> ClientTrustConfig:
 
 def _read(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_named(path, limit=_LARGEST)
     except OSError as error:
         raise HostError(f"{path}: can't be read: {error.strerror}") from None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from sandwright.errors import ArchiveRefused, IntegrityError
+from sandwright.reading import open_regular
 from sandwright.rootfs.tar import header, member
 from sandwright.rootfs.tar.codec import decompressed
 from sandwright.rootfs.tar.entry import NO_XATTRS, Entry, Kind, show
@@ -24,7 +25,6 @@ from sandwright.rootfs.tar.member import NOTHING, Extension
 from sandwright.rootfs.tar.notes import Notes
 
 _PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _COPY = 1 << 20
 
 
@@ -79,7 +79,7 @@ class Directory:
             status = os.lstat(name, dir_fd=fd)
             if not stat.S_ISREG(status.st_mode):
                 raise ArchiveRefused(f"{self.name}: {path} is not a regular file")
-            opened = os.open(name, _READ, dir_fd=fd)
+            opened = open_regular(name, flags=os.O_NOFOLLOW, folder=fd)
         finally:
             os.close(fd)
         return os.fdopen(opened, "rb")
@@ -102,7 +102,7 @@ class Archive:
     def __init__(self, path: Path, *, limits: Limits = DEFAULT) -> None:
         """Index the archive `path`. A compressed one is first decompressed into a file without a name."""
         self.name = str(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_regular(path)
         self._close = weakref.finalize(self, os.close, self._fd)
         self._expand(limits)
         self._members = _index(self._fd, limits, self.name)
