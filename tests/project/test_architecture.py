@@ -13,12 +13,12 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     {"errors", "resources", "progress", "yamltree", "document", "validation"},
-<<<<<<< HEAD
     {
         "process",
         "streams",
         "foreground",
         "looks",
+        "reading",
         "host",
         "places",
         "signalling",
@@ -27,9 +27,6 @@ LAYERS = [
         "crossbuild",
         "mountwatch",
     },
-=======
-    {"process", "foreground", "looks", "reading", "host", "requirements", "setup", "crossbuild"},
->>>>>>> 02631c7 (wip)
     {"policy"},
     {"render"},
     {"evaluate"},
