@@ -33,7 +33,7 @@ from sandwright.resources import data_path
 
 TAG = "sandwright-benchmark"
 PLATFORM = collect_host().platform
-OURS = (sys.executable, "-c", "from sandwright.cli import main; main()")
+OURS = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 DISTROLESS = r"""
 FROM {builder} AS build

@@ -34,7 +34,7 @@ STEPS = ("load", "resolve", "plan", *METHODS, "all")
 ROUNDS = 3
 RESULTS = harness.RESULTS / "policy.json"
 PYTHON = "python -c pass"
-PROGRAM = (sys.executable, "-c", "from sandwright.cli import main; main()")
+PROGRAM = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def policy_text(size: int) -> str:

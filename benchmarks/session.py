@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.harness import RESULTS, Contestant, Result, compare, record, table, write
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 SRT = "@anthropic-ai/sandbox-runtime"
 ROUNDS = 15

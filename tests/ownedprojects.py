@@ -28,7 +28,7 @@ filesystem:
   readonly: [$PROJECT/LICENSE]
   deny: [$PROJECT/.env]
 """
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sandwright.host import collect_host
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs("mmdebstrap", "runc", "bwrap")]
 
 HERE = collect_host().platform
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 IMAGES = {"debian", "distroless", "gvisor", "proxy", "workspace"}
 
 

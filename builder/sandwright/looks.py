@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterable
 
 Answer = str | int | list[str] | list[int] | None
@@ -237,6 +238,18 @@ def _system(_: str) -> Answer:
     return [system.sysname, system.release, system.machine, str(os.getuid()), str(os.getgid())]
 
 
+def _python(_: str) -> Answer:
+    """How Python was started: the interpreter, its environments, and where it looks for modules."""
+    site = sys.modules.get("site")
+    user = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None
+    flags = f"{sys.flags.safe_path} {sys.flags.ignore_environment} {sys.pycache_prefix}"
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""
+    return [sys.executable, sys.prefix, sys.base_prefix, flags, str(user), here, *sys.path]
+
+
 SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where programs are that a user's PATH often lacks."""
 
@@ -247,6 +260,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "memory": _memory,
     "names": _names,
     "program": _program,
+    "python": _python,
     "real": os.path.realpath,
     "sockets": _sockets,
     "system": _system,

@@ -15,7 +15,7 @@ from sandwright.policy.names import FEATURES, METHODS
 from sandwright.reference import commands, methods, policy
 from sandwright.reference.methods import VERIFIED
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def test_named_probes_exist() -> None:

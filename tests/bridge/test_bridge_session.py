@@ -12,7 +12,7 @@ import pytest
 from bridges import World, world
 from sandwright import process
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 TOKEN = "sandbox-token-B-9d20ca"
 POLICY = """\
 schema: 1

@@ -356,7 +356,14 @@ def test_reports(tmp_path: Path) -> None:
 
 def test_the_task(tmp_path: Path) -> None:
     checked(tmp_path / "i", file(b"bin/own", b"x", mode=0o4755))
-    task = (sys.executable, "-c", "from sandwright.cli import main; main()", "check-image", tmp_path / "i")
+    task = (
+        sys.executable,
+        "-P",
+        "-c",
+        "from sandwright.cli import main; main()",
+        "check-image",
+        tmp_path / "i",
+    )
     words = (*task, "--sarif", tmp_path / "out.sarif")
     ended = process.run(*words, check=False, timeout=60)
     assert ended.status == 12

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 COMMANDS = {
     "help": ("--help",),
     "help of one": ("run", "--help"),

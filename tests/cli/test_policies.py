@@ -113,8 +113,9 @@ def test_nothing_is_written_through_a_link(project: Path, link: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(elsewhere)
     refused = _run("render", cwd=project)
-    assert refused.status == 64
-    assert "symbolic link" in refused.stderr or "is no plain file" in refused.stderr
+    assert refused.status == (4 if link == ".sandbox" else 64)
+    said = ("symbolic link", "is no plain file", f"leads through the link {place}")
+    assert any(each in refused.stderr for each in said)
     assert list(elsewhere.iterdir()) == []
 
 

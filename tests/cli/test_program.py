@@ -16,7 +16,7 @@ from sandwright import process
 from sandwright.cli.console import size
 from sandwright.cli.program import arranged, main
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 @pytest.mark.parametrize("words", [("--help", "lint"), ("lint", "--help"), ("build-images", "-h")])

@@ -80,7 +80,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our image `proxy`, as `docker load` takes it."""
     folder = tmp_path_factory.mktemp("proxy")
     here = "linux/arm64" if os.uname().machine == "aarch64" else "linux/amd64"
-    sandwright = (sys.executable, "-c", "from sandwright.cli import main; main()")
+    sandwright = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
     words = ("build-images", "--name", "proxy", "--platform", here, "--no-smoke", "--frozen")
     process.run(*sandwright, *words, "--output", folder, timeout=600)
     archive = folder / "proxy.tar"

@@ -46,7 +46,13 @@ DOORS = {"policy/policy.py": {"render", "evaluate"}}
 """The Python API: methods of `Policy` reach up for what they do, but only once they are called."""
 
 PURE = ("document.py", "policy/", "render/", "evaluate/", "image/definition.py", "rootfs/bundles/convert.py")
-PURE_BUT = {"policy/collect.py", "policy/load.py", "policy/repositories.py", "evaluate/sbpl/command.py"}
+PURE_BUT = {
+    "policy/collect.py",
+    "policy/installation.py",
+    "policy/load.py",
+    "policy/repositories.py",
+    "evaluate/sbpl/command.py",
+}
 EFFECTS = {"os", "subprocess", "socket", "docker", "requests", "shutil", "tempfile", "time", "random"}
 
 

@@ -21,7 +21,7 @@ from tars import archive, file, folder
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 IMAGE = """\
 schema: 1
 description: On a base from a registry.

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.needs("docker-registry", "openssl"), pytest.mark.timeo
 
 CHECKS = ["signature", "image", "provenance", "documents", "sources", "SBOM", "evidence", "rebuild"]
 IMAGES = ("--images", "images")
-PROGRAM = (sys.executable, "-c", "from sandwright.cli import main; main()")
+PROGRAM = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
 WAIT = 180.0
 """Seconds that one run may take beside 49 others, on a machine that is busy."""

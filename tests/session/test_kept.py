@@ -38,13 +38,6 @@ def _kept(project: Project, *words: str) -> bool:
     return any(_told(project, *words)[0]["rendered"] == "before" for _ in range(4))
 
 
-def _link_secrets(project: Project) -> None:
-    shutil.rmtree(project.root / "secrets")
-    (project.root / "other").mkdir()
-    (project.root / "other" / "key").write_text("content")
-    (project.root / "secrets").symlink_to("other")
-
-
 def _tamper(name: str) -> Callable[[Project], None]:
     def change(project: Project) -> None:
         for file in (project.home / ".cache/sandwright/sessions/rendered").glob(f"*/{name}"):
@@ -63,7 +56,6 @@ CHANGES: dict[str, Callable[[Project], object]] = {
         p.home / ".config/sandwright/policy.yaml", "environment: {set: {A: b}}\n"
     ),
     "a protected file appears": lambda p: (p.root / ".envrc").touch(),
-    "a denied directory is a link now": _link_secrets,
     "a repository goes": lambda p: shutil.rmtree(p.root / ".git"),
     "a repository inside": lambda p: _write(p.root / ".git/modules/m/HEAD", ""),
     "a program": lambda p: p.environment.update(PATH=f"{_own_bwrap(p)}:{os.environ['PATH']}"),

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-SANDWRIGHT = (sys.executable, "-c", "from sandwright.cli import main; main()")
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def prove(*words: str, output: Path) -> process.Result:

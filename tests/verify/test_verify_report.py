@@ -127,7 +127,7 @@ def test_the_page_says_what_is_simulated() -> None:
 
 
 def _verify(project: Path, *words: str, task: str = "verify", **environment: str) -> process.Result:
-    argv = (sys.executable, "-c", "from sandwright.cli import main; main()", task, *words)
+    argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", task, *words)
     env = {**os.environ, "SANDWRIGHT_CACHE": str(project.parent / "cache"), **environment}
     return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
 

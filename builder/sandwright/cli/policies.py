@@ -52,11 +52,14 @@ def render(
 ) -> None:
     """Render the artifacts of a policy, with a manifest of their digests."""
     from sandwright.cli.artifacts import changes  # noqa: PLC0415
+    from sandwright.policy.installation import refuse_changeable  # noqa: PLC0415
     from sandwright.render.methods import render as render_method  # noqa: PLC0415
 
     if not check and not diff:
         _make(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolved(policy, facts, set)
+    if not facts:
+        refuse_changeable(resolved)
     stale: list[str] = []
     for name in method or resolved.methods:
         rendered = render_method(resolved, name)

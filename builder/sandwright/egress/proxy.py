@@ -210,7 +210,7 @@ def _keeper(directory: Path, kept: Kept) -> Iterator[_Running]:
     with contextlib.ExitStack() as stack:
         lifeline = stack.enter_context(os.fdopen(write, "wb", buffering=0))
         with os.fdopen(read, "rb") as theirs:
-            argv = (sys.executable, "-s", "-m", "sandwright.egress.keeper", directory)
+            argv = (sys.executable, "-P", "-s", "-m", "sandwright.egress.keeper", directory)
             started = process.start(*argv, stdin=theirs, env=_environment(), cwd="/")
             keeper = stack.enter_context(started)
         stack.callback(_end, keeper, lifeline)

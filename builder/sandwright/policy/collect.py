@@ -22,6 +22,7 @@ from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.hidden import hidden_paths
+from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
@@ -68,7 +69,18 @@ def collect(
     facts = observe(facts, facts.sockets, looks=looks)
     directories, texts = git_directories(_writable(policy, facts), looks), _texts(policy, facts, looks)
     facts = replace(facts, git_directories=directories, texts=texts)
+    facts = _with_installation(policy, facts, looks)
     return observe(facts, _protected(policy, facts), looks=looks)
+
+
+def _with_installation(policy: Policy, facts: HostFacts, looks: Looks) -> HostFacts:
+    """The facts with the parts of this program's installation that the policy would let be written."""
+    ask_installation(looks)
+    writable = _canonical(policy, facts, "write")
+    writable += [facts.tmp] if policy.settings.value("filesystem.tmp") == "shared" else []
+    seen = observe(facts, directories(), looks=looks)
+    parts = writable_parts(seen, writable)
+    return replace(observe(facts, parts, looks=looks), installation=parts)
 
 
 def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:

@@ -59,10 +59,11 @@ class HostFacts:
     `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
     trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on where the policy shows the
-    host. `texts` holds the files
-    that the policy takes over, by canonical path: the profile that `process.seccomp` names. `case_sensitive`
-    is about the volume of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and
-    `controllers` what control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
+    host. `texts` holds the files that the policy takes over, by canonical path: the profile that
+    `process.seccomp` names. `installation` are the directories inside writable ones from which this program
+    and its interpreter are loaded. `case_sensitive` is about the volume of the home directory. `memory`
+    are the machine's bytes, 0 when nobody knows, and `controllers` what control groups can count on it
+    (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -83,6 +84,7 @@ class HostFacts:
     git_directories: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
+    installation: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -144,7 +146,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
     **dict.fromkeys(("environment", "entries", "texts"), dict),
-    **dict.fromkeys(("git_directories", "sockets", "controllers"), list),
+    **dict.fromkeys(("git_directories", "sockets", "installation", "controllers"), list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _REQUIRED = ("os", "home", "project")
@@ -190,7 +192,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             for key, text in value.items():
                 if not isinstance(text, str):
                     yield f"environment.{key}", "must be text"
-        case "git_directories" | "sockets":
+        case "git_directories" | "sockets" | "installation":
             for index, path in enumerate(value):
                 yield from _path_faults(f"{name}[{index}]", path)
         case "entries":
@@ -231,6 +233,6 @@ def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
         path: Entry(*entry) if isinstance(entry, list) else Entry(entry)
         for path, entry in data.get("entries", {}).items()
     }
-    for name in ("git_directories", "sockets", "controllers"):
+    for name in ("git_directories", "sockets", "installation", "controllers"):
         decoded[name] = tuple(data.get(name, ()))
     return decoded

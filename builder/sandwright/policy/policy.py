@@ -113,11 +113,17 @@ class Policy:
         """The artifacts of a method for that host, or this one, as bytes: nothing is written.
 
         Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
-        UsageError for a method that there is not, and what `resolve` raises.
+        UsageError for a method that there is not, and where the sandbox could write what this program is
+        loaded from; and what `resolve` raises.
         """
         from sandwright.render.methods import render  # noqa: PLC0415 - above us: the Python API hangs here
 
-        return render(self.resolve(facts), method)
+        resolved = self.resolve(facts)
+        if facts is None:
+            from sandwright.policy.installation import refuse_changeable  # noqa: PLC0415 - it looks at the host
+
+            refuse_changeable(resolved)
+        return render(resolved, method)
 
     def is_path_readable(self, path: str, facts: HostFacts | None = None, *, method: str = "") -> bool:
         """Whether the policy lets a path of that host, or of this one, be read.

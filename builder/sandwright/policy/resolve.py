@@ -120,7 +120,7 @@ def _filesystem(
     startup = tuple(placing.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
-    protected, own = tuple(guarded(names, facts)), tuple(_own_files(files, facts))
+    protected, own = tuple(guarded(names, facts)), (*_own_files(files, facts), *_installation(facts))
     closed = tuple(reserved.rules(facts))
     rules += [rule for rule in (*protected, *own, *closed) if before.changes_host(rule.path)]
     rules += [rule for rule in closed if rule.kind == "deny" and _only_read(rule.path, before)]
@@ -172,6 +172,13 @@ def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:
     for file in files:
         path, through = followed(file, facts)
         yield PathRule(path, "readonly", "policy", BUILT_IN, file, "the policy itself", through)
+
+
+def _installation(facts: HostFacts) -> Iterator[PathRule]:
+    """Rules that keep what this program is loaded from read-only."""
+    for place in facts.installation:
+        path, through = followed(place, facts)
+        yield PathRule(path, "readonly", "policy", BUILT_IN, place, "what sandwright is loaded from", through)
 
 
 def _only_read(path: str, rules: PathRules) -> bool:

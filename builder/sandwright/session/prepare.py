@@ -28,6 +28,7 @@ from sandwright.methods.artifacts import write_artifacts
 from sandwright.methods.contract import Backend
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.load import FLOOR, layers_for, read_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.reserved import Reserved
@@ -112,6 +113,7 @@ def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPol
         places.private(trust.directory())
         facts = observe(facts, own, looks=looks)
         resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
+    refuse_changeable(resolved)
     return resolved
 
 

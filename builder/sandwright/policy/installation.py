@@ -1,0 +1,153 @@
+"""Where this program is installed, as far as a policy lets a sandbox write there.
+
+Whoever can write the packages, the interpreter or a library that the next start of this program loads runs
+code outside the sandbox with all rights of the user. Directories of the installation that lie in something
+writable, such as an environment in the project, are recorded with the facts and become read-only inside. What
+the caller's environment adds (PYTHONPATH, LD_LIBRARY_PATH) is the project's own and can't be: nothing is
+started.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import site
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import get_args
+
+from sandwright.errors import UsageError
+from sandwright.looks import Looks
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.paths import MAX_LINKS, ancestors, followed, is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.resources import Room, data_path
+
+LIBRARIES = (
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_FRAMEWORK_PATH",
+)
+"""Variables that name libraries, or their directories, for every program (ld.so(8), dyld(1))."""
+
+_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
+
+Changeable = Callable[[str], bool]
+"""Whether the sandbox can change what is at a canonical path."""
+
+
+def ask_installation(looks: Looks) -> None:
+    """Keep with what is rendered how Python was started and what it is told: the next start may differ."""
+    looks.ask("python", "")
+    looks.ask_all(("variable", name) for name in _VARIABLES)
+
+
+def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:
+    """The directories of the installation that lie in writable ones, or behind a link in one.
+
+    `facts` have what is at the places of `directories`; `writable` are canonical.
+    """
+    roots = tuple(writable)
+    found: dict[str, str] = {}
+    for place in directories():
+        path, links = followed(place, facts)
+        if any(is_inside(each, root) for each in (path, *links) for root in roots):
+            found.setdefault(path, place)
+    return tuple(place for path, place in found.items() if found.keys().isdisjoint(ancestors(path)))
+
+
+def directories() -> tuple[str, ...]:
+    """The directories of the interpreter, its environment and our package, without what others add."""
+    roots = [sys.prefix, sys.exec_prefix, sys.base_prefix, str(Path(__file__).parents[2])]
+    roots += [str(data_path(room)) for room in get_args(Room)]
+    roots += [site.USER_SITE] if site.ENABLE_USER_SITE and site.USER_SITE else []
+    found = dict.fromkeys(_plain(path) for path in (*roots, str(Path(sys.executable).parent)))
+    found.update(
+        dict.fromkeys(path for path in _search_path() if any(is_inside(path, root) for root in found))
+    )
+    return tuple(path for path in found if path != "/")
+
+
+def refuse_changeable(policy: ResolvedPolicy) -> None:
+    """Raise UsageError where the sandbox could change what the next start of this program loads."""
+    if policy.methods == ("noop",):
+        return
+    _real.cache_clear()
+    tree = policy.filesystem.tree
+    held = [place for place in directories() if not _changeable(place, tree.changes_host)]
+    for path, why in _added():
+        if _changeable(path, tree.changes_host) and not any(is_inside(path, place) for place in held):
+            raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
+    for place in directories():
+        granted = any(rule.writable and not rule.private for rule in tree.at(_real(place)))
+        if granted or place not in held:
+            raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
+    for name, module in sorted(sys.modules.items()):
+        ours = "sandwright.cli" in sys.modules or name.partition(".")[0] == "sandwright"
+        file = getattr(module, "__file__", None) if ours else None  # others are our caller's
+        if isinstance(file, str) and _changeable(_plain(file), tree.changes_host):
+            raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
+
+
+def _added() -> Iterator[tuple[str, str]]:
+    """What the caller's environment and way to start Python add, each with a sentence about it."""
+    if not sys.flags.ignore_environment:
+        for path in _listed("PYTHONPATH", os.pathsep):
+            yield path, f"PYTHONPATH names {path}"
+    if sys.pycache_prefix:
+        path = _plain(sys.pycache_prefix)
+        yield path, f"Python's cache is in {path}"
+    if not sys.flags.safe_path and sys.path[:1]:
+        path = _plain(sys.path[0])
+        yield path, f"Python was started so that it looks for modules in {path} (without -P)"
+    own = directories()
+    for path in _search_path():
+        if path not in own:
+            yield path, f"{path} is on the path of Python that runs this program"
+    for name in LIBRARIES:
+        for path in _listed(name, "[: ]"):
+            yield path, f"{name} names {path}"
+
+
+def _search_path() -> list[str]:
+    """Where Python looks for modules, without what the caller adds for this start."""
+    given = set(_listed("PYTHONPATH", os.pathsep)) if not sys.flags.ignore_environment else set()
+    given |= set() if sys.flags.safe_path or not sys.path else {_plain(sys.path[0])}
+    return [path for each in sys.path if each.startswith("/") and (path := _plain(each)) not in given]
+
+
+def _listed(variable: str, separator: str) -> Iterator[str]:
+    """The paths that a variable names; an empty one is the current directory."""
+    text = os.environ.get(variable, "")
+    for part in re.split(separator, text) if text else ():
+        if os.sep in part or "PATH" in variable:  # a library's name alone is looked for in the system's
+            yield _plain(part)
+
+
+def _plain(path: str) -> str:
+    """An absolute path, links not resolved; one in a current directory that is gone leads nowhere."""
+    try:
+        return os.path.abspath(path)  # noqa: PTH100 - links stay
+    except FileNotFoundError:
+        return os.devnull
+
+
+_real = functools.lru_cache(maxsize=4096)(os.path.realpath)
+
+
+def _changeable(path: str, changes: Changeable) -> bool:
+    """Whether the sandbox can change what a path leads to: the file, or a link on the way."""
+    for _ in range(MAX_LINKS):
+        place = Path(path)
+        place = Path(_real(place.parent)) / place.name
+        if changes(str(place)):
+            return True
+        if place.name == ".." or not place.is_symlink():
+            return False
+        path = str(place.parent / place.readlink())
+    return True

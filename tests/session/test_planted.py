@@ -1,0 +1,184 @@
+"""What the next start of sandwright would load or run: nobody inside can plant it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+import sandwright
+from sandwright.policy import Policy
+from session.conftest import SANDWRIGHT, WAIT, Project
+
+pytestmark = pytest.mark.needs("bwrap")
+
+POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
+SCRIPT = "from sandwright.cli import main; main()"
+
+
+@pytest.fixture
+def installed(project: Project) -> Path:
+    """The program `sandwright` in an environment that lies in the project."""
+    project.policy.write_text(POLICY)
+    return _environment(project.root / ".venv")
+
+
+def _environment(folder: Path) -> Path:
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    places = {sysconfig.get_path("purelib"), str(Path(sandwright.__file__).parents[1])}
+    (packages / "theirs.pth").write_text("".join(f"{each}\n" for each in places))
+    program = folder / "bin" / "sandwright"
+    program.write_text(f"#!{folder}/bin/python\n{SCRIPT}\n")
+    program.chmod(0o755)
+    return program
+
+
+def _call(project: Project, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        words,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+        cwd=project.root,
+        env=project.environ | environment,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        'echo \'open("{evil}", "w")\' >{packages}/own.py; echo import own >{packages}/own.pth',
+        'echo \'import sys; open("{evil}", "w")\' >{packages}/evil.pth',
+        'echo \'open("{evil}", "w")\' >.venv/bin/sandwright.py',
+        "rm .venv/bin/python; printf '#!/bin/sh\\n: >{evil}\\n' >.venv/bin/python; chmod +x .venv/bin/python",
+        "printf '#!/bin/sh\\n: >{evil}\\n' >.venv/bin/sandwright",
+        "mv .venv moved; cp -r moved .venv; printf '#!/bin/sh\\n: >{evil}\\n' >.venv/bin/sandwright",
+    ],
+    ids=["module and pth", "pth", "module beside the script", "interpreter", "program", "moved"],
+)
+def test_an_environment_in_the_project_is_read_only_inside(
+    project: Project, installed: Path, act: str
+) -> None:
+    evil = project.home / "evil"
+    packages = next((project.root / ".venv").glob("lib/python*/site-packages"))
+    for _ in range(2):  # rendered, then as it was rendered
+        script = f"{act.format(evil=evil, packages=packages)}; echo >written"
+        ended = _call(project, installed, "run", "--", "sh", "-c", script)
+        assert (project.root / "written").exists(), ended.stderr
+        (project.root / "written").unlink()
+    assert _call(project, installed, "--version").returncode == 0
+    assert not evil.exists()
+    assert not (project.root / "moved").exists()
+
+
+def test_what_is_rendered_keeps_it_too(project: Project, installed: Path) -> None:
+    assert _call(project, installed, "render").returncode == 0
+    launch = project.root / ".sandbox" / "bwrap" / "launch"
+    assert _call(project, launch, "touch", ".venv/x").returncode != 0
+    assert not (project.root / ".venv" / "x").exists()
+    told = _call(project, installed, "facts").stdout
+    assert f'"{project.root}/.venv"'.encode() in told
+
+
+def test_an_environment_behind_a_link_in_the_project(project: Project, installed: Path) -> None:
+    (project.root / ".venv").rename(project.home / "venv")
+    (project.root / ".venv").symlink_to(project.home / "venv")
+    ended = _call(project, installed, "run", "--", "true")
+    assert ended.returncode == 125
+    assert f"the policy lets {project.root}/.venv be written".encode() in ended.stderr
+
+
+def test_an_environment_that_is_the_project(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    program = _environment(project.root)
+    for words in (("run", "--", "true"), ("render",)):
+        ended = _call(project, program, *words)
+        assert ended.returncode != 0
+        said = f"the policy lets {project.root} be written, and this program is loaded from there"
+        assert said.encode() in ended.stderr
+
+
+def test_a_grant_inside_the_environment(project: Project, installed: Path) -> None:
+    packages = next((project.root / ".venv").glob("lib/python*/site-packages"))
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT, {packages}]\n")
+    ended = _call(project, installed, "run", "--", "true")
+    assert ended.returncode == 125
+    assert f"the policy lets {packages} be written".encode() in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PYTHONPATH", "src"),
+        ("PYTHONPATH", "{root}/src"),
+        ("PYTHONPATH", "/nowhere:{root}/new"),
+        ("PYTHONPATH", "{root}/../link/src"),
+        ("PYTHONPYCACHEPREFIX", "{root}/cache"),
+        ("LD_LIBRARY_PATH", "{root}/lib"),
+        ("LD_LIBRARY_PATH", "/usr/lib:"),
+        ("LD_PRELOAD", "{root}/own.so"),
+        ("LD_AUDIT", "{root}/own.so"),
+    ],
+)
+def test_what_the_environment_adds_from_the_project_is_refused(
+    project: Project, variable: str, value: str
+) -> None:
+    """By rendering and by running, after a run without it too."""
+    project.policy.write_text(POLICY)
+    (project.root / "src").mkdir()
+    (project.home / "link").symlink_to("p")
+    assert project.run("true").returncode == 0
+    for words in (("run", "--", "touch", "ran"), ("render",)):
+        ended = _call(project, *SANDWRIGHT, *words, **{variable: value.format(root=project.root)})
+        assert ended.returncode != 0
+        assert b"which the sandbox can write: the next start would load code from there" in ended.stderr
+    assert not (project.root / "ran").exists()
+    assert project.run("true").returncode == 0
+
+
+def test_what_the_environment_adds_from_elsewhere_is_none_of_ours(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    (project.home / "lib").mkdir()
+    added = {"PYTHONPATH": str(project.home / "lib"), "LD_LIBRARY_PATH": str(project.home / "lib")}
+    ended = _call(project, *SANDWRIGHT, "run", "--", "true", **added)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_modules_of_the_current_directory(project: Project) -> None:
+    """Python puts it first on its path with -c and -m, and a script's own directory."""
+    project.policy.write_text(POLICY)
+    ended = _call(project, sys.executable, "-c", SCRIPT, "run", "--", "true")
+    assert ended.returncode == 125
+    assert f"looks for modules in {project.root} (without -P), which the sandbox".encode() in ended.stderr
+    script = project.root / "agent.py"
+    script.write_text(SCRIPT)
+    assert _call(project, sys.executable, script, "run", "--", "true").returncode == 125
+    script.write_text("from sandwright.policy import Policy; Policy.load('sandbox.yaml').render('bwrap')")
+    assert b"looks for modules in" in _call(project, sys.executable, script).stderr
+    assert _call(project, sys.executable, "-P", script).returncode == 0
+
+
+def test_a_package_that_is_installed_from_the_project(project: Project) -> None:
+    """Another's editable installation puts the project's sources on the path of Python."""
+    project.policy.write_text(POLICY)
+    program = _environment(project.home / "venv")
+    assert _call(project, program, "run", "--", "true").returncode == 0
+    packages = next((project.home / "venv").glob("lib/python*/site-packages"))
+    (project.root / "src").mkdir()
+    (packages / "editable.pth").write_text(f"{project.root}/src\n")
+    ended = _call(project, program, "run", "--", "true")
+    said = f"{project.root}/src is on the path of Python that runs this program, which the sandbox can write"
+    assert said.encode() in ended.stderr
+
+
+def test_the_installation_is_no_part_of_ordinary_facts(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    assert Policy.load(project.policy).facts().installation == ()
+    assert os.fspath(project.root) not in sys.path
