@@ -22,7 +22,7 @@ from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.tar.limits import Limits
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.unpack import Layer, unpack
-from tars import archive, file, folder, hardlink, layer, stack, symlink, tree
+from tars import archive, file, folder, hardlink, layer, pax, stack, symlink, tree
 
 ROOT = os.geteuid() == 0
 
@@ -153,6 +153,31 @@ LAYERED: dict[str, tuple[list[bytes], dict[str, object]]] = {
         [hardlink(b"etc/d", b"etc/a")],
         {**but("etc/d/", "etc/d/x"), "etc/d": b"lower a"},
     ),
+    "a hard link to a rooted name": ([hardlink(b"etc/c", b"/etc/a")], {**BELOW, "etc/c": b"lower a"}),
+    "a hard link from above the root": (
+        [hardlink(b"etc/c", b"../../../../../etc/a"), hardlink(b"etc/e", b"/.././../etc/a")],
+        {**BELOW, "etc/c": b"lower a", "etc/e": b"lower a"},
+    ),
+    "a hard link from above the root through a link": (
+        [symlink(b"etc/up", b"../../../lib"), hardlink(b"etc/c", b"../etc/up/so")],
+        {**BELOW, "etc/up": "-> ../../../lib", "etc/c": b"lower so"},
+    ),
+    "below a name that only begins as a whiteout does": (
+        [file(b".wh.etc/some", b"1")],
+        {**BELOW, ".wh.etc/": None, ".wh.etc/some": b"1"},
+    ),
+    "a whiteout and a directory of its name": (
+        [file(b".wh.usr"), file(b".wh.usr/.wh.b"), file(b".wh.usr/c", b"1")],
+        {
+            **{path: what for path, what in BELOW.items() if path.partition("/")[0] != "usr"},
+            ".wh.usr/": None,
+            ".wh.usr/c": b"1",
+        },
+    ),
+    "a path twice in a PAX header": (
+        [pax(b"14 path=etc/b\n14 path=etc/c\n") + file(b"x", b"1")],
+        {**BELOW, "etc/c": b"1"},
+    ),
     "a hard link to what has its name already": (
         [hardlink(b"etc/c", b"etc/a"), hardlink(b"etc/c", b"etc/a")],
         {**BELOW, "etc/c": b"lower a"},
@@ -173,9 +198,8 @@ NAMELESS = {
     "AUFS": (b".wh..wh.plnk", "'.wh..wh.plnk': it is metadata of AUFS"),
     "AUFS inside": (
         b".wh..wh.plnk/1.2",
-        "'.wh..wh.plnk/1.2': it lies below '.wh..wh.plnk', which is a whiteout",
+        "'.wh..wh.plnk/1.2': it lies below '.wh..wh.plnk', which is metadata of AUFS",
     ),
-    "below a whiteout": (b".wh.a/b", "'.wh.a/b': it lies below '.wh.a', which is a whiteout"),
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from sandwright.errors import ArchiveRefused
 from sandwright.image.tree import MOST_LINKS, Node, Tree
-from sandwright.rootfs.tar.entry import Kind, Refusal, show
+from sandwright.rootfs.tar.entry import WHITEOUT, Kind, Refusal, show
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
 from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
 
@@ -130,6 +130,8 @@ class LayeredTree:
 
     def _imply(self, path: bytes, mtime_ns: int) -> None:
         """A directory that no member speaks of."""
+        if path.rpartition(b"/")[2].startswith(WHITEOUT + WHITEOUT):
+            raise Refusal(f"it lies below {show(path)}, which is metadata of AUFS")
         if path.count(b"/") + 1 >= self._limits.depth:
             raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
         self._implied += len(path) + NAMED

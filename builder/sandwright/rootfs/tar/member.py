@@ -5,6 +5,7 @@ Pure: no stream, no file. Whatever is wrong with a member is a ValueError with t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,7 +49,11 @@ _PLAIN_KEYS = frozenset(
 
 @dataclass(slots=True)
 class Extension:
-    """What PAX and GNU headers say about the member that follows them."""
+    """What PAX and GNU headers say about the member that follows them.
+
+    Of two `path` records in one PAX header the last counts, as for Go, GNU tar and libarchive; every other
+    key comes once.
+    """
 
     pax: dict[bytes, bytes] | None = None
     xattrs: dict[bytes, bytes] = field(default_factory=dict)
@@ -75,7 +80,8 @@ class Extension:
         self.pax = {}
         for key, value in header.records(data):
             into, name = (self.xattrs, key[len(XATTR) :]) if key.startswith(XATTR) else (self.pax, key)
-            if name in into or not name:
+            twice = name in into and not (into is self.pax and name == b"path")
+            if twice or not name:
                 raise ValueError(f"its PAX header has {show(key)} twice, or nameless")
             if key.startswith(b"GNU.sparse."):
                 raise ValueError("it is a sparse file (GNU.sparse in its PAX header)")
@@ -240,9 +246,18 @@ def _link(kind: Kind, block: bytes, extension: Extension, limits: Limits) -> byt
             raise ValueError("it is a symbolic link whose target is empty, too long, or holds a NUL byte")
         return raw
     try:
-        return normalise(raw, limits=limits)
+        return normalise(_rooted(raw), limits=limits)
     except ValueError as wrong:
         raise ValueError(f"it is a hard link, and of what it names: {wrong}") from None
+
+
+def _rooted(raw: bytes) -> bytes:
+    """A hard link's target without the `..` that it begins with: they stop at the root, for every runtime.
+
+    A `..` after a name may follow a symbolic link, and readers differ on where it leads then.
+    """
+    parts = itertools.dropwhile(lambda part: part in (b"", b".", b".."), raw.split(b"/"))
+    return b"/".join(parts) or (b"/" if raw else b"")
 
 
 def _owner(what: str, field_: bytes, pax: Mapping[bytes, bytes]) -> int:

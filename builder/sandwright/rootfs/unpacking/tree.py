@@ -229,9 +229,12 @@ class Tree:
         raise Refusal(f"it lies below {show(_join(current, name))}, which is not a directory")
 
     def _implied(self, parent: Directory, name: bytes) -> Directory:
-        """A directory that no entry speaks of: as other tools make it, but with the same time everywhere."""
-        if name.startswith(WHITEOUT):
-            raise Refusal(f"it lies below {show(_join(parent, name))}, which is a whiteout")
+        """A directory that no entry speaks of: as other tools make it, but with the same time everywhere.
+
+        It may be called as a whiteout is, as containerd and umoci have it; not as AUFS calls its metadata.
+        """
+        if name.startswith(WHITEOUT + WHITEOUT):
+            raise Refusal(f"it lies below {show(_join(parent, name))}, which is metadata of AUFS")
         made = self.make(parent, name)
         if parent.inherits:
             os.fchown(made.fd, os.geteuid(), os.getegid())
