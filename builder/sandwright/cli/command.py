@@ -14,6 +14,7 @@ from invoke.exceptions import Exit
 from invoke.tasks import Task, task
 
 from sandwright.errors import SandwrightError
+from sandwright.visible import visible
 
 HELP: dict[str, Mapping[str, str]] = {}
 """By function: the help of its task's options, which Invoke takes out of the task when it first reads it."""
@@ -39,7 +40,7 @@ def command(**options: Any) -> Callable[[Callable[..., None]], Task[Any]]:  # no
                 with _unwinding_on_sigterm():
                     body(*args, **kwargs)
             except SandwrightError as error:
-                raise Exit(f"sandwright: {error}", error.exit_code) from error
+                raise Exit(f"sandwright: {visible(str(error))}", error.exit_code) from error
             except _Terminated as end:
                 raise Exit("sandwright: terminated", 128 + signal.SIGTERM) from end
             except KeyboardInterrupt as end:

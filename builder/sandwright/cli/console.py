@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sandwright.progress import Progress, Step
+from sandwright.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -42,25 +43,25 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    grid = Table(*columns, box=SIMPLE, title=title or None, title_justify="left", pad_edge=False)
+    grid = Table(*columns, box=SIMPLE, title=visible(title) or None, title_justify="left", pad_edge=False)
     for row in rows:
-        grid.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
+        grid.add_row(*(Text(visible(cell), style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
     console.print(grid)
 
 
 def line(text: str) -> None:
     """Print one line on standard output."""
-    print(text)
+    print(visible(text))
 
 
 def write(text: str) -> None:
     """Print a text that ends its own lines on standard output."""
-    print(text, end="")
+    print(visible(text), end="")
 
 
 def warn(text: str) -> None:
     """Print one line on standard error: something to know, although the task goes on."""
-    print(f"sandwright: {text}", file=sys.stderr, flush=True)
+    print(f"sandwright: {visible(text)}", file=sys.stderr, flush=True)
 
 
 def size(count: int) -> str:
@@ -99,7 +100,7 @@ class _Lines:
         self.note(f"{label}:{amount} in {time.monotonic() - started:.1f} s")
 
     def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 class _Drawn:
@@ -110,14 +111,14 @@ class _Drawn:
 
     @contextlib.contextmanager
     def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[Step]:  # noqa: ARG002
-        bar = self._bars.add_task(label, total=total)
+        bar = self._bars.add_task(visible(label), total=total)
         try:
             yield _Bar(self._bars, bar)
         finally:
             self._bars.remove_task(bar)
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False, highlight=False)
+        self._bars.console.print(visible(text), markup=False, highlight=False)
 
 
 class _Bar:

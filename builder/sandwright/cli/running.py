@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sandwright.session.request import Request
 from sandwright.session.run import LAUNCHER_FAILED, run
+from sandwright.visible import visible
 
 _VALUES = {
     "--policy": "policy", "-p": "policy", "--method": "method", "-m": "method", "--set": "settings",
@@ -74,4 +75,4 @@ def _option(rest: list[str]) -> tuple[str, str]:
 
 
 def _say(line: str) -> None:
-    os.write(2, f"sandwright: {line}\n".encode("utf-8", "surrogateescape"))
+    os.write(2, f"sandwright: {visible(line)}\n".encode())

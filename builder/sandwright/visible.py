@@ -1,0 +1,19 @@
+"""How text that others wrote is shown on a terminal."""
+
+from __future__ import annotations
+
+_KEPT = frozenset("\n\t")
+
+
+def visible(text: str) -> str:
+    """The text with escapes for what a terminal would obey or hide, line breaks and tabs excepted.
+
+    Those are control characters, formats like those that turn text around (Unicode: Cc, Cf, Zl, Zp), and
+    bytes that are no UTF-8.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each in _KEPT or each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text
+    )
