@@ -200,6 +200,39 @@ def test_refused_paths(text: str, message: str) -> None:
     assert str(refused.value) == message
 
 
+OWN = "the sandbox has its own {}, and what is written there is lost: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ("[/dev/shm]", OWN.format("/dev/shm")),
+        ("[/dev]", OWN.format("/dev")),
+        ("[/proc]", OWN.format("/proc")),
+        ("[/tmp]", OWN.format("/tmp") + ", or set filesystem.tmp: shared"),
+        ("[$TMP]", OWN.format("/tmp") + ", or set filesystem.tmp: shared"),
+        ("[/to-shm]", OWN.format("/dev/shm")),
+        ("[/tmp/there, /dev/shm/there, /dev/null, /dev/pts, /dev/tty]", None),
+        ("[/tmp, $TMP/new]\n  tmp: shared", None),
+    ],
+)
+def test_what_is_written_is_not_lost_in_the_sandboxs_own_memory(paths: str, message: str | None) -> None:
+    directory = Entry("directory")
+    facts = LINUX.with_entries(
+        {
+            "/to-shm": Entry("symlink", "/dev/shm"),
+            **dict.fromkeys(("/tmp", "/tmp/there", "/dev", "/dev/shm", "/dev/shm/there"), directory),
+        }
+    )
+    policy = Policy.from_layers([load.layer(f"filesystem:\n  write: {paths}\n", file="p")])
+    if message is None:
+        policy.resolve(facts)
+        return
+    with pytest.raises(DocumentError) as refused:
+        policy.resolve(facts)
+    assert [problem.message for problem in refused.value.problems] == [message]
+
+
 def test_all_faults_of_a_file_on_a_host_at_once() -> None:
     text = (
         "filesystem:\n  read: ['${A}']\n  write: [/]\n  deny: ['${B}']\nnetwork: {unix_sockets: ['${C}']}\n"

@@ -43,6 +43,7 @@ _OWN: Sequence[tuple[str, PathKind, str]] = (
     ("/dev/zero", "write", "the sandbox's own devices"),
     ("/proc", "read", "the sandbox's own processes"),
 )
+_DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "pts", "tty", "zero"))
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,19 @@ class Placing:
             rule = self.rule(Sourced(path, BUILT_IN), kind, origin, why)
             if rule is not None:
                 yield rule
+
+
+def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults: Faults) -> None:
+    """Add a fault for each listed path that is to be written and in whose place lies memory of the sandbox.
+
+    `private` are the rules for what the sandbox has for itself. Devices keep nothing, here or there.
+    """
+    own = {each.path: each for each in private if each.private and each.path not in _DEVICES}
+    for rule in listed:
+        if rule.writable and rule.path in own:
+            shared = ", or set filesystem.tmp: shared" if own[rule.path].written == "$TMP" else ""
+            text = f"the sandbox has its own {rule.path}, and what is written there is lost: leave it out"
+            faults.add(rule.source, text + shared)
 
 
 def lifted(

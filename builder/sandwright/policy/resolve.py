@@ -12,7 +12,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
 from sandwright.policy.links import grant_faults, replaceable
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
-from sandwright.policy.placing import Placing, engine_faults, guarded, lifted, protections
+from sandwright.policy.placing import Placing, engine_faults, guarded, lifted, lost_writes, protections
 from sandwright.policy.reserved import NOTHING, Reserved, reserved_faults
 from sandwright.policy.resolved import (
     Credentials,
@@ -116,6 +116,7 @@ def _filesystem(
     rules += [*lifted(engines, unprotected, faults), *placing.own()]
     temporary = placing.temporary(tmp)
     rules += [temporary] if temporary else []
+    lost_writes(listed, [rule for rule in rules if rule.origin == "own"], faults)
     names = protections(settings, rules, facts, unprotected, faults)
     startup = tuple(placing.startup())
     key = same_name(facts)
