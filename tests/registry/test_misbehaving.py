@@ -20,7 +20,7 @@ from registryserver import make_certificates
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
 from sandwright.registry.client import UNSEEN, Repository, open_repository
-from sandwright.registry.credentials import Credential, Given
+from sandwright.registry.credentials import ANONYMOUS, Credential, Given
 from sandwright.registry.failure import (
     Denied,
     NotThere,
@@ -420,6 +420,51 @@ def test_token_servers_that_are_not_told_anything(registry: StandIn, name: str) 
     registry.fault("", needs_token(realm, "t"))
     with pytest.raises(RegistryError, match=problem):
         use(registry, lambda it: it.manifest("latest"))
+
+
+@pytest.mark.parametrize(
+    "credential", [ME, Credential("the test", identity_token="refresh me")], ids=["password", "token"]
+)
+def test_a_login_is_not_sent_to_another_host(registry: StandIn, credential: Credential) -> None:
+    """Nor to one that the registry names as its token server, but to those that somebody knows."""
+    held(registry)
+    who = Given(registry.host, credential)
+    with stand_in() as tokens:
+        other = tokens.host.replace("127.0.0.1", "localhost")
+        assert other != tokens.host
+        tokens.fault("", answer(200, b'{"token": "t"}'))
+        registry.fault("", needs_token(f"http://{other}/token", "t"))
+        with pytest.raises(RegistryError) as caught:
+            use(registry, lambda it: it.manifest("latest"), push=False, credentials=who)
+        assert tokens.seen == []
+        assert "which is another host: the login from the test is not sent there" in str(caught.value)
+        assert "SANDWRIGHT_TOKEN_SERVERS" in str(caught.value)
+        use(
+            registry, lambda it: it.manifest("latest"),
+            push=False, credentials=who, token_servers=frozenset({"localhost"}),
+        )  # fmt: skip
+        assert len(tokens.seen) == 1
+        use(registry, lambda it: it.manifest("latest"), push=False, credentials=ANONYMOUS)
+        assert "Authorization" not in tokens.seen[1].headers
+
+
+@pytest.mark.parametrize(
+    ("registry", "realm", "known"),
+    [
+        ("docker.io", "auth.docker.io", True),
+        ("docker.io", "auth.docker.io.example.com", False),
+        ("registry.gitlab.com", "gitlab.com", True),
+        ("gitlab.com", "registry.gitlab.com", False),
+        ("evil.example.com", "auth.docker.io", False),
+        ("registry.example.com:5000", "registry.example.com", True),
+        ("registry.example.com", "REGISTRY.example.com.", True),
+        ("[2001:db8::1]:5000", "2001:db8::1", True),
+        ("registry.example.com", "example.com", False),
+        ("registry.example.com", "sso.example.org", True),
+    ],
+)  # fmt: skip
+def test_whose_token_servers_are_known(registry: str, realm: str, known: bool) -> None:
+    assert Settings(token_servers=frozenset({"sso.example.org"})).knows_token_server(registry, realm) is known
 
 
 TOKENS: dict[str, tuple[Fault, str]] = {

@@ -124,7 +124,7 @@ def settings(insecure: Sequence[str], authorities: str, logins: str) -> Settings
     """How the command line says that registries are to be spoken to."""
     from sandwright.registry.credentials import ANONYMOUS, login_files  # noqa: PLC0415
     from sandwright.registry.reference import split_host  # noqa: PLC0415
-    from sandwright.registry.settings import Settings  # noqa: PLC0415
+    from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, Settings  # noqa: PLC0415
 
     for host in insecure:
         split_host(host)
@@ -133,7 +133,10 @@ def settings(insecure: Sequence[str], authorities: str, logins: str) -> Settings
     who = (
         ANONYMOUS if logins == "none" else login_files(os.environ, explicit=Path(logins) if logins else None)
     )
-    return Settings(who, Path(authorities) if authorities else None, frozenset(insecure))
+    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+    servers = frozenset(split_host(host)[0] for host in given)
+    trust = Path(authorities) if authorities else None
+    return Settings(who, trust, frozenset(insecure), token_servers=servers)
 
 
 def _place(image: str, output: Path) -> Path:

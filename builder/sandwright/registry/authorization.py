@@ -2,7 +2,7 @@
 
 Protocol: "Docker Registry v2 authentication" of the distribution project, token and OAuth 2. The token
 server, the realm, is whoever the registry itself names; a server that the registry redirects to can't name
-one (CVE-2020-15157).
+one (CVE-2020-15157). A login is sent to it only when it is the same host, or one that is known for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandwright.registry.credentials import Credential
 from sandwright.registry.failure import Asked, Denied, RegistryError, printable, refusal
 from sandwright.registry.reference import is_loopback
 from sandwright.registry.scope import united
-from sandwright.registry.settings import Settings
+from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, Settings
 from sandwright.registry.wire import Answer, Body
 
 LARGEST_ANSWER = 1 << 20
@@ -145,7 +145,7 @@ class Authorizer:
     def _realm(self, challenge: Challenge, asked: Asked) -> str:
         """The token server's address, if it is one that a credential may be sent to. Raise RegistryError."""
         realm = challenge.parameters.get("realm", "")
-        problem = self._realm_fault(realm)
+        problem = self._realm_fault(realm) or self._stranger(realm, asked)
         if problem:
             raise RegistryError(f"{asked}: it names the token server {printable(realm, 120)!r}, {problem}")
         return realm
@@ -166,6 +166,17 @@ class Authorizer:
         if parts.scheme == "http" and (self._secure or not self._settings.may_be_plain(parts.netloc)):
             return "to which everybody could listen: it is not https"
         return ""
+
+    def _stranger(self, realm: str, asked: Asked) -> str:
+        """Why a login is not sent there; empty without one, or for a host that it may be sent to."""
+        credential = self._credential(asked.repository)
+        host = urllib.parse.urlsplit(realm).hostname or ""
+        if credential is None or self._settings.knows_token_server(self._host, host):
+            return ""
+        return (
+            f"which is another host: the login from {credential.source} is not sent there; "
+            f"if it is this registry's, set {TOKEN_SERVERS_VARIABLE}={host}"
+        )
 
     def _read(self, answer: Answer, where: Asked, begun: float) -> _Token:
         body = answer.beginning(LARGEST_ANSWER)

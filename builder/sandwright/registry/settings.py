@@ -16,6 +16,17 @@ AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _AUTHORITY_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _HUB_SERVER = "registry-1.docker.io"
 
+TOKEN_SERVERS: Mapping[str, str] = {
+    HUB: "auth.docker.io",
+    "registry.gitlab.com": "gitlab.com",
+    "registry.digitalocean.com": "api.digitalocean.com",
+    "docker.elastic.co": "docker-auth.elastic.co",
+}
+"""By registry: its token server, where that is another host, as its operator documents it."""
+
+TOKEN_SERVERS_VARIABLE = "SANDWRIGHT_TOKEN_SERVERS"  # noqa: S105 - a variable's name
+"""More hosts, separated by commas or blanks, that logins may be sent to when a registry names them."""
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -46,13 +57,24 @@ class Settings:
 
     `insecure` are hosts, as references write them, to which plain http may be spoken; to this machine's own
     addresses it always may. Where https is offered it is used, and its certificate must be good, there too.
-    `authorities` is a file of certificates to trust in place of the machine's.
+    `authorities` is a file of certificates to trust in place of the machine's. `token_servers` are hosts that
+    a login may be sent to when a registry names them, beside its own and TOKEN_SERVERS.
     """
 
     credentials: CredentialSource = ANONYMOUS
     authorities: Path | None = None
     insecure: frozenset[str] = frozenset()
     patience: Patience = field(default_factory=Patience)
+    token_servers: frozenset[str] = frozenset()
+
+    def knows_token_server(self, registry: str, host: str) -> bool:
+        """Whether a registry's login may be sent to a host, which the registry names as its token server.
+
+        What a registry says is no reason by itself: it may be anybody's, or broken into.
+        """
+        name = host.strip("[]").lower().rstrip(".")
+        own, _ = split_host(registry)
+        return name in (own.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
 
     def may_be_plain(self, host: str) -> bool:
         """Whether plain http may be spoken to `host[:port]`."""
