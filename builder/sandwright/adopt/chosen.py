@@ -35,7 +35,7 @@ class Chosen:
     @property
     def ready(self) -> bool:
         """Whether a sandbox of it was started here, and hid what it should."""
-        return bool(self.tried) and bool(self.tried[-1])
+        return bool(self.tried) and self.tried[-1].ready
 
 
 def choose(asked: str = "") -> Chosen:
@@ -51,7 +51,7 @@ def choose(asked: str = "") -> Chosen:
     for name in CANDIDATES.get(host.os, ()):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
-        if found:
+        if found.ready:
             return Chosen(name, tuple(tried))
     if not tried:
         raise UsageError(f"no method is known for {host.os}; name one with --method")

@@ -112,7 +112,7 @@ def _why(chosen: Chosen) -> str:
 
 
 def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
-    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each]
+    notes = [f"does not work here: {each.describe()}" for each in chosen.tried if not each.ready]
     notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
     if not project.whole:
         notes.append("the project has more files than were looked at: look for secrets in it yourself")

@@ -59,7 +59,9 @@ class Preflight:
     message: str = ""
     remedy: str = ""
 
-    def __bool__(self) -> bool:
+    @property
+    def ready(self) -> bool:
+        """Whether the method can be taken."""
         return self.code == "ready"
 
     def describe(self) -> str:

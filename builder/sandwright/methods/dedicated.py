@@ -70,7 +70,7 @@ class User(Launched):
             )
         found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explained)
         each = "each project needs an account of its own, once"
-        return Preflight(self.name, "ready", each, SET_UP) if found else found
+        return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
     def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
         """Nothing; but the account has to be there. Raise NoAccount."""

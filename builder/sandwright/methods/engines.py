@@ -75,7 +75,7 @@ class Engine(Launched):
             return Preflight(
                 self.name, "program-missing", f"{self.name} is not installed", get and f"get it with: {get}"
             )
-        if (dead := self.dead()) is not None:  # which is false, as what can't be taken is
+        if dead := self.dead():
             return dead
         try:
             with empty_image(self.name, host.platform, purpose="preflight") as image:

@@ -133,7 +133,7 @@ def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
     for name in resolved.methods:
         backend = registry.backend(registry.placed(name, resolved))
         found = preflights.known(backend, host)
-        if found:
+        if found.ready:
             looks.ask_all(backend.depends(host))
             notes = [f"method: {name} ({'; '.join(refused)})"] if len(resolved.methods) > 1 else []
             return backend, notes

@@ -83,7 +83,7 @@ def _proof(resolve: Resolve, method: str, program: Path, host: HostFacts) -> Pro
         return _rendered(method, lambda: simulate.simulate(resolve, program=program))
     row = placed(method, resolve(()))
     found = backend(row).preflight(host)
-    if not found:
+    if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
     kind, _, engine = row.partition("-")
     if kind == "gvisor" and engine:

@@ -1,0 +1,109 @@
+"""What `verify` makes of each finding of a preflight, for each method: a skip or a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageError
+from sandwright.host import HostFacts, collect_host
+from sandwright.methods import outer, registry
+from sandwright.methods.contract import CODES, Code, Preflight
+from sandwright.methods.engines import Docker, Podman
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.smoke.verdict import Verdict
+from sandwright.verify import matrix
+
+METHODS = [name for name in matrix.METHODS if name != "seatbelt"]
+BROKEN = ("hangs", "not-started", "not-denied")
+
+
+class _Found:
+    """A method whose preflight finds what a test says."""
+
+    def __init__(self, name: str, code: Code) -> None:
+        self.found = Preflight(name, code, "the reason", "the way out")
+
+    def preflight(self, _: HostFacts) -> Preflight:
+        return self.found
+
+
+def _unused(*_: object, **__: object) -> Any:
+    raise AssertionError("a method that can't be taken was tried")
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code != "ready"])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_preflight_finds_is_the_verdict(
+    method: str, code: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "backend", lambda row: _Found(row, code))
+    monkeypatch.setattr(matrix, "placed", lambda name, _: name)
+    monkeypatch.setattr(matrix, "prove", _unused)
+    proof = matrix._proof(lambda *_: ResolvedPolicy.__new__(ResolvedPolicy), method, Path(), collect_host())
+    (outcome,) = proof.outcomes
+    assert outcome.verdict is (Verdict.FAIL if code in BROKEN else Verdict.SKIPPED)
+    assert outcome.evidence == f"{method}: the reason; the way out"
+
+
+ENGINES = [("gvisor-docker", Docker), ("gvisor-podman", Podman)]
+DEAD = Preflight("an engine", "daemon-dead", "nobody answers")
+
+
+def _fails(error: SandwrightError) -> Any:
+    def run(*_: object, **__: object) -> None:
+        raise error
+
+    return run
+
+
+LACKING: dict[str, tuple[Preflight | None, SandwrightError | None, Code, str]] = {
+    "no daemon": (DEAD, None, "daemon-dead", "nobody answers"),
+    "no image": (None, CommandFailed(("engine",), 1, "no such image"), "image-missing", "has no image"),
+    "another fault": (None, HostError("it broke"), "not-started", "it broke"),
+}
+
+
+@pytest.mark.parametrize(("name", "engine"), ENGINES)
+@pytest.mark.parametrize("lacking", LACKING.values(), ids=LACKING)
+def test_gvisor_in_a_container(
+    name: str,
+    engine: type,
+    lacking: tuple[Preflight | None, SandwrightError | None, Code, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is missing is said at once: it was dropped, as what can't be taken was false, and tried."""
+    dead, error, code, said = lacking
+    monkeypatch.setattr(engine, "dead", lambda _: dead)
+    monkeypatch.setattr(outer.OuterGvisor, "_load", lambda *_: None)
+    monkeypatch.setattr(outer, "try_out", _unused)
+    if error is not None:
+        monkeypatch.setattr(process, "run", _fails(error))
+    backend = registry.backend(name)
+    host = collect_host()
+    programs = {**host.programs, **dict.fromkeys((name.partition("-")[2], "docker"), "/usr/bin/engine")}
+    found = backend.preflight(replace(host, programs=programs))
+    assert (found.method, found.code, found.ready) == (name, code, False)
+    assert said in found.message
+
+
+@pytest.mark.parametrize(("name", "engine"), ENGINES)
+def test_gvisor_in_a_container_of_an_engine_that_is_not_there(name: str, engine: type) -> None:
+    found = registry.backend(name).preflight(replace(collect_host(), programs={}))
+    assert (found.code, found.ready) == ("program-missing", False)
+    assert engine().name in found.message
+
+
+def test_a_finding_has_no_truth_value_of_its_own() -> None:
+    """`if found` would then be no question whether something was found."""
+    assert all(Preflight("x", code) for code in CODES)
+    assert [code for code in CODES if Preflight("x", code).ready] == ["ready"]
+
+
+def test_asking_for_what_is_no_method() -> None:
+    with pytest.raises(UsageError, match="'rocket' can't be verified"):
+        matrix.methods("rocket")
