@@ -46,9 +46,28 @@ def main() -> None:
         os.chdir("/")
         print(table("a command in a sandbox", results, reference="bwrap, same arguments"))
         figures = {"session": record(results)}
-        for engine in filter(shutil.which, ENGINES):
+        for engine in ENGINES:
+            if fault := _fault(engine):
+                print(f"{engine} is not measured: {fault}")
+                continue
             figures[engine] = record(_engine(engine, home))
     write(RESULTS / "session.json", figures)
+
+
+def _fault(engine: str) -> str:
+    """Why an engine can't be measured, in one line; empty when it can."""
+    if shutil.which(engine) is None:
+        return "it is not installed"
+    if shutil.which("busybox") is None:
+        return "busybox, of which its image is made, is not installed"
+    try:  # what asks the daemon, unlike `info`, which ends with 0 where there is none
+        asked = subprocess.run(
+            [engine, "images", "--quiet"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "it did not answer within 60 s"
+    said = asked.stderr.strip().splitlines() or [f"it ended with {asked.returncode}"]
+    return said[-1] if asked.returncode else ""
 
 
 def _project(project: Path, policy: str) -> Path:
