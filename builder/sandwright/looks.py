@@ -215,6 +215,17 @@ def _text(path: str) -> Answer:
         return None
 
 
+def _gitlinks(path: str) -> Answer:
+    """The entries of an index of Git's that are other repositories, sorted; None when it can't be read."""
+    from sandwright.gitindex import MOST, gitlinks  # noqa: PLC0415 - only where there is a repository
+
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return sorted(map(os.fsdecode, gitlinks(file.read(MOST))))
+    except (OSError, ValueError):
+        return None
+
+
 def _names(path: str) -> Answer:
     """What a directory holds, sorted; None when it can't be listed."""
     try:
@@ -256,6 +267,7 @@ SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 KINDS: dict[str, Callable[[str], Answer]] = {
     "digest": _digest,
     "entry": _entry,
+    "gitlinks": _gitlinks,
     "identity": _identity,
     "memory": _memory,
     "names": _names,

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "visible", "resources", "progress", "yamltree", "document", "validation"},
+    {"errors", "visible", "resources", "progress", "yamltree", "document", "validation", "gitindex"},
     {
         "process",
         "streams",

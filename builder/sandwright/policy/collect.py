@@ -27,7 +27,7 @@ from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.policy import Policy, users_directory
-from sandwright.policy.repositories import git_directories, plain_content
+from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
 
@@ -67,8 +67,9 @@ def collect(
     facts = observe(facts, _named(policy, facts), looks=looks)
     facts = replace(facts, sockets=_sockets(policy, facts, looks))
     facts = observe(facts, facts.sockets, looks=looks)
-    directories, texts = git_directories(_writable(policy, facts), looks), _texts(policy, facts, looks)
-    facts = replace(facts, git_directories=directories, texts=texts)
+    git = Repositories(_writable(policy, facts), facts.home, looks)
+    facts = replace(facts, git_directories=git.directories, git_files=git.files)
+    facts = replace(facts, texts=_texts(policy, facts, looks))
     facts = _with_installation(policy, facts, looks)
     return observe(facts, _protected(policy, facts), looks=looks)
 
@@ -337,4 +338,4 @@ def _protected(policy: Policy, facts: HostFacts) -> list[str]:
     found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]
     found += [f"{git}/{name}" for git in facts.git_directories for name in inside]
-    return [*found, *(f"{facts.project}/{name}" for name in planted.NAMES)]
+    return [*found, *facts.git_files, *(f"{facts.project}/{name}" for name in planted.NAMES)]

@@ -58,12 +58,13 @@ class HostFacts:
     `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
     `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
-    trees keep elsewhere. `sockets` are the Unix sockets that somebody listens on where the policy shows the
-    host. `texts` holds the files that the policy takes over, by canonical path: the profile that
-    `process.seccomp` names. `installation` are the directories inside writable ones from which this program
-    and its interpreter are loaded. `case_sensitive` is about the volume of the home directory. `memory`
-    are the machine's bytes, 0 when nobody knows, and `controllers` what control groups can count on it
-    (cgroups(7)): `memory`, `cpu`, `pids`.
+    trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
+    names, by path, with what they are: see `repositories.GitFile`. `sockets` are the Unix sockets that
+    somebody listens on where the policy shows the host. `texts` holds the files that the policy takes over,
+    by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
+    writable ones from which this program and its interpreter are loaded. `case_sensitive` is about the volume
+    of the home directory. `memory` are the machine's bytes, 0 when nobody knows, and `controllers` what
+    control groups can count on it (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -82,6 +83,7 @@ class HostFacts:
     environment: Mapping[str, str] = field(default_factory=dict)
     entries: Mapping[str, Entry] = field(default_factory=dict)
     git_directories: tuple[str, ...] = ()
+    git_files: Mapping[str, str] = field(default_factory=dict)
     sockets: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     installation: tuple[str, ...] = ()
@@ -145,7 +147,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
     **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
-    **dict.fromkeys(("environment", "entries", "texts"), dict),
+    **dict.fromkeys(("environment", "entries", "git_files", "texts"), dict),
     **dict.fromkeys(("git_directories", "sockets", "installation", "controllers"), list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
@@ -198,9 +200,9 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
         case "entries":
             for path, entry in value.items():
                 yield from _entry_faults(path, entry)
-        case "texts":
+        case "texts" | "git_files":
             for path, text in value.items():
-                yield from _text_faults(path, text)
+                yield from _text_faults(name, path, text)
 
 
 def _entry_faults(path: str, entry: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
@@ -213,8 +215,8 @@ def _entry_faults(path: str, entry: Any) -> Iterator[tuple[str, str]]:  # noqa: 
         yield where, 'must be a kind, or ["symlink", target]'
 
 
-def _text_faults(path: str, text: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
-    where = f"texts[{json.dumps(path)}]"
+def _text_faults(name: str, path: str, text: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever JSON holds
+    where = f"{name}[{json.dumps(path)}]"
     yield from _path_faults(where, path)
     if not isinstance(text, str):
         yield where, "must be text"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.policy import planted, spelling
+from sandwright.policy import gitfiles, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
@@ -267,6 +267,7 @@ def protections(
             Protection(tuple(names), roots, lifted_at),
             Protection(_of_git(names), facts.git_directories, lifted_at),
             planted.protection(_of_git(names), project, facts, lifted=lifted_at, rules=rules),
+            *gitfiles.protections(_of_git(names), facts, lifted_at),
         ]
         if firm:
             _refuse_lifting(made, exceptions, facts, faults)

@@ -1,40 +1,128 @@
 """Looks for the directories in which Git keeps what a work tree, its submodules and its other work trees run.
 
-Only names are looked at, and the pointer files that Git itself follows.
+And for the files that lead Git there, or that its configuration names. Only names are looked at, the pointer
+files that Git itself follows, configuration, and which entries of an index are other repositories.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from sandwright.looks import Looks
-from sandwright.policy import spelling
+from sandwright.policy import gitconfig, spelling
+from sandwright.policy.gitfiles import MOST
 
-MAX_GIT_DIRECTORIES = 200
-"""Directories of submodules and linked work trees that are looked at."""
+_MOST_INCLUDES = 10
+_CONFIGURATION = 1 << 20
+
+GitFile = Literal["pointer", "include", "hooks", "program"]
+"""Why Git uses a file: it leads to a repository; configuration includes it; hooks are in it; it is run."""
 
 
-def git_directories(roots: Iterable[str], looks: Looks) -> tuple[str, ...]:
-    """Git's directories of some directories: where `.git` leads, and those it keeps inside.
+class Repositories:
+    """What Git uses below some directories, as canonical paths.
 
-    A `.git` that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says
-    where the hooks and the configuration are.
+    `directories` are Git's own; of more than `MOST` the first, and one more. `files` are files
+    that lead to one, or would, and those that configuration names, whether they exist or not.
     """
-    found: dict[str, None] = {}
-    for root in roots:
-        for directory in _git_of(Path(root) / ".git", looks):
-            looks.ask("real", str(directory))
-            found.setdefault(os.path.realpath(directory))
-            for inner in _inner(directory, looks):
-                if len(found) < MAX_GIT_DIRECTORIES:
-                    found.setdefault(os.path.realpath(inner))
-    return tuple(path for path in found if path == spelling.plain(path))
+
+    def __init__(self, roots: Iterable[str], home: str, looks: Looks) -> None:
+        """Look below each of `roots`. `home` is what `~` means in configuration."""
+        self._looks = looks
+        self._home = home
+        self._directories: dict[str, None] = {}
+        self._files: dict[str, GitFile] = {}
+        for root in roots:
+            self._repository(Path(root) / ".git")
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where `.git` leads, and those that it keeps inside."""
+        return tuple(path for path in self._directories if path == spelling.plain(path))
+
+    @property
+    def files(self) -> Mapping[str, GitFile]:
+        """Files by path, with what Git uses each for."""
+        return {path: why for path, why in self._files.items() if path == spelling.plain(path)}
+
+    def _repository(self, git: Path) -> None:
+        """A work tree's `.git`, a directory or a file, and what belongs to it."""
+        for directory in _git_of(git, self._looks):
+            main = [directory.parent] if directory.name == ".git" else []
+            self._directory(directory, git.parent, *main)
+            for inner in _inner(directory, self._looks):
+                if len(self._directories) <= MOST:
+                    self._directory(inner)
+
+    def _directory(self, directory: Path, *trees: Path) -> None:
+        """One of Git's directories, with work trees that led to it."""
+        self._looks.ask("real", str(directory))
+        real = os.path.realpath(directory)
+        if real in self._directories:
+            return
+        self._directories[real] = None
+        named = [*self._named(directory / "config", 0), *self._named(directory / "config.worktree", 0)]
+        found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
+        pointer = _first_line(directory / "gitdir", self._looks)
+        found += [(directory / pointer).parent] if pointer else []
+        for tree in dict.fromkeys(os.path.normpath(each) for each in found):
+            self._work_tree(Path(tree), directory, named)
+
+    def _work_tree(self, tree: Path, directory: Path, named: list[tuple[str, Path, str]]) -> None:
+        """A work tree of a directory of Git's, its submodules, and what `named` says of it."""
+        if not _is_directory(tree / ".git", self._looks):
+            self._file(tree / ".git", "pointer")
+        links = self._looks.ask("gitlinks", str(directory / "index"))
+        for link in links if isinstance(links, list) else ():
+            if len(self._directories) > MOST or len(self._files) > MOST:
+                return
+            inner = tree / str(link) / ".git"
+            if _is_directory(inner, self._looks):
+                self._repository(inner)
+            else:
+                self._file(inner, "pointer")
+        for key, file, value in named:
+            if gitconfig.is_include(key):
+                self._file(self._expanded(value, file.parent), "include")
+            elif key == "core.hookspath":
+                self._file(self._expanded(value, tree), "hooks")
+            elif key == "core.attributesfile":
+                self._file(self._expanded(value, tree), "program")
+            else:
+                for word in gitconfig.files(key, value):
+                    path = self._expanded(word, tree)
+                    if self._looks.ask("type", str(path)) == stat.S_IFREG:
+                        self._file(path, "program")
+
+    def _named(self, file: Path, depth: int) -> Iterator[tuple[str, Path, str]]:
+        """Keys of a file of configuration and of those that it includes, with the file and the value."""
+        raw = plain_content(file, _CONFIGURATION, self._looks)
+        for key, value in gitconfig.settings((raw or b"").decode(errors="surrogateescape")):
+            yield key, file, value
+            if gitconfig.is_include(key) and depth < _MOST_INCLUDES:
+                yield from self._named(self._expanded(value, file.parent), depth + 1)
+
+    def _expanded(self, value: str, base: Path) -> Path:
+        if value.startswith("~/"):
+            return Path(self._home, value[2:])
+        return base / value.replace("\0", "")
+
+    def _file(self, path: Path, why: GitFile) -> None:
+        parent = os.path.realpath(path.parent)
+        self._looks.ask("real", str(path.parent))
+        self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
 
 
 def _git_of(git: Path, looks: Looks) -> list[Path]:
+    """The directories to which a `.git` leads.
+
+    One that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says where the
+    hooks and the configuration are.
+    """
     if _is_directory(git, looks):
         directory = git
     else:
@@ -61,7 +149,7 @@ def _inner(directory: Path, looks: Looks) -> list[Path]:
             if "HEAD" in files:
                 found.append(Path(parent))
                 names[:] = [name for name in names if name in ("modules", "worktrees")]
-            if len(found) >= MAX_GIT_DIRECTORIES:
+            if len(found) > MOST:
                 break
     return found
 

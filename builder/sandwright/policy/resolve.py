@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sandwright.errors import UsageError
-from sandwright.policy import hosts, spelling, values
+from sandwright.policy import gitfiles, hosts, spelling, values
 from sandwright.policy.bound import check_paths, check_sockets
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import Settings
@@ -127,6 +127,8 @@ def _filesystem(
     rules += [rule for rule in closed if rule.kind == "deny" and _only_read(rule.path, before)]
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
+    if any(name.value.startswith(".git/") for each in names for name in each.names):
+        gitfiles.check(facts, before, tree)
     granted = [
         rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud")
     ]

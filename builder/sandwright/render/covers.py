@@ -99,6 +99,10 @@ def _of_project(policy: ResolvedPolicy) -> Iterator[Cover]:
         rule = _protecting(policy, path)
         if rule is not None and not (is_inside(path, git) and facts.kind(git) == "directory"):
             yield _cover(facts, path, rule, None)
+    for path in facts.git_files:
+        rule = _protecting(policy, path)
+        if rule is not None and is_inside(path, project):
+            yield _cover(facts, path, rule, None)
     for rule in files.rules:
         listed = rule.origin in ("listed", "policy") and rule.kind in ("deny", "readonly")
         if listed and is_inside(rule.path, project) and facts.kind(rule.path) is None:

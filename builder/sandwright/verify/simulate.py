@@ -67,6 +67,7 @@ def as_macos(facts: HostFacts) -> HostFacts:
         tmp="/private/var/folders/zz/sandwright/T",
         entries=entries,
         git_directories=tuple(map(_private, facts.git_directories)),
+        git_files={_private(path): why for path, why in facts.git_files.items()},
         sockets=tuple(map(_private, facts.sockets)),
         case_sensitive=False,
     )

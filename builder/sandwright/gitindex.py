@@ -1,0 +1,84 @@
+"""Finds the entries of an index of Git's that are other repositories (gitformat-index(5)).
+
+Git enters the directory of such an entry by itself, as for a submodule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+MOST = 1 << 28
+"""Bytes of an index that are looked at."""
+
+_MODE = b"\0\0\xe0\0"
+"""160000 in octal, as an entry has it."""
+
+_BEFORE, _BETWEEN = 24, 12
+"""Bytes of an entry before its mode (times, device, inode), and from there to the object's name (user, group,
+size)."""
+
+_NAMES = (20, 32)
+"""Bytes of an object's name: SHA-1, SHA-256."""
+
+_EXTENDED, _LENGTH = 0x4000, 0xFFF
+"""Of the flags of an entry: whether two bytes more follow, and the length of the path, at most this."""
+
+
+def gitlinks(data: bytes) -> set[bytes]:
+    """The paths of these entries.
+
+    The bytes of the mode are searched for, as reading every entry takes long: an index that somebody made up
+    may so name a path that is none. Paths of version 4 are made of the one before, so that all are read.
+    """
+    if data[:4] != b"DIRC":
+        return set()
+    if int.from_bytes(data[4:8], "big") == 4:
+        return {path for length in _NAMES for path in _compressed(data, length)}
+    found: set[bytes] = set()
+    at = data.find(_MODE, 12)
+    while at != -1:
+        for length in _NAMES:
+            start, size = _path(data, at, length)
+            path = data[start : start + min(size, 4096)].partition(b"\0")[0]
+            if path and (len(path) == size or size == _LENGTH):
+                found.add(path)
+        at = data.find(_MODE, at + 1)
+    return found
+
+
+def _path(data: bytes, mode: int, length: int) -> tuple[int, int]:
+    """Where the path of an entry begins, and how long its flags say that it is."""
+    at = mode + 4 + _BETWEEN + length
+    flags = int.from_bytes(data[at : at + 2], "big")
+    return at + (4 if flags & _EXTENDED else 2), flags & _LENGTH
+
+
+def _compressed(data: bytes, length: int) -> Iterator[bytes]:
+    """Those of version 4; nothing where the names of objects are of another length."""
+    at, path, found = 12, b"", []
+    for _ in range(int.from_bytes(data[8:12], "big")):
+        mode = at + _BEFORE
+        start, size = _path(data, mode, length)
+        removed, start = _offset(data, start)
+        end = data.find(b"\0", start)
+        if end == -1 or removed > len(path):
+            return
+        path = path[: len(path) - removed] + data[start:end]
+        if size != min(len(path), _LENGTH):
+            return
+        if data[mode : mode + 4] == _MODE:
+            found.append(path)
+        at = end + 1
+    yield from found
+
+
+def _offset(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, as pack files have offsets, and where it ends (gitformat-pack(5))."""
+    value = -1
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        value = ((value + 1) << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            break
+    return value, at

@@ -1,0 +1,107 @@
+"""Reads Git's configuration, for the files that it names (git-config(1), "Syntax")."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+_PROGRAMS = frozenset((
+    "askpass", "clean", "cmd", "command", "difffilter", "driver", "editor", "fsmonitor", "gitproxy",
+    "helper", "packobjectshook", "pager", "process", "program", "smudge", "sshcommand", "textconv",
+))  # fmt: skip
+"""Keys of any section whose values Git runs."""
+
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
+
+
+def settings(text: str) -> Iterator[tuple[str, str]]:
+    """Keys and values in their order: `core.hookspath`, in lower case but for what stands in quotes.
+
+    What can't be read ends it: Git, too, refuses such a file.
+    """
+    rest, section = text.removeprefix("\ufeff"), ""
+    while rest := rest.lstrip():
+        if rest[0] in "#;":
+            rest = rest.partition("\n")[2]
+        elif rest[0] == "[":
+            section, rest = _section(rest[1:])
+        else:
+            key, value, rest = _setting(rest)
+            if not key:
+                return
+            yield f"{section}.{key}" if section else key, value
+
+
+def _section(text: str) -> tuple[str, str]:
+    """The name of a section and what is behind it."""
+    name, position, quoted = "", 0, False
+    while position < len(text):
+        char = text[position]
+        if char == "\n" or (char == "]" and not quoted):
+            break
+        if char == "\\" and quoted:
+            position += 1
+            name += text[position : position + 1]
+        elif char == '"':
+            quoted = not quoted
+        elif quoted:
+            name += char
+        else:
+            name += "." if char in " \t" else char.lower()
+        position += 1
+    return name, text[position + 1 :]
+
+
+def _setting(text: str) -> tuple[str, str, str]:
+    """A key, its value and what is behind them; no key where there is none."""
+    end = next((at for at, char in enumerate(text) if not (char.isalnum() or char == "-")), len(text))
+    key, rest = text[:end].lower(), text[end:].lstrip(" \t")
+    if not rest.startswith("="):
+        line, _, rest = rest.partition("\n")
+        return key if not line.strip() or line.strip()[0] in "#;" else "", "true", rest
+    value, rest = _value(rest[1:].lstrip(" \t"))
+    return key, value, rest
+
+
+def _value(text: str) -> tuple[str, str]:
+    """A value, and what is behind its line."""
+    value, kept, position, quoted = "", 0, 0, False
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char == "\n" or (char in "#;" and not quoted):
+            break
+        if char == '"':
+            quoted = not quoted
+        elif char == "\\":
+            following = text[position : position + 1]
+            position += 1
+            value += "" if following == "\n" else _ESCAPES.get(following, following)
+        else:
+            value += char
+        if quoted or char not in " \t\r":
+            kept = len(value)
+    rest = text[position:] if text[position - 1 : position] == "\n" else text[position:].partition("\n")[2]
+    return value[:kept], rest
+
+
+def is_include(key: str) -> bool:
+    """Whether the value is a file that is read as configuration."""
+    return key == "include.path" or (key.startswith("includeif.") and key.endswith(".path"))
+
+
+def files(key: str, value: str) -> list[str]:
+    """The words of a value that may be files of the work tree which Git runs, or which a program gets.
+
+    A first word without a slash is looked up on PATH.
+    """
+    if key.startswith("alias.") and not value.startswith("!"):
+        return []
+    if not key.startswith("alias.") and key.rpartition(".")[2] not in _PROGRAMS:
+        return []
+    command = value.removeprefix("!")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    return [word for number, word in enumerate(words) if word and (number or "/" in word)]

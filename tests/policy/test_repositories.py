@@ -1,0 +1,187 @@
+"""What leads Git to repositories, and what its configuration names, stays as it is inside."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import UsageError
+from sandwright.policy import gitconfig, gitfiles
+from sandwright.policy.collect import collect
+from sandwright.policy.policy import Policy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.mounts import mount_plan
+
+pytestmark = pytest.mark.needs("git")
+
+GIT = (
+    "git", "-c", "protocol.file.allow=always", "-c", "user.name=n", "-c", "user.email=e@example.org",
+    "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main",
+)  # fmt: skip
+
+
+def _git(cwd: Path, *words: str) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    process.run(*GIT, *words, cwd=cwd, env=environ, timeout=60)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A project with a repository, and one beside it."""
+    for name in ("repo", "module"):
+        (tmp_path / name).mkdir()
+        _git(tmp_path / name, "init", "-q")
+        _git(tmp_path / name, "commit", "-q", "--allow-empty", "-m", "x")
+    return tmp_path / "repo"
+
+
+def _resolved(project: Path, text: str = "", **facts: object) -> ResolvedPolicy:
+    policy = Policy.from_text(f"method: bwrap\n{text}")
+    found = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    return policy.resolve(replace(found, **facts))  # type: ignore[arg-type]
+
+
+def _covered(policy: ResolvedPolicy) -> set[str]:
+    return {cover.path for cover in mount_plan(policy, root="host").covers}
+
+
+def test_the_git_file_of_a_submodule_stays(repo: Path) -> None:
+    _git(repo, "submodule", "--quiet", "add", str(repo.parent / "module"), "deep/sub")
+    _git(repo, "worktree", "add", "-q", "tree")
+    policy = _resolved(repo)
+    for name in ("deep/sub/.git", "tree/.git"):
+        assert not policy.is_path_writable(f"{repo}/{name}")
+        assert [rule for rule in policy.filesystem.rules if rule.path == f"{repo}/{name}"]
+    assert policy.is_path_writable(f"{repo}/deep/sub/file")
+    assert policy.is_path_writable(f"{repo}/tree/file")
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_one_that_is_not_checked_out_is_not_made(repo: Path, version: str) -> None:
+    """Git enters a directory that the index has as a repository as soon as one is there."""
+    (repo / "file").write_text("x" * 100)
+    (repo / "new").write_text("x")
+    _git(repo, "add", "file")
+    link = f"160000,{'0' * 39}1,a/sub"
+    _git(repo, "update-index", "--add", "--cacheinfo", link)
+    if version == "3":
+        _git(repo, "add", "--intent-to-add", "new")
+    _git(repo, "update-index", "--index-version", version)
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/a/sub/.git")
+    assert f"{repo}/a" in _covered(policy)
+    (repo / "a" / "sub").mkdir(parents=True)
+    policy = _resolved(repo)
+    assert f"{repo}/a/sub/.git" in _covered(policy)
+    assert policy.is_path_writable(f"{repo}/a/sub/file")
+
+
+def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
+    """A submodule whose directory of Git's lies in it, as clones made by hand have it."""
+    _git(repo, "clone", "-q", str(repo.parent / "module"), "sub")
+    _git(repo, "add", "sub")
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/sub/.git/config")
+    assert not policy.is_path_writable(f"{repo}/sub/.git/hooks/pre-commit")
+    assert policy.is_path_writable(f"{repo}/sub/.git/index")
+
+
+def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
+    for number in range(gitfiles.MOST + 5):
+        folder = repo / ".git" / "modules" / f"m{number}"
+        folder.mkdir(parents=True)
+        (folder / "HEAD").touch()
+    with pytest.raises(UsageError, match=f"more than {gitfiles.MOST} repositories") as refused:
+        _resolved(repo)
+    assert "filesystem.readonly (with submodules $PROJECT/.git)" in str(refused.value)
+    policy = _resolved(repo, "filesystem: {write: [$PROJECT], readonly: [$PROJECT/.git]}\n")
+    assert not policy.is_path_writable(f"{repo}/.git/modules/m204/config")
+    _resolved(repo, "filesystem: {write: [/srv]}\n")
+
+
+def test_more_files_than_can_be_protected_are_refused(repo: Path) -> None:
+    files = {f"{repo}/m{number}/.git": "pointer" for number in range(gitfiles.MOST + 1)}
+    with pytest.raises(UsageError, match=f"more than {gitfiles.MOST} repositories"):
+        _resolved(repo, git_files=files)
+
+
+NAMED = {
+    "include": ("include.path", "../settings/git", "settings/git"),
+    "an include with a condition": ("includeIf.onbranch:main.path", "../settings/git", "settings/git"),
+    "hooks": ("core.hooksPath", "settings", "settings/pre-commit"),
+    "attributes": ("core.attributesFile", "settings/git", "settings/git"),
+    "the monitor": ("core.fsmonitor", "settings/git --fast", "settings/git"),
+    "an argument": ("core.sshCommand", "ssh -F settings/git", "settings/git"),
+    "a filter": ("filter.x.clean", "python3 'settings/git' %f", "settings/git"),
+    "an alias": ("alias.x", "!sh settings/git", "settings/git"),
+    "in the home": ("core.attributesFile", "~/repo/settings/git", "settings/git"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_what_configuration_names_in_the_project_stays(repo: Path, case: str) -> None:
+    key, value, path = NAMED[case]
+    (repo / "settings").mkdir()
+    for name in ("git", "pre-commit", "other"):
+        (repo / "settings" / name).touch()
+    _git(repo, "config", key, value)
+    policy = _resolved(repo)
+    assert not policy.is_path_writable(f"{repo}/{path}")
+    assert policy.is_path_writable(f"{repo}/settings/other") == (case != "hooks")
+
+
+def test_what_an_included_file_names_stays(repo: Path) -> None:
+    (repo / "git").write_text("[core]\n\thooksPath = hooks\n[include]\n\tpath = more\n")
+    (repo / "more").write_text("[core] fsmonitor = ./monitor\n")
+    (repo / "monitor").touch()
+    _git(repo, "config", "include.path", "../git")
+    policy = _resolved(repo)
+    for name in ("git", "more", "monitor", "hooks/pre-commit"):
+        assert not policy.is_path_writable(f"{repo}/{name}")
+    assert f"{repo}/hooks" in _covered(policy)
+
+
+@pytest.mark.parametrize("value", [".", "../repo/", ".."])
+def test_hooks_from_the_project_as_a_whole_are_refused(repo: Path, value: str) -> None:
+    _git(repo, "config", "core.hooksPath", value)
+    text = f"filesystem: {{write: [$PROJECT, {repo.parent}/module]}}\n"
+    if value == "..":
+        _resolved(repo, text)  # files of that directory can't be made
+        return
+    with pytest.raises(UsageError, match="give hooks a directory of their own"):
+        _resolved(repo, text)
+
+
+def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
+    _git(repo, "config", "include.path", "../settings")
+    with pytest.raises(UsageError, match=f"includes {repo}/settings, which doesn't exist"):
+        _resolved(repo)
+    _git(repo, "config", "include.path", str(repo.parent / "settings"))
+    _resolved(repo)  # nobody inside makes that
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[core]\n\thooksPath = a\n", [("core.hookspath", "a")]),
+        ("[core] hooksPath = a # b\n; c\n\tbare\n", [("core.hookspath", "a"), ("core.bare", "true")]),
+        ('[Include "x]\\"Y"] Path=" a;b "\n', [('include.x]"Y.path', " a;b ")]),
+        ("[a.B]\nc = d \\\n  e\r\n", [("a.b.c", "d   e")]),
+        ("[a]\nb = \"c\\n\\t\\\"d\\\\\" e  \n[f]\ng=", [("a.b", 'c\n\t"d\\ e'), ("f.g", "")]),
+        ("\ufeff[a]\nb=c\n= wrong\nd=e\n", [("a.b", "c")]),
+        ("b = c\n", [("b", "c")]),
+    ],
+)  # fmt: skip
+def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:
+    """As Git reads it, where it does."""
+    assert [*gitconfig.settings(text)] == said
+    file = tmp_path / "config"
+    file.write_bytes(text.encode())
+    listed = process.run("git", "config", "--file", file, "--list", "-z", check=False)
+    if listed.status == 0:
+        pairs = [each.partition("\n") for each in listed.stdout.decode().split("\0") if each]
+        assert [(key, value if newline else "true") for key, newline, value in pairs] == said
