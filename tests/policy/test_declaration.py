@@ -63,6 +63,12 @@ def test_nothing_is_said_twice() -> None:
         ("network.later-sockets", "docker", "partly"),
         ("network.later-sockets", "bwrap", "exact"),
         ("network.other-later-sockets", "bwrap", "partly"),
+        ("network.abstract-sockets", "bwrap", "cannot"),
+        ("network.abstract-sockets", "oci", "cannot"),
+        ("network.abstract-sockets", "docker", "cannot"),
+        ("network.abstract-sockets", "podman", "cannot"),
+        ("network.abstract-sockets", "user", "cannot"),
+        ("network.abstract-sockets", "gvisor", "exact"),
         ("process.seccomp", "seatbelt", "unused"),
         ("filesystem.tmp-shared", "seatbelt", "stricter"),
         ("filesystem.tmp-shared", "bwrap", "exact"),
@@ -97,6 +103,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("network: {mode: host}", {"network.host"}),
         ("network: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-sockets", "network.other-later-sockets"}),
         ("extends: []\nnetwork: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-later-sockets"}),
+        ("extends: []\nnetwork: {mode: proxy, unix_sockets: [/srv/s]}", {"network.proxy", "network.unix-sockets", "network.other-later-sockets"}),
+        ("extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}", {"network.host", "network.unix-sockets", "network.other-later-sockets", "network.abstract-sockets"}),
         ("network: {localhost: [80]}", {"network.localhost"}),
         ("process: {privileged: true}", {"process.privileged"}),
         ("environment: {set: {A: b}}", {"environment.set"}),
@@ -127,7 +135,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "extends: []",
         "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
-        "network: {mode: host}",
+        "network: {mode: host, unix_sockets: [/srv/s]}",
     ]  # fmt: skip
     assert {use.feature for text in texts for use in uses(_resolve(text))} == set(FEATURES)
 
@@ -159,6 +167,16 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
         f"{refused}\ntake another method, leave out what it can't do, or accept it: "
         f"degrade: [{{feature: …, method: {method}, reason: …}}]"
     )
+
+
+@pytest.mark.parametrize("method", ["bwrap", "oci", "docker", "podman", "user"])
+def test_a_listed_socket_in_the_hosts_network_is_refused(method: str) -> None:
+    """It would open all abstract sockets of the host, D-Bus and X11 among them."""
+    text = "extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}\n"
+    with pytest.raises(RenderError, match=f"{method} can't enforce network.abstract-sockets"):
+        check_expressible(_resolve(text), method)
+    check_expressible(_resolve(text.replace("host", "none")), method)
+    check_expressible(_resolve(text), "gvisor")
 
 
 def test_all_that_a_method_cannot_do_at_once() -> None:

@@ -42,6 +42,9 @@ _ON_VOLUME = "by mounts over the volume, which is taken to hold what the host ha
 _NOTHING = "noop enforces nothing"
 _NO_CGROUP = "a limit for all processes together needs a control group, which this method doesn't make"
 _OWN_LOOPBACK = "the sandbox has a localhost of its own"
+_ABSTRACT = (
+    "they belong to the network, which is the host's, and seccomp can't tell them from those with a path"
+)
 _OWN_PROGRAM = "a program of that name in the image would be called in a shim's place"
 _COVERED = "during a run an empty directory lies in place of what doesn't exist, or of what is above it"
 _UNCOVERED = "a mount needs something to lie on, and outside the project nothing is put there"
@@ -188,6 +191,13 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
             "what listens when a run starts is hidden, and nothing else",
         ),
         _Row("partly", "alcless", _ACCOUNTS),
+        _Row("cannot", "noop", _NOTHING),
+    ),
+    "network.abstract-sockets": (
+        _Row("cannot", "bwrap oci docker podman user", _ABSTRACT),
+        _Row("exact", "gvisor", "its kernel has names of its own for them"),
+        _Row("exact", "seatbelt alcless", "macOS has none"),
+        _Row("exact", "kubernetes", "the node's network is never shared"),
         _Row("cannot", "noop", _NOTHING),
     ),
     "network.localhost": (

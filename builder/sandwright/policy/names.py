@@ -76,6 +76,7 @@ FEATURES: Mapping[str, str] = {
     "network.other-sockets": "unlisted Unix sockets can't be connected to, while all the host can be read",
     "network.later-sockets": "a Unix socket that appears later in a listed directory can't be connected to",
     "network.other-later-sockets": "the same, while others are listed that can be connected to",
+    "network.abstract-sockets": "with the host's network, Unix sockets without a path can't be connected to",
     "network.localhost": "listed ports of the host's localhost can be connected to",
     "process.unprivileged": "no program gains rights",
     "process.privileged": "sudo and capabilities work inside",

@@ -207,6 +207,8 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.other-later-sockets", sockets.what, sockets.source)
     elif network.mode != "host":  # with which every method refuses to make sockets of AF_UNIX
         yield Use("network.later-sockets", sockets.what, sockets.source)
+    if network.unix_sockets and network.mode == "host":
+        yield Use("network.abstract-sockets", sockets.what, sockets.source)
     if network.localhost:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
 
