@@ -120,6 +120,7 @@ def test_the_answer_as_data() -> None:
         "arguments": [1, 2, 0, 0, 0, 0],
         "stage": "rule",
         "reason": "p.json:10:3: syscalls[4]",
+        "unsure": False,
         "rule": {"file": "p.json", "line": 10, "column": 3, "path": "syscalls[4]", "comment": ""},
         "overlapping": [
             {

@@ -75,6 +75,12 @@ ABI_NAMES: Mapping[str, tuple[Architecture, Abi]] = {
 """What `--arch` takes: a machine's own ABI, or another that it runs besides."""
 
 
+_UNSURE = (
+    "libseccomp before 2.6.1 merges rules such as this call's wrongly (GHSA-4q85-33p6-j5g6); its filter may"
+    " answer otherwise, or never be done"
+)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a profile does with a call. `clashes` are faults for which an engine refuses the whole profile."""
@@ -93,6 +99,8 @@ class Answer:
             f"call: {call.name} ({call.number}) of {call.abi.value}, arguments {arguments}",
             f"{self.decision.stage.value}: {self._reason()}",
         ]
+        if self.decision.unsure:
+            lines.append(f"unsure: {_UNSURE}")
         if self.decision.runc:
             lines.append(f"runc: {self.decision.runc}, as the number is above all that the profile names")
         lines += [f"overlaps: {_place(self.file, rule)}: {rule.action}" for rule in self.decision.others]
@@ -116,6 +124,7 @@ class Answer:
             "overlapping": [
                 _rule_json(self.file, other) | _action_json(other.action) for other in decision.others
             ],
+            "unsure": decision.unsure,
             "runc": _action_json(decision.runc) if decision.runc else None,
             "refused_by_engines": list(self.clashes),
         }

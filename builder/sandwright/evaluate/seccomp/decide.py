@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,7 +10,7 @@ from sandwright.render.seccomp.abi import MINUS_ONE, X32_BIT, Abi, names
 from sandwright.render.seccomp.action import ENOSYS, Action
 from sandwright.render.seccomp.document import ProfileRule
 from sandwright.render.seccomp.model import DEFAULT, Case, Comparison, SeccompProfile, Treatment
-from sandwright.render.seccomp.resolve import Filter
+from sandwright.render.seccomp.resolve import Check, Filter, FilterRule, Relation
 
 Arguments = tuple[int, int, int, int, int, int]
 """The six arguments of a call, as 64 bits without a sign."""
@@ -46,6 +46,7 @@ class Decision:
     `others` are rules with another action that hold too, and so would decide
     in another order. `runc` is what runc answers where that differs: it puts a stub before the filter, which
     says ENOSYS to every number above those that the profile names (runc 1.1, patchbpf/enosys_linux.go).
+    `unsure`: libseccomp before 2.6.1 may have merged the rules of this call into something else.
     """
 
     action: Action
@@ -54,6 +55,7 @@ class Decision:
     rule: ProfileRule | None = None
     others: tuple[ProfileRule, ...] = ()
     runc: Action | None = None
+    unsure: bool = False
 
 
 def decide(filter_: Filter, call: Call) -> Decision:
@@ -62,7 +64,8 @@ def decide(filter_: Filter, call: Call) -> Decision:
     table = filter_.tables.get(call.abi)
     if table is None:
         return Decision(filter_.foreign, Stage.ARCHITECTURE, call)
-    holding = [rule for rule in table.get(call.number, ()) if rule.holds(call.arguments)]
+    rules = table.get(call.number, ())
+    holding = [rule for rule in rules if rule.holds(call.arguments)]
     rule: ProfileRule | None
     if holding:
         action, stage, rule = holding[0].action, Stage.RULE, holding[0].source
@@ -70,7 +73,27 @@ def decide(filter_: Filter, call: Call) -> Decision:
         action, stage = filter_.default, Stage.DEFAULT
         rule = next((silent for silent in filter_.silent if call.name in silent.names), None)
     others = tuple(other.source for other in holding[1:] if other.action != action)
-    return Decision(action, stage, call, rule, others, _stub(filter_, call, action))
+    unsure = _merged_wrongly(rules, overlap=bool(others))
+    return Decision(action, stage, call, rule, others, _stub(filter_, call, action), unsure)
+
+
+def _merged_wrongly(rules: Sequence[FilterRule], *, overlap: bool) -> bool:
+    """Whether libseccomp may make something else of the rules of one call (GHSA-4q85-33p6-j5g6).
+
+    It merges rules, and mixes up branches where one compares several arguments by more than equality, where
+    two compare by more than equality, one of them by order, and where rules with different actions hold
+    together. What is none of these was compared with libseccomp 2.5.4, and was right.
+    """
+    unequal = [rule for rule in rules if any(map(_is_unequal, rule.checks))]
+    by_order = any(check.relation is not Relation.EQUAL for rule in unequal for check in rule.checks)
+    several = any(len(rule.checks) > 1 for rule in unequal)
+    if len(rules) < 2:
+        return False
+    return several or (by_order and len(unequal) > 1) or (overlap and bool(unequal))
+
+
+def _is_unequal(check: Check) -> bool:
+    return check.negated or check.relation is not Relation.EQUAL
 
 
 def _as_seen(call: Call) -> Call:
