@@ -73,6 +73,16 @@ def test_a_reader_that_goes_away(project: Project) -> None:
     running.stderr.close()
 
 
+def test_a_time_limit_in_seconds(project: Project) -> None:
+    """As the help says: a number alone."""
+    ended = project.run("sh", "-c", "echo begun; sleep 60", options=("--time", "1"))
+    assert (ended.returncode, ended.stdout) == (124, b"begun\n"), ended
+    assert project.run("true", options=("--time", "90")).returncode == 0
+    refused = project.run("true", options=("--time", "0"))
+    assert refused.returncode == 125
+    assert b"must be between 1s and 366d" in refused.stderr
+
+
 def test_the_time_limit(project: Project) -> None:
     before, started = project.tree(), time.monotonic()
     ended = project.run("sh", "-c", "echo begun; sleep 30", options=("--time", "1s"))

@@ -32,7 +32,8 @@ class Request:
         self.cwd = os.getcwd()
         self.policy = _plain(os.path.join(self.cwd, policy))
         self.method = method
-        self.settings = [*(settings or []), *([f"resources.time={time}"] if time else [])]
+        seconds = "s" * (time.isascii() and time.isdigit())
+        self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
         self.trusted = trusted
