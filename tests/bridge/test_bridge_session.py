@@ -99,3 +99,53 @@ def test_shim_check(place: World, call: list[str], status: int, said: str) -> No
     result = _sandwright(place, "shim-check", "--", *call)
     assert result.status == status
     assert said in result.text + result.stderr
+
+
+CHECKED = """\
+schema: 1
+method: bwrap
+filesystem: {deny: [$PROJECT/secret]}
+credentials:
+  shims:
+    git: {allow: ["push *", "fetch *", "ls-remote *"]}
+    gh: {allow: ["pr *"]}
+"""
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("git push origin main", ""),
+        ("git fetch", ""),
+        ("git push evil main", "is no remote that the bridge knows"),
+        ("git push https://evil.example/r.git main", "is no remote that the bridge knows"),
+        ("git push plain main", "is no remote that the bridge knows"),
+        ("git push ssh main", "is no remote that the bridge knows"),
+        ("git fetch origin main:refs/heads/main", "only refs below"),
+        ("gh pr comment 1 -F open", ""),
+        ("gh pr comment 1 -F secret", "the policy keeps the sandbox from"),
+        ("gh pr comment 1 -F nothing", "No such file"),
+        ("gh pr comment 1 -F link", "links are not followed"),
+    ],
+)
+def test_shim_check_says_what_the_bridge_does(place: World, call: str, said: str) -> None:
+    (place.project / "sandbox.yaml").write_text(CHECKED)
+    place.git("init", "-q", "-b", "main")
+    for name, url in (
+        ("origin", "https://git.example/r.git"),
+        ("plain", "http://git.example/r.git"),
+        ("ssh", "git@git.example:r.git"),
+    ):
+        place.git("remote", "add", name, url)
+    for name in ("open", "secret"):
+        (place.project / name).write_text("text")
+    (place.project / "link").symlink_to("open")
+    result = _sandwright(place, "shim-check", "--", *call.split())
+    assert result.status == (12 if said else 0), result
+    assert said in result.stderr
+    if said:
+        with place.bridge(CHECKED.partition("bwrap\n")[2]) as bridge:
+            done = place.call(bridge, *call.split())
+        assert done.status == 126
+        assert said in done.stderr

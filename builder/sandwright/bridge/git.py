@@ -87,16 +87,10 @@ class Git:
         Raise Refused for what can't be done, or not until `deadline` (monotonic).
         """
         assert call.form is not None
-        place = self._place(call, parts)
-        remote = self._remote(call, place)
+        place, remote, refs = self.understood(call, parts)
         store = self._store(place) if place else scratch / "store"
-        refs = Refs("ref: refs/heads/main", {}, ())
         _make_store(store)
         if place is not None and call.form.words != ("ls-remote",):
-            if (call.form.words == ("fetch",)) and (fixed := self._fixed(place)):
-                raise Refused(f"git fetch: the policy keeps the sandbox from writing {shown([fixed])}")
-            with self._reading:
-                refs = read_refs(self._workspace, place)
             with self._lock(place):
                 copy_objects(self._workspace, place, store, self._budget, deadline=deadline)
         repository = scratch / "git"
@@ -105,6 +99,20 @@ class Git:
         words = [f"--git-dir={repository}", *_arguments(call, refs, remote)]
         local = place if call.form.words != ("ls-remote",) else None
         return Job(words, variables, local, refs, repository, store, _packs(store))
+
+    def understood(self, call: Call, parts: tuple[str, ...]) -> tuple[Place | None, Remote, Refs]:
+        """A call's repository, remote and refs. Raise Refused for what can't be done."""
+        assert call.form is not None
+        place = self._place(call, parts)
+        remote = self._remote(call, place)
+        refs = Refs("ref: refs/heads/main", {}, ())
+        if place is not None and call.form.words != ("ls-remote",):
+            if (call.form.words == ("fetch",)) and (fixed := self._fixed(place)):
+                raise Refused(f"git fetch: the policy keeps the sandbox from writing {shown([fixed])}")
+            with self._reading:
+                refs = read_refs(self._workspace, place)
+        _arguments(call, refs, remote)
+        return place, remote, refs
 
     def _place(self, call: Call, parts: tuple[str, ...]) -> Place | None:
         """The repository; listing a remote by its address needs none."""

@@ -29,10 +29,9 @@ from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import Configuration
-from sandwright.bridge.git import Git
 from sandwright.bridge.grammar import Grammar, compile_grammar
+from sandwright.bridge.known import git_of
 from sandwright.bridge.profiles import profile_of
-from sandwright.bridge.remotes import addresses, read_remotes
 from sandwright.bridge.workspace import Workspace, remove
 
 PORT = "port"
@@ -75,21 +74,14 @@ class Server:
         access = Access(configuration.access, caseless=configuration.caseless)
         workspace = Workspace(configuration.workspace, access)
         _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
-        scratch = configuration.private / "scratch"
-        scratch.mkdir()
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
-        loopback = configuration.loopback
-        known = (
-            read_remotes(
-                Workspace(configuration.workspace), configuration.repositories, scratch, loopback=loopback
-            )
-            if wanted
-            else {}
-        )
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
         )
-        git = Git(workspace, known, addresses(words, loopback=loopback), configuration.private)
+        git = git_of(
+            workspace, configuration.repositories if wanted else (), words, configuration.private,
+            loopback=configuration.loopback,
+        )  # fmt: skip
         known_secrets = [
             secret for each in configuration.programs.values() for secret in each.secrets.values()
         ]

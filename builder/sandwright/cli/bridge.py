@@ -57,12 +57,15 @@ def shim_check(
 ) -> None:
     """Say what the host would be given for a shim's call, without running it: `shim-check -- git push`.
 
-    Without a call: what each shim lets through. Fails where the policy does not let the call through.
+    Without a call: what each shim lets through. Fails where the bridge would refuse the call, for what
+    the policy says, a remote that it does not know, or a file that it keeps from the sandbox.
     """
+    from sandwright.bridge.check import given  # noqa: PLC0415
     from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
     from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
 
-    shims = _resolved(policy, set).credentials.shims
+    resolved = _resolved(policy, set)
+    shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
     words = words_after_dashes()
     if not words:
@@ -71,14 +74,10 @@ def shim_check(
             entries = ", ".join(map(entry_text, grammar.entries)) or "nothing"
             console.line(f"{name} ({known}): {entries}")
         return
-    if words[0] not in grammars:
-        raise VerdictError(f"the policy names no shim {words[0]}")
     try:
-        call = grammars[words[0]].parse(words[1:])
+        console.line(shlex.join([words[0], *given(resolved, grammars, words, Path.cwd())]))
     except Refused as refusal:
         raise VerdictError(str(refusal)) from refusal
-    given = (word if isinstance(word, str) else f"{word[0]}<{word[1].path}>" for word in call.words())
-    console.line(shlex.join([words[0], *given]))
 
 
 def _resolved(policy: str, settings: Sequence[str] | None) -> ResolvedPolicy:

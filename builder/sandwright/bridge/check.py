@@ -1,0 +1,47 @@
+"""What the bridge says to a call, asked without a bridge: by the functions that it uses itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sandwright.bridge.access import Access, entries
+from sandwright.bridge.grammar import Grammar, Refused
+from sandwright.bridge.known import git_of
+from sandwright.bridge.programs import reach
+from sandwright.bridge.remotes import repositories
+from sandwright.bridge.workspace import Workspace
+from sandwright.policy.resolved import ResolvedPolicy
+
+
+def given(
+    policy: ResolvedPolicy, grammars: Mapping[str, Grammar], words: Sequence[str], directory: Path
+) -> list[str]:
+    """The words that the program is given for a call in a directory; files as `<path>`.
+
+    A directory outside of the project stands for the project. Nothing is run but git, to read remotes from a
+    copy of a repository's configuration. Raise Refused for what the bridge refuses.
+    """
+    if words[0] not in grammars:
+        raise Refused(f"the policy names no shim {words[0]}")
+    call = grammars[words[0]].parse(words[1:])
+    project = Path(policy.canonical(policy.facts.project))
+    access = Access(entries(policy, str(project)), caseless=policy.facts.os == "darwin")
+    workspace = Workspace(project, access)
+    inside = directory.resolve().is_relative_to(workspace.root)
+    parts = workspace.relative(str(directory.resolve())) if inside else ()
+    shown = []
+    with TemporaryDirectory() as own, workspace.directory(parts):
+        if call.form is not None and call.program == "git":
+            known = repositories(project, reach(policy).writes)
+            allowed = [word for each in grammars.values() for entry in each.entries for word in entry.words]
+            loopback = policy.network.mode != "host"
+            git_of(workspace, known, allowed, Path(own), loopback=loopback).understood(call, parts)
+        for word in call.words():
+            if isinstance(word, tuple):
+                with workspace.file(workspace.below(parts, word[1].path)):
+                    shown.append(f"{word[0]}<{word[1].path}>")
+            else:
+                shown.append(word)
+    return shown

@@ -1,0 +1,28 @@
+"""git as a bridge begins with it: with the remotes that are known at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sandwright.bridge.git import Git
+from sandwright.bridge.remotes import addresses, read_remotes
+from sandwright.bridge.workspace import Workspace
+
+
+def git_of(
+    workspace: Workspace,
+    repositories: Iterable[tuple[str, ...]],
+    words: Iterable[str],
+    directory: Path,
+    *,
+    loopback: bool,
+) -> Git:
+    """Git with the remotes that repositories have now, and the addresses among words of the policy.
+
+    `directory` is ours; `loopback` as for `remotes.address`.
+    """
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    known = read_remotes(Workspace(workspace.root), repositories, scratch, loopback=loopback)
+    return Git(workspace, known, addresses(words, loopback=loopback), directory)
