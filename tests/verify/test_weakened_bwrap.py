@@ -19,7 +19,7 @@ from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, severa
 POLICY = """\
 schema: 1
 method: bwrap
-filesystem: {write: [$PROJECT]}
+filesystem: {write: [$PROJECT], deny: [$PROJECT/.env, $PROJECT/none/below]}
 network: {mode: none}
 environment: {pass: [TERM, "LC_*"], set: {CI: "1"}}
 resources: {files: 256}
@@ -55,6 +55,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     "a protected name": (
         without_words("--ro-bind", "{write}/.git/hooks", "{write}/.git/hooks"), "files/protected",
+    ),
+    "the mode of what lies over a denied name that doesn't exist": (
+        instead_of(
+            ("--perms", "0555", "--tmpfs", "{project}/.env"), ("--perms", "0777", "--tmpfs", "{project}/.env")
+        ),
+        "files/absent",
     ),
     "the cover of a protected name that doesn't exist": (
         without_words("--perms", "0555", "--tmpfs", "{project}/.sandbox"), "files/protected-absent",

@@ -170,13 +170,9 @@ def _absent(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "protected-absent",
             "a protected name that doesn't exist in the project can't be made, whatever it would be",
-            *(each for path in tried for each in _makings(path, mine)),
-            controls=(
-                step("works", "create", mine),
-                step("works", "rename", mine, f"{mine}-moved"),
-                step("works", "rename", f"{mine}-moved", mine),
-            ),
-            check=lambda: _made(tried, mine),
+            *(each for path in tried for each in makings(path, mine)),
+            controls=making(mine),
+            check=lambda: made(tried, mine),
         )
 
 
@@ -184,7 +180,16 @@ _NAMES = 4
 """Protected names that are tried: all are alike."""
 
 
-def _makings(path: Path, other: Path) -> Iterator[Step]:
+def making(mine: Path) -> tuple[Step, ...]:
+    """The controls of `makings`: beside such a name a file can be made and renamed."""
+    return (
+        step("works", "create", mine),
+        step("works", "rename", mine, f"{mine}-moved"),
+        step("works", "rename", f"{mine}-moved", mine),
+    )
+
+
+def makings(path: Path, other: Path) -> Iterator[Step]:
     """Every way to make something of a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
@@ -194,7 +199,7 @@ def _makings(path: Path, other: Path) -> Iterator[Step]:
     yield step("readonly.move", "rename", path, f"{other}-away")
 
 
-def _made(names: Sequence[Path], mine: Path) -> str | None:
+def made(names: Sequence[Path], mine: Path) -> str | None:
     """What is there of names that must not be made; a cover of another session is nothing."""
     mine.unlink(missing_ok=True)
     found = [str(path) for path in names if os.path.lexists(path) and not is_cover(str(path), path.lstat())]

@@ -12,10 +12,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.policy.paths import ancestors
+from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.rules import PathRule
+from sandwright.render.covers import first_missing
 from sandwright.verify.attempt import attempt
-from sandwright.verify.catalogue.files import reads_plain, writes_plain
+from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
 
@@ -33,8 +34,47 @@ def probes(subject: Subject) -> Iterator[Probe]:
             absent += [rule] if rule.kind == "deny" else []
             continue
         yield from _for_rule(rule, subject)
-    if absent:
-        yield _absent_probe(absent, subject)
+    covered, nowhere = _by_cover(absent, subject)
+    for number, (parent, paths) in enumerate(sorted(covered.items())[:_PLACES]):
+        yield _covered_probe(Path(parent), paths[:_NAMES], subject, "" if not number else f": {parent}")
+    if nowhere:
+        yield _absent_probe(nowhere, subject)
+
+
+_PLACES, _NAMES = 4, 4
+"""Directories, and names in each, that are tried: all are alike."""
+
+
+def _by_cover(rules: list[PathRule], subject: Subject) -> tuple[dict[str, list[Path]], list[PathRule]]:
+    """Of rules for what doesn't exist, the names that somebody could make in the project, and the rest.
+
+    While a sandbox runs, something empty lies in the place of such a name (render/covers.py).
+    """
+    policy = subject.policy
+    covered: dict[str, list[Path]] = {}
+    nowhere: list[PathRule] = []
+    project = policy.canonical(policy.facts.project)
+    for rule in rules:
+        first = first_missing(policy.facts, rule.path)
+        parent = first.rpartition("/")[0] or "/"
+        if is_inside(rule.path, project) and policy.filesystem.tree.changes_host(parent):
+            names = covered.setdefault(parent, [])
+            names += [Path(first)] if Path(first) not in names else []
+        else:
+            nowhere.append(rule)
+    return covered, nowhere
+
+
+def _covered_probe(parent: Path, paths: list[Path], subject: Subject, suffix: str) -> Probe:
+    mine = parent / f".sandwright-{subject.word}-absent"
+    return Probe(
+        f"files/absent{suffix}",
+        Family.FILES,
+        "a denied name that doesn't exist in the project can't be made, whatever it would be",
+        tuple(each for path in paths for each in makings(path, mine)),
+        making(mine),
+        check=lambda: made(paths, mine),
+    )
 
 
 def _planted(rule: PathRule, subject: Subject) -> bool:
