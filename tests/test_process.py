@@ -98,3 +98,29 @@ def test_descriptors_are_passed_only_when_named() -> None:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program is taken from what a sandbox can write, nor through a link that it can replace."""
+    writable, other, linked = tmp_path / "p", tmp_path / "other", tmp_path / "linked"
+    for folder in (writable, other, linked):
+        folder.mkdir()
+    for folder in (writable, other):
+        (folder / "tool").write_text("#!/bin/sh\necho ${0%/*}\n")
+        (folder / "tool").chmod(0o755)
+    (linked / "tool").symlink_to(writable / "tool")
+    (writable / "out").symlink_to(other)
+    (tmp_path / "in").symlink_to(writable)
+    places = (writable, tmp_path / "in", writable / "out", linked, ".", "", other)
+    monkeypatch.setenv("PATH", ":".join(map(str, places)))
+    monkeypatch.chdir(writable)
+    monkeypatch.setattr(process, "_avoided", [process._nothing])
+    assert process.find("tool") == f"{writable}/tool"
+    process.avoid(lambda path: f"{path}/".startswith(f"{writable}/"))
+    assert process.find("tool") == f"{other}/tool"
+    assert process.search_path() == f"{other}:{linked}:{other}"
+    assert process.run("tool").text == str(other)
+    shown = process.run("/bin/sh", "-c", 'echo "$PATH"').text
+    assert shown == process.search_path()
+    (other / "tool").unlink()
+    assert process.find("tool") is None

@@ -12,9 +12,10 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
@@ -54,9 +55,62 @@ def which(program: str, *, hint: str = "") -> str:
 
 
 def find(program: str) -> str | None:
-    """The path of a program, or None. Looks where `which` looks."""
-    path = os.environ.get("PATH", os.defpath)
-    return shutil.which(program, path=os.pathsep.join([path, "/usr/local/sbin", "/usr/sbin", "/sbin"]))
+    """The path of a program, or None. Looks where `which` looks, but never where `avoid` says."""
+    if os.sep in program:
+        return shutil.which(program)
+    for folder in (*search_path().split(os.pathsep), *_SYSTEM):
+        found = shutil.which(program, path=folder)
+        if found is not None and leads(found, _avoided[-1]) is not None:
+            return found
+    return None
+
+
+def avoid(changes: Callable[[str], bool]) -> None:
+    """Take no program from what a sandbox can write, from now on: it could have planted it.
+
+    `changes` says of a canonical path whether the sandbox can.
+    """
+    _avoided[:] = [changes]
+
+
+def search_path() -> str:
+    """The directories of PATH, without relative ones and those to avoid; then links are resolved."""
+    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
+    if _avoided != [_nothing]:
+        real = map(os.path.realpath, folders)
+        folders = [each for each in real if leads(f"{each}/x", _avoided[-1]) and os.pathsep not in each]
+    return os.pathsep.join(folders)
+
+
+def leads(path: str, changes: Callable[[str], bool]) -> str | None:
+    """Where an absolute path leads; None where `changes` is true of that, or of a link on the way."""
+    pending = [part for part in reversed(Path(path).parts) if part != "/"]
+    current, links = Path("/"), 0
+    while pending:
+        part = pending.pop()
+        place = current / part
+        if part == "..":
+            current = current.parent
+        elif place.is_symlink():
+            links += 1
+            if links > MAX_LINKS or changes(str(place)):
+                return None
+            target = place.readlink()
+            current = Path("/") if target.is_absolute() else current
+            pending += [each for each in reversed(target.parts) if each != "/"]
+        else:
+            current = place
+    return None if changes(str(current)) else str(current)
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+_avoided: list[Callable[[str], bool]] = [_nothing]
+_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+MAX_LINKS = 40
+"""Links that are followed in one path (MAXSYMLINKS of Linux)."""
 
 
 def run(
@@ -114,7 +168,7 @@ def start(
             stdin=_input(stdin),
             stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE if stderr is None else stderr,
-            env=None if env is None else dict(env),
+            env=dict(os.environ, PATH=search_path()) if env is None and _avoided != [_nothing] else env,
             cwd=cwd,
             pass_fds=tuple(pass_fds),
             start_new_session=True,

@@ -182,3 +182,104 @@ def test_the_installation_is_no_part_of_ordinary_facts(project: Project) -> None
     project.policy.write_text(POLICY)
     assert Policy.load(project.policy).facts().installation == ()
     assert os.fspath(project.root) not in sys.path
+
+
+PROGRAMS = (
+    *(
+        "awk",
+        "bash",
+        "bwrap",
+        "cat",
+        "cp",
+        "docker",
+        "env",
+        "flock",
+        "grep",
+        "id",
+        "mkdir",
+        "mkfifo",
+        "mktemp",
+    ),
+    *(
+        "perl",
+        "podman",
+        "rm",
+        "rmdir",
+        "runc",
+        "runsc",
+        "sed",
+        "setsid",
+        "sha256sum",
+        "sleep",
+        "stty",
+        "sudo",
+    ),
+    *("tail", "timeout", "uname", "unshare"),
+)
+
+
+def _plant(folder: Path, evil: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in PROGRAMS:
+        program = folder / name
+        program.write_text(
+            f'#!/bin/sh\necho "$0 $PPID" >>{evil}\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nexec {name} "$@"\n'
+        )
+        program.chmod(0o755)
+
+
+def _first_on_path(project: Project) -> Path:
+    """Put planted programs first on PATH: in the project, behind a link to it, and by a relative name."""
+    evil = project.home / "evil"
+    _plant(project.root / "node_modules" / ".bin", evil)
+    (project.home / "link").symlink_to(project.root)
+    places = (
+        f"{project.root}/node_modules/.bin",
+        f"{project.home}/link/node_modules/.bin",
+        "node_modules/.bin",
+    )
+    project.environment["PATH"] = ":".join([*places, "", os.environ["PATH"]])
+    return evil
+
+
+def test_programs_are_taken_from_where_nobody_inside_can_write(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    evil = _first_on_path(project)
+    for _ in range(2):  # rendered, then as it was rendered
+        ended = project.run("sh", "-c", 'echo "$PATH"', options=("--time", "60s"))
+        assert ended.stdout.decode() == project.environment["PATH"] + "\n", ended.stderr
+    assert not evil.exists(), evil.read_text()
+
+
+@pytest.mark.parametrize("method", ["bwrap", "oci", "gvisor", "docker", "podman", "user"])
+def test_launchers_take_none_of_them(project: Project, method: str, tmp_path: Path) -> None:
+    """Whether the rest of the method is here or not: each looks for programs before it needs that."""
+    project.policy.write_text(POLICY.replace("bwrap", method))
+    rendered = _call(project, *SANDWRIGHT, "render", "--out", tmp_path / "out")
+    assert rendered.returncode == 0, rendered.stderr
+    evil = _first_on_path(project)
+    ended = _call(project, tmp_path / "out" / method / "launch", "true", DOCKER_HOST="unix:///nowhere")
+    assert b"not installed" not in ended.stderr
+    assert not evil.exists()
+
+
+def test_only_directories_that_can_be_written(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    assert _call(project, *SANDWRIGHT, "render").returncode == 0
+    launch = project.root / ".sandbox" / "bwrap" / "launch"
+    ended = _call(project, launch, "true", PATH=f"{project.root}/bin:{project.root}:relative")
+    assert ended.returncode == 125
+    assert b"every directory of PATH can be written by the sandbox" in ended.stderr
+
+
+def test_a_program_that_is_a_link_into_the_project(project: Project) -> None:
+    project.policy.write_text(POLICY)
+    tools = project.home / "tools"
+    tools.mkdir()
+    _plant(project.root / "tools", project.home / "evil")
+    (tools / "flock").symlink_to(project.root / "tools" / "flock")
+    project.environment["PATH"] = f"{tools}:{os.environ['PATH']}"
+    ended = project.run("true")
+    assert ended.returncode == 125
+    assert f"{tools}/flock, which launchers run, leads to what the sandbox can write".encode() in ended.stderr
+    assert not (project.home / "evil").exists()

@@ -224,7 +224,7 @@ def _keeper(directory: Path, kept: Kept) -> Iterator[_Running]:
 def _environment() -> dict[str, str]:
     """What the keeper needs to find its code and squid; nothing of the session's."""
     package = Path(sandwright.__file__).parent.parent
-    return {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(package)}
+    return {"PATH": process.search_path(), "PYTHONPATH": str(package)}
 
 
 def _answer(keeper: _Running, patience: float) -> str:

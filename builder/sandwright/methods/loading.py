@@ -45,7 +45,10 @@ def give(engine: str, name: str, layout: Path, platform: str, settings: Mapping[
 
     Raise HostError when the engine does not take it, IntegrityError when it is not whole.
     """
-    environment, reference = {**os.environ, **settings}, f"sandwright/{name}:latest"
+    environment, reference = (
+        {**os.environ, "PATH": process.search_path(), **settings},
+        f"sandwright/{name}:latest",
+    )
     built = read_layout(layout)
     image = built.images.get(platform)
     if image is not None and not _is(image, engine, reference, environment):

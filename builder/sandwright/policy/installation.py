@@ -9,19 +9,20 @@ started.
 
 from __future__ import annotations
 
-import functools
 import os
 import re
+import shutil
 import site
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.looks import Looks
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.paths import MAX_LINKS, ancestors, followed, is_inside
+from sandwright.policy.paths import ancestors, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import Room, data_path
 
@@ -35,10 +36,15 @@ LIBRARIES = (
 )
 """Variables that name libraries, or their directories, for every program (ld.so(8), dyld(1))."""
 
-_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
+LAUNCHERS_PROGRAMS = (
+    *("alclessctl", "awk", "bash", "bwrap", "cat", "chmod", "conmon", "cp", "crun", "date", "docker", "env"),
+    *("flock", "grep", "id", "kubectl", "mkdir", "mkfifo", "mktemp", "perl", "podman", "readlink", "rm"),
+    *("rmdir", "rsync", "runc", "runsc", "sed", "setpriv", "setsid", "sh", "sha256sum", "sleep", "stty"),
+    *("sudo", "tail", "timeout", "tr", "uname", "unshare"),
+)
+"""Programs that launchers take from PATH."""
 
-Changeable = Callable[[str], bool]
-"""Whether the sandbox can change what is at a canonical path."""
+_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
 
 
 def ask_installation(looks: Looks) -> None:
@@ -77,21 +83,38 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     """Raise UsageError where the sandbox could change what the next start of this program loads."""
     if policy.methods == ("noop",):
         return
-    _real.cache_clear()
     tree = policy.filesystem.tree
     held = [place for place in directories() if not _changeable(place, tree.changes_host)]
     for path, why in _added():
         if _changeable(path, tree.changes_host) and not any(is_inside(path, place) for place in held):
             raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
     for place in directories():
-        granted = any(rule.writable and not rule.private for rule in tree.at(_real(place)))
+        granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
         if granted or place not in held:
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
+    for name in LAUNCHERS_PROGRAMS:
+        found = shutil.which(name, path=os.pathsep.join(_folders(tree.changes_host)))
+        if found is not None and _changeable(found, tree.changes_host):
+            raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
+    for name, file in _modules():
+        if _changeable(file, tree.changes_host):
+            raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
     for name, module in sorted(sys.modules.items()):
         ours = "sandwright.cli" in sys.modules or name.partition(".")[0] == "sandwright"
-        file = getattr(module, "__file__", None) if ours else None  # others are our caller's
-        if isinstance(file, str) and _changeable(_plain(file), tree.changes_host):
-            raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
+        file = getattr(module, "__file__", None) if ours else None
+        if isinstance(file, str):
+            yield name, _plain(file)
+
+
+def _folders(changes: Callable[[str], bool]) -> Iterator[str]:
+    """The directories of PATH that launchers take programs from."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        if folder.startswith("/") and not changes(os.path.realpath(folder)):
+            yield folder
 
 
 def _added() -> Iterator[tuple[str, str]]:
@@ -137,17 +160,5 @@ def _plain(path: str) -> str:
         return os.devnull
 
 
-_real = functools.lru_cache(maxsize=4096)(os.path.realpath)
-
-
-def _changeable(path: str, changes: Changeable) -> bool:
-    """Whether the sandbox can change what a path leads to: the file, or a link on the way."""
-    for _ in range(MAX_LINKS):
-        place = Path(path)
-        place = Path(_real(place.parent)) / place.name
-        if changes(str(place)):
-            return True
-        if place.name == ".." or not place.is_symlink():
-            return False
-        path = str(place.parent / place.readlink())
-    return True
+def _changeable(path: str, changes: Callable[[str], bool]) -> bool:
+    return process.leads(path, changes) is None

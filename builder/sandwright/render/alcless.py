@@ -18,6 +18,7 @@ from sandwright.policy.uses import unguarded
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.dedicated import digest_of
+from sandwright.render.launcher import writable_directories
 from sandwright.render.templates import Quoted, add_filter, render_template
 
 _PLAIN = re.compile(r"[A-Za-z0-9-]+")
@@ -47,6 +48,7 @@ def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     cwd = policy.canonical(policy.facts.variables["CWD"])
     environment = policy.environment
     values = {
+        "inside": writable_directories(policy),
         "instance": instance_of(policy),
         "source": f"{project}/",
         "start": cwd.removeprefix(project) if is_inside(cwd, project) else "",

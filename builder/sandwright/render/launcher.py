@@ -196,10 +196,17 @@ def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
         **_covers(plan),
         "absent": list(appearing(policy, {cover.path for cover in plan.covers})),
         **_there(plan),
+        "inside": writable_directories(policy),
         "project": policy.canonical(policy.facts.project),
         "lock": LOCK,
         "uid": policy.facts.uid if policy.mapping == "required" else None,
     }
+
+
+def writable_directories(policy: ResolvedPolicy) -> list[str]:
+    """Where somebody inside can plant programs on the host: those there are not taken by launchers."""
+    rules = policy.filesystem.rules
+    return sorted({rule.path for rule in rules if rule.writable and not rule.private})
 
 
 def _covers(plan: MountPlan) -> dict[str, Any]:

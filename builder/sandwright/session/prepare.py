@@ -17,7 +17,7 @@ import jinja2
 import pydantic
 import yaml
 
-from sandwright import places
+from sandwright import places, process
 from sandwright.egress.decisions import Decision
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
@@ -114,6 +114,7 @@ def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPol
         facts = observe(facts, own, looks=looks)
         resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
     refuse_changeable(resolved)
+    process.avoid(resolved.filesystem.tree.changes_host)
     return resolved
 
 

@@ -92,7 +92,7 @@ def launch(
 def base_environment() -> dict[str, str]:
     """What a runtime is started with: where things are, and nothing else of ours."""
     kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    return {**kept, "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_PROGRAMS])}
+    return {**kept, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
 
 
 def _size(file: IO[bytes]) -> int:

@@ -8,7 +8,7 @@ from sandwright.policy.facts import DARWIN_LINKS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import quote_patterns
+from sandwright.render.launcher import quote_patterns, writable_directories
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.seatbelt.profile import temporary
 from sandwright.render.shims import shim_values
@@ -30,6 +30,7 @@ def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> Artifact:
         "seatbelt",
         "launch.sh.j2",
         digest=profile.digest.removeprefix("sha256:"),
+        inside=writable_directories(policy),
         passed=list(environment.passed),
         never=[*sorted({*environment.set, *environment.secret, *taken}), *LOADERS],
         set=[(name, value) for name, value in environment.set.items() if name not in proxied],
