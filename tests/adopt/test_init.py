@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from sandwright import process
 from sandwright.adopt import chosen
 from sandwright.adopt.init import check, propose
 from sandwright.adopt.languages import LANGUAGES, is_secret
@@ -384,7 +385,35 @@ def test_a_link_is_a_name_and_no_way(folder: Path) -> None:
     outside = _make(folder.parent / "outside", ["other.pem"])
     (folder / "away").symlink_to(outside)
     (folder / ".env").symlink_to("nowhere")
-    assert look(folder).secrets == (".env",)
+    found = look(folder)
+    assert (found.secrets, found.shared) == ((), (".env",))  # denied, a link would be refused
+
+
+@pytest.mark.needs("git")
+def test_what_git_tracks_is_proposed_and_not_denied(folder: Path) -> None:
+    """A hidden `.npmrc` turns off what it protects from, a hidden tracked file breaks `git commit`."""
+    _make(folder, [".npmrc", "conf/.env", ".env", "conf/prod.key", "code"])
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+    monitor = folder.parent / "monitor"
+    for words in (
+        ("init", "-q"),
+        ("add", ".npmrc", "conf/.env"),
+        ("config", "core.fsmonitor", f"touch {monitor}; false"),
+    ):
+        process.run(*git, *words, cwd=folder, env=_environ(folder), timeout=60)
+    monitor.unlink(missing_ok=True)
+    found = look(folder)
+    assert (found.secrets, found.shared) == ((".env", "conf/prod.key"), (".npmrc", "conf/.env"))
+    assert not monitor.exists()  # of a stranger's repository nothing is run
+    text = proposal(found, _choice("bwrap"))
+    assert "  # - $PROJECT/.npmrc\n  # - $PROJECT/conf/.env\n" in text
+    denied = [item.value for item in _proposed(folder, "bwrap").settings.items("filesystem.deny")]
+    assert denied[-2:] == ["$PROJECT/.env", "$PROJECT/conf/prod.key"]
+    assert look(folder / "conf").shared == (".env",)
+    for name in (".env", "conf/prod.key"):
+        (folder / name).unlink()
+    assert "  # deny:\n  # - $PROJECT/.npmrc\n" in proposal(look(folder), _choice("bwrap"))
+    _proposed(folder, "bwrap")
 
 
 @given(

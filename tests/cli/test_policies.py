@@ -239,3 +239,22 @@ def test_explain_takes_the_arguments_of_a_call(project: Path) -> None:
     assert data["subject"] == "clone 0x10000000"
     wrong = _run("explain", "syscall", "clone", "x", cwd=project)
     assert (wrong.status, "x is not a number" in wrong.stderr) == (64, True)
+
+
+@pytest.mark.needs("git")
+def test_lint_says_what_is_denied_though_git_tracks_it(project: Path) -> None:
+    for name in ("tracked", "own"):
+        (project / name).mkdir()
+        (project / name / ".env").touch()
+    process.run("git", "init", "-q", cwd=project)
+    process.run("git", "add", "tracked", cwd=project)
+    denied = "[$PROJECT/own, $PROJECT/tracked/.env, $PROJECT/tracked]"
+    text = f"method: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: {denied}\n"
+    (project / "sandbox.yaml").write_text(text)
+    said = _run("lint", "sandbox.yaml", cwd=project)
+    assert said.status == 0
+    places = [line.partition(": Git tracks ")[::2] for line in said.text.splitlines()]
+    assert [(place.rpartition(": ")[2], what.partition(":")[0]) for place, what in places] == [
+        ("filesystem.deny[2]", "$PROJECT/tracked"),
+        ("filesystem.deny[1]", "$PROJECT/tracked/.env"),
+    ]

@@ -66,6 +66,7 @@ def propose(directory: Path, *, method: str = "") -> Proposed:
     when the named method can't enforce what is proposed, or the layers of the operator or the user forbid it.
     """
     _refuse_existing(directory)
+    _refuse_others(directory / SCHEMA_FILE)
     project = look(directory)
     chosen = choose(method)
     text = proposal(project, Choice(chosen.method, _why(chosen), _declaration(chosen.method)))

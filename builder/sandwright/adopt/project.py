@@ -1,4 +1,7 @@
-"""Looks at a project: names of files, and nothing in them. It opens no file and follows no link."""
+"""Looks at a project: names of files, and nothing in them. It opens no file and follows no link.
+
+Git says which of the names it tracks.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Literal
 
 from sandwright.adopt import languages
 from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
+from sandwright.adopt.tracked import tracked
 from sandwright.errors import UsageError
 
 DEPTH = 3
@@ -26,7 +30,8 @@ class ProjectFacts:
     """What a project is like, by the names in it.
 
     `languages` in the order of the table; `markers` are the names that told of them. `secrets` are paths
-    relative to the project, sorted; `strange` are those of them that no policy can name. `git` is
+    relative to the project, sorted: files that Git doesn't track; `shared` are those that it does, and links,
+    `strange` those of both that no policy can name. `git` is
     `elsewhere` for a linked work tree, a submodule, and a directory inside a repository. `pipelines` pairs
     each path with its CI system. `whole` is false when the project is larger than what was looked at.
     """
@@ -34,6 +39,7 @@ class ProjectFacts:
     languages: tuple[Language, ...] = ()
     markers: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
     git: Git = ""
     containers: tuple[str, ...] = ()
@@ -51,10 +57,13 @@ def look(directory: Path) -> ProjectFacts:
     told = [(path, each) for path, name in found for each in languages.languages(name)]
     secrets = sorted(path for path, name in found if languages.is_secret(name))
     known = {each.name for _, each in told}
+    with_git = tracked(directory) if secrets else frozenset()
+    shared = {path for path in secrets if path in with_git or (directory / path).is_symlink()}
     return ProjectFacts(
         languages=tuple(each for each in LANGUAGES if each.name in known),
         markers=tuple(sorted({path for path, _ in told})),
-        secrets=tuple(path for path in secrets if spellable(path)),
+        secrets=tuple(path for path in secrets if spellable(path) and path not in shared),
+        shared=tuple(path for path in secrets if spellable(path) and path in shared),
         strange=tuple(path for path in secrets if not spellable(path)),
         git=_git(directory),
         containers=tuple(sorted(path for path, name in found if languages.is_container_file(name))),

@@ -87,6 +87,15 @@ def _filesystem(project: ProjectFacts) -> Iterator[str]:
         yield from _comment("By their names these hold secrets. Take out what holds none.", 2)
         yield "  deny:"
         yield from _items(project.secrets)
+    if project.shared:
+        yield from _comment(
+            "By their names these hold secrets, too, but Git tracks them, or they are links: everybody who "
+            "has the repository has them, and hidden they may break `git commit`, or tools that read them. "
+            "Take the `#` away from what is to be hidden.",
+            2,
+        )
+        yield from () if project.secrets else ("  # deny:",)
+        yield from (f"  # {item.strip()}" for item in _items(project.shared))
     if project.strange:
         yield from _comment(
             f"{len(project.strange)} more files look like secrets and have names that no policy can "

@@ -14,7 +14,7 @@ from invoke.context import Context
 from sandwright.cli import console
 from sandwright.cli.command import command
 from sandwright.cli.evaluators import read_file
-from sandwright.errors import UsageError, VerdictError
+from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.cli.artifacts import Changes
@@ -186,9 +186,32 @@ def _lint(file: str) -> Iterator[tuple[str, str]]:
             faults = lint_profile(read_file(file), file)
             yield from ((fault.severity.value, fault.render(file)) for fault in faults)
         case ".yaml" | ".yml":
-            _load(file, None)
+            yield from _lint_policy(file)
         case _:
             raise UsageError(f"{file}: by its name neither a .sb, a .json nor a .yaml file")
+
+
+def _lint_policy(file: str) -> Iterator[tuple[str, str]]:
+    """What the policy denies though Git tracks it, where it can be resolved on this host."""
+    from sandwright.adopt.tracked import tracked  # noqa: PLC0415
+    from sandwright.policy.paths import is_inside  # noqa: PLC0415
+
+    policy = _load(file, None)
+    try:
+        resolved = policy.resolve()
+    except SandwrightError:
+        return  # `render` and `run` say why
+    project = resolved.canonical(resolved.facts.project)
+    names = [f"{project}/{name}" for name in tracked(Path(project))]
+    for rule in resolved.filesystem.rules:
+        denied = rule.kind == "deny" and rule.origin == "listed" and is_inside(rule.path, project)
+        if denied and any(is_inside(name, rule.path) for name in names):
+            place = f"{rule.source.file}:{rule.source.line}:{rule.source.column}: {rule.source.field}"
+            yield (
+                "warning",
+                f"{place}: Git tracks {rule.written}: everybody who has the repository has it, and hidden it "
+                "may break `git commit`, or tools that read it",
+            )
 
 
 def _load(policy: str, settings: Sequence[str] | None) -> Policy:
