@@ -35,6 +35,21 @@ def runtime() -> str:
     return os.path.join(home(), ".cache", NAME, "run")
 
 
+def passable() -> str:
+    """Where root keeps what other accounts have to reach, like the proxy's: nobody else writes there.
+
+    Raise HostError when it is not root's alone.
+    """
+    path = os.path.join("/run", f"{NAME}-egress")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o711)
+        os.chmod(path, 0o711)  # noqa: S103 - to be passed through, whatever the umask
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o066:
+        raise error(f"{path} is not a directory of root's that others only pass through")
+    return path
+
+
 def runs() -> str:
     """Where launchers have the directory of each run, named as its container."""
     return os.path.join(runtime(), "runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -64,7 +65,9 @@ def memory() -> set[str]:
 def refused(running: Proxy) -> bool:
     """Whether it answers, as its rules say."""
     with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
-        connection.sendall(b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n")
+        connection.sendall(
+            running.greeting + b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n"
+        )
         return connection.recv(12) == b"HTTP/1.1 403"
 
 
@@ -98,10 +101,34 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
 
 def test_nobody_else_reads_its_files() -> None:
     with proxy(policy()) as running:
-        mode = running.directory.stat().st_mode & 0o777
-        assert mode == (0o711 if os.geteuid() == 0 else 0o700)
+        assert not str(running.directory).startswith("/tmp/sandwright")
+        for path in (running.directory, *running.directory.rglob("*")):
+            assert path.lstat().st_mode & 0o007 == 0, path
         assert (running.directory / "squid").stat().st_mode & 0o777 == 0o700
         assert (running.directory / "ask").stat().st_mode & 0o777 == 0o600
+
+
+def test_it_serves_nobody_else() -> None:
+    """Every user reaches the port: who can't say the word is not answered, or refused as no client."""
+    asked = b"CONNECT web.example:443 HTTP/1.1\r\nHost: web.example:443\r\n\r\n"
+    guess = b"PROXY TCP6 fd00::1 ::1 1 3128\r\n"
+    with proxy(policy()) as running:
+        for said in (asked, guess + asked, b"PROXY UNKNOWN\r\n" + asked):
+            with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
+                connection.sendall(said)
+                answer = _all(connection)
+            assert answer == b"" or b"ERR_SANDWRIGHT_CLIENT" in answer, answer
+        assert refused(running), "and its own is answered"
+        words = Path(f"/proc/{processes(running.directory)['squid']}/cmdline").read_bytes()
+        assert running.greeting.split()[2] not in words
+
+
+def _all(connection: socket.socket) -> bytes:
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        while b"\r\n\r\n" not in said and (block := connection.recv(65536)):
+            said += block
+    return said
 
 
 def test_squid_has_no_rights() -> None:

@@ -107,6 +107,10 @@ def test_its_place_is_written_where_it_belongs() -> None:
     assert "hosts_file /h" in lines
     assert "dns_nameservers 20.0.0.1" in lines
     assert "pinger_enable off" not in lines
+    assert "acl sw_relay" not in "\n".join(lines)
+    lines = rendered("a.example", place=ProxyPlace("/l", "/c", "/e", word="fd00::1"))
+    assert "http_port 127.0.0.1:3128 require-proxy-header" in lines
+    assert [line for line in lines if line.startswith("acl sw_clients")] == ["acl sw_clients src fd00::1"]
 
 
 @pytest.mark.parametrize(

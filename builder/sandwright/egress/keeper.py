@@ -44,12 +44,16 @@ _TICK_MS = 500
 
 @dataclass(frozen=True)
 class Kept:
-    """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it."""
+    """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it.
+
+    `greeting` is what connections to squid begin with: others are refused.
+    """
 
     argv: tuple[str, ...]
     service: str
     host: str
     port: int
+    greeting: str
     inside: tuple[str, int]
     log: str
     keep_log: str | None
@@ -77,6 +81,7 @@ def main() -> None:
     """Keep what standard input says, until it ends."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    os.umask(0o077)
     directory = Path(sys.argv[1])
     kept = Kept.from_json(_line(sys.stdin.fileno()))
     try:
@@ -138,7 +143,7 @@ def _answers(kept: Kept) -> bool:
     asked = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
     try:
         with socket.create_connection((kept.host, kept.port), timeout=1) as connection:
-            connection.sendall(asked)
+            connection.sendall(kept.greeting.encode() + asked)
             said = b""
             while b"\r\n\r\n" not in said and (block := connection.recv(4096)):
                 said += block
@@ -170,7 +175,7 @@ class _Keeper:
     def __init__(self, directory: Path, kept: Kept) -> None:
         self._directory, self._kept = directory, kept
         _raise_limit()
-        self._relay = Relay(kept.host, kept.port)
+        self._relay = Relay(kept.host, kept.port, kept.greeting.encode())
         self._ask = os.open(directory / ASK, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._sandboxes: dict[int, socket.socket] = {}
         self._poll = select.poll()

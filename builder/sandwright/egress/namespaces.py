@@ -20,6 +20,7 @@ from sandwright.errors import HostError
 
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # linux/sockios.h, linux/if.h
 _IFREQ = "16sh22x"
+_NS_GET_USERNS = 0xB701  # linux/nsfs.h: the user namespace that a namespace belongs to (ioctl_ns(2))
 
 
 def listen_in(
@@ -85,12 +86,14 @@ def _enter_and_listen(
 
 
 def _enter(pid: int) -> None:
-    places = Path(f"/proc/{pid}/ns"), Path("/proc/self/ns")
-    network, user = (_opened(places[0] / kind) for kind in ("net", "user"))
-    if os.fstat(network).st_ino == (places[1] / "net").stat().st_ino:
+    network, own = _opened(Path(f"/proc/{pid}/ns/net")), Path("/proc/self/ns")
+    if os.fstat(network).st_ino == (own / "net").stat().st_ino:
         raise HostError("it is ours, and no sandbox's")
-    if os.fstat(user).st_ino != (places[1] / "user").stat().st_ino and os.geteuid() != 0:
-        _setns(user)
+    if os.geteuid() != 0:
+        # Not the process's own: bubblewrap's may be in a second one by now, without a right over the network.
+        user = fcntl.ioctl(network, _NS_GET_USERNS)
+        if os.fstat(user).st_ino != (own / "user").stat().st_ino:
+            _setns(user)
     _setns(network)
 
 

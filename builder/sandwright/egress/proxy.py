@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
+import secrets
 import select
+import socket
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import sandwright
-from sandwright import process
+from sandwright import places, process
 from sandwright.egress.decisions import Decision, decisions
 from sandwright.egress.keeper import ASK, Kept, clear
 from sandwright.egress.place import (
@@ -55,6 +57,7 @@ class Proxy:
     directory: Path
     log: Path
     environment: Mapping[str, str]
+    greeting: bytes = field(repr=False)
     _keeper: _Running = field(repr=False)
 
     @property
@@ -106,7 +109,9 @@ def proxy(
     with contextlib.ExitStack() as stack:
         keeper, kept, directory = _started(stack, order)
         environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(kept.port)}
-        yield Proxy(kept.host, kept.port, directory, Path(kept.log), environment, keeper)
+        yield Proxy(
+            kept.host, kept.port, directory, Path(kept.log), environment, kept.greeting.encode(), keeper
+        )
 
 
 @dataclass(frozen=True)
@@ -123,14 +128,16 @@ class _Order:
 
     def place(self, directory: Path) -> ProxyPlace:
         """Where squid is told to live, with a port that is free now."""
+        word = _word()
         return ProxyPlace(
             log=f"{directory}/squid/access.log",
             cache_log=f"{directory}/squid/cache.log",
             errors=f"{directory}/errors",
             listen=HOST,
             port=free_port(HOST),
+            word=word,
             own=own_addresses(),
-            hosts_file=self.hosts_file,
+            hosts_file=self.hosts_file if word is None else f"{directory}/hosts",
             nameservers=self.nameservers,
             icmp=self.squid.icmp,
         )
@@ -141,7 +148,25 @@ class _Order:
         configuration = f"{directory}/squid.conf"
         argv = (*unprivileged(self.account), self.squid.program, "-N", "-n", service, "-f", configuration)
         inside = (HOST, PORT)
-        return Kept(argv, service, HOST, place.port, inside, place.log, self.log, self.patience)
+        greeting = _greeting(place)
+        return Kept(argv, service, HOST, place.port, greeting, inside, place.log, self.log, self.patience)
+
+
+def _word() -> str | None:
+    """An address of 120 random bits (RFC 4193); 30 where the kernel has no IPv6. None without our relay."""
+    if sys.platform != "linux":
+        return None
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_STREAM):
+        return str(ipaddress.IPv6Address((0xFD << 120) | secrets.randbits(120)))
+    return str(ipaddress.IPv4Address((1 << 30) | secrets.randbits(30)))
+
+
+def _greeting(place: ProxyPlace) -> str:
+    """What the relay says first: the header of version 1 of the PROXY protocol."""
+    if place.word is None:
+        return ""
+    family, here = ("TCP6", "::1") if ":" in place.word else ("TCP4", HOST)
+    return f"PROXY {family} {place.word} {here} 1 {place.port}\r\n"
 
 
 def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Kept, Path]:
@@ -152,7 +177,7 @@ def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Kept
         kept = order.kept(directory, place)
         with contextlib.ExitStack() as this:
             this.callback(clear, directory, kept.log, kept.keep_log)
-            _write(directory, order.policy, place)
+            _write(directory, order, place)
             try:
                 keeper = this.enter_context(_keeper(directory, kept))
             except HostError as fault:
@@ -167,40 +192,48 @@ def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Kept
 def _directory(account: Account | None) -> Path:
     """A new directory that squid can be told of; in it one that squid can write.
 
-    Others may pass through it where squid is another account, but read nothing.
+    Others can't pass, but for squid's account where that is another.
     """
-    base = os.environ.get("XDG_RUNTIME_DIR") if account is None else None
-    for parent in (base, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - what is made in it is new and private
-        if parent and _usable(parent):
-            directory = Path(parent, f"{PREFIX}{uuid.uuid4().hex}")
-            directory.mkdir(mode=0o700)
-            break
-    else:
-        raise HostError("there is no directory for the proxy's files")
+    base = places.passable() if account else places.private(f"{places.private(places.runtime())}/egress")
+    try:
+        quote_squid(base)
+    except RenderError as fault:
+        raise HostError(f"{fault}: set XDG_RUNTIME_DIR to a directory of another name") from fault
+    directory = Path(base, f"{PREFIX}{uuid.uuid4().hex}")
     own = directory / "squid"
-    own.mkdir(mode=0o700)
+    for path in (directory, own):
+        path.mkdir(mode=0o700)
+    _share(directory, account, 0o710)
     if account is not None:
-        directory.chmod(0o711)
         os.chown(own, account.uid, account.gid)
     os.mkfifo(directory / ASK, 0o600)
     return directory
 
 
-def _usable(parent: str) -> bool:
-    with contextlib.suppress(RenderError):
-        quote_squid(parent)
-        return Path(parent).is_absolute() and os.access(parent, os.W_OK | os.X_OK)
-    return False
+def _share(path: Path, account: Account | None, mode: int) -> None:
+    """Let squid's account, where it has one of its own, do what the group may in `mode`; nobody else."""
+    path.chmod(mode & 0o700)
+    if account is not None:
+        os.chown(path, -1, account.gid)
+        path.chmod(mode)
 
 
-def _write(directory: Path, policy: ResolvedPolicy, place: ProxyPlace) -> None:
+def _write(directory: Path, order: _Order, place: ProxyPlace) -> None:
     """The configuration, which squid reads as whoever it is."""
-    for artifact in render_proxy(policy, place):
-        path = directory / artifact.name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(artifact.content)
-        path.chmod(0o644)
-    (directory / "errors").chmod(0o755)
+    (directory / "errors").mkdir(mode=0o700)
+    _share(directory / "errors", order.account, 0o750)
+    files = {artifact.name: artifact.content for artifact in render_proxy(order.policy, place)}
+    if place.word is not None:
+        # squid asks for the name of each address that connections say they come from: not a server of names.
+        hosts = b""
+        with contextlib.suppress(FileNotFoundError):
+            hosts = Path(order.hosts_file or "/etc/hosts").read_bytes()
+        files["hosts"] = hosts + f"\n{place.word} relay.sandwright.invalid\n".encode()
+    for name, content in files.items():
+        path = directory / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        _share(path, order.account, 0o640)
 
 
 @contextlib.contextmanager

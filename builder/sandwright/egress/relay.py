@@ -54,10 +54,15 @@ class _Pipes:
 class _Direction:
     """What flows one way. It has a pipe only while that holds something."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket, pipes: _Pipes) -> None:
+    def __init__(
+        self, source: socket.socket, sink: socket.socket, pipes: _Pipes, greeting: bytes = b""
+    ) -> None:
         self._source, self._sink, self._pipes = source, sink, pipes
         self._pipe: Pipe | None = None
         self._held = 0
+        if greeting:
+            self._pipe = pipes.take()
+            self._held = os.write(self._pipe[1], greeting)
         self._ended = False
         self.done = False
 
@@ -111,10 +116,10 @@ _FLAGS = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
 class _Connection:
     """A connection from a sandbox, and ours to the port that it leads to."""
 
-    def __init__(self, inside: socket.socket, outside: socket.socket, pipes: _Pipes) -> None:
+    def __init__(self, inside: socket.socket, outside: socket.socket, pipes: _Pipes, greeting: bytes) -> None:
         self.ends = (inside, outside)
         self.waits = False
-        self._ways = (_Direction(inside, outside, pipes), _Direction(outside, inside, pipes))
+        self._ways = (_Direction(inside, outside, pipes, greeting), _Direction(outside, inside, pipes))
 
     def move(self) -> bool:
         """Move both ways; True when there is more to do at once. Raise OSError when it is over."""
@@ -133,9 +138,10 @@ class _Connection:
 class Relay:
     """Any number of listening sockets, and the port on this side's loopback that all lead to."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """Lead to a TCP port."""
+    def __init__(self, host: str, port: int, greeting: bytes = b"") -> None:
+        """Lead to a TCP port, to which `greeting` is said first in each connection."""
         self._target = (host, port)
+        self._greeting = greeting
         self._epoll = select.epoll()
         self._pipes = _Pipes()
         self._listening: dict[int, socket.socket] = {}
@@ -192,7 +198,7 @@ class Relay:
             inside.close()
             return
         outside = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        connection = _Connection(inside, outside, self._pipes)
+        connection = _Connection(inside, outside, self._pipes, self._greeting)
         for end in connection.ends:
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
