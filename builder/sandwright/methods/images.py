@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright import places
 from sandwright.errors import HostError
 from sandwright.looks import Looks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
 from sandwright.rootfs.bundles.bundle import unpacked
-from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.images.source import Image, open_image
 
 VARIABLE = "SANDWRIGHT_BUILD"
 """Names the directory that `build-images` wrote, where it is none of those that are looked at."""
@@ -34,16 +35,64 @@ def rootfs(policy: ResolvedPolicy, looks: Looks) -> Path:
     for output in _outputs(policy):
         layout = output / "images" / policy.image
         looks.ask("digest", str(layout / "index.json"))
-        if (layout / "index.json").exists():
+        if _there(layout):
             _untouched(output, policy, f"{VARIABLE} can name another directory")
-            image = open_image(layout, platform=policy.facts.platform)
-            root = unpacked(image, output / "rootfs", rootless=policy.facts.uid != 0).path.absolute()
+            store = store_of(output)
+            _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
+            image = _readable(layout, policy)
+            root = unpacked(image, store, rootless=policy.facts.uid != 0).path.absolute()
             looks.ask("identity", str(root))
             return root
         tried.append(str(output))
     raise HostError(
         f"the image {policy.image} is not in {' or '.join(tried)}: "
         f"sandwright build-images --name {policy.image}, or set {VARIABLE} to where it was built"
+    )
+
+
+def store_of(output: Path) -> Path:
+    """Where this user unpacks the images of a build: beside them, or in the own cache.
+
+    Beside them only who built them unpacks: a store belongs to one user, who alone may enter it.
+    """
+    store = output / "rootfs"
+    try:
+        beside = store.stat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        beside = output.stat().st_uid == os.geteuid()
+    except PermissionError:
+        beside = False
+    return store if beside else Path(places.private(places.cache())).parent / "rootfs"
+
+
+def _there(layout: Path) -> bool:
+    """Whether a layout is there. Raise HostError for one in a directory that this user may not enter."""
+    try:
+        return (layout / "index.json").exists()
+    except PermissionError:
+        raise _closed(layout) from None
+
+
+def _readable(layout: Path, policy: ResolvedPolicy) -> Image:
+    """The image in a layout. Raise HostError with the way out where this user may not read it."""
+    try:
+        image = open_image(layout, platform=policy.facts.platform)
+    except HostError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise _closed(layout) from None
+        raise
+    for layer in image.layers:
+        blob = layout.joinpath("blobs", *layer.digest.split(":"))
+        if not os.access(blob, os.R_OK, effective_ids=True):
+            raise _closed(layout)
+    return image
+
+
+def _closed(layout: Path) -> HostError:
+    command = f"sandwright build-images --name {layout.name} --output DIRECTORY"
+    return HostError(
+        f"this user may not read the image in {layout}: build one of your own with {command} "
+        f"and set {VARIABLE} to that directory"
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.host import collect_host
+from sandwright.methods.images import store_of
 from sandwright.methods.outer import IMAGE
 from sandwright.outer.container import own_limits
 from sandwright.outer.least import Least, least
@@ -148,7 +149,7 @@ def root(given: str) -> Path:
                 "the image debian is not in build: sandwright build-images --name debian, or --rootfs"
             )
         image = open_image(layout, platform=collect_host().platform)
-        path = unpacked(image, layout.parents[1] / "rootfs", rootless=os.geteuid() != 0).path
+        path = unpacked(image, store_of(layout.parents[1]), rootless=os.geteuid() != 0).path
     if not os.access(path / "bin/sh", os.X_OK):
         raise HostError(f"{path} has no /bin/sh, which the workload is run by")
     return path
