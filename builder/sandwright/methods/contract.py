@@ -22,6 +22,7 @@ Code = Literal[
     "container-masks",
     "container-filter",
     "daemon-dead",
+    "no-permission",
     "image-missing",
     "cgroups",
     "no-root",
@@ -35,7 +36,8 @@ Code = Literal[
 `wrong-system` it is another system's; `program-missing`; `namespaces-off` user namespaces are switched off;
 `namespaces-restricted` AppArmor restricts them; `container-masks`, `container-filter` the container that we
 are in keeps them from us, by what lies over its /proc or by its seccomp profile; `daemon-dead` no engine
-answers; `image-missing`; `cgroups` the control groups are not as it needs them; `no-root` it needs root;
+answers; `no-permission` it turns this user away; `image-missing`; `cgroups` the control groups are not as it
+needs them; `no-root` it needs root;
 `hangs` it did not end within its time; `not-started` it failed in another way; `not-denied` it started, and
 what it should hide was read; `not-run-here` it is rendered only.
 """

@@ -85,6 +85,14 @@ class Engine(Launched):
             failed = Failed("not-started", _telling(str(error)))
         return judged(self.name, failed, self.explained)
 
+    def runtime_version(self, host: HostFacts) -> str:
+        """What the runtime behind the engine says of its version."""
+        found = process.run(
+            *(self.name, *_RUNTIME[self.name]), timeout=_ASKING, check=False,
+            env={**os.environ, **self.settings(host)},
+        )  # fmt: skip
+        return found.text
+
     def settings(self, host: HostFacts) -> Mapping[str, str]:  # noqa: ARG002
         """Variables that the client needs on this machine."""
         return {}
@@ -172,6 +180,8 @@ class Docker(Engine):
             process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=_ASKING)
         except CommandFailed as error:
             said = (error.stderr.strip().splitlines() or [f"it did not answer within {_ASKING:g} s"])[-1]
+            if "permission denied" in error.stderr.lower():
+                return Preflight(self.name, "no-permission", f"the daemon turns us away: {said}", _MEMBER)
             return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
         except ToolMissing as error:
             return Preflight(self.name, "program-missing", str(error))
@@ -209,5 +219,15 @@ class Podman(Engine):
 
 
 _CONFIGURATION = "CONTAINERS_CONF"
+_RUNTIME = {
+    "docker": (
+        *("version", "--format"),
+        "{{range .Server.Components}}{{.Name}} version {{.Version}}\n{{end}}",
+    ),
+    "podman": ("info", "--format", "{{.Host.OCIRuntime.Version}}"),
+}
+"""How an engine is asked for the version of its runtime."""
+
 _WANTED = {"docker": "dockerd", "podman": "podman"}
+_MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
 _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"

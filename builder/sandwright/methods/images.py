@@ -9,10 +9,14 @@ from pathlib import Path
 from sandwright import places
 from sandwright.errors import HostError
 from sandwright.looks import Looks
+from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import Image, open_image
+
+BUILD = "sandwright build-images --name {}, or set SANDWRIGHT_BUILD to where it was built"
+"""What helps where an image is missing."""
 
 VARIABLE = "SANDWRIGHT_BUILD"
 """Names the directory that `build-images` wrote, where it is none of those that are looked at."""
@@ -94,6 +98,25 @@ def _closed(layout: Path) -> HostError:
         f"this user may not read the image in {layout}: build one of your own with {command} "
         f"and set {VARIABLE} to that directory"
     )
+
+
+def default_image() -> str:
+    """The image of a policy that names none."""
+    image = built_in().policy.image
+    assert image is not None
+    return image
+
+
+def missing(image: str) -> str:
+    """Why an image is not here, as far as that can be told without a project; empty when it is."""
+    if os.environ.get(ROOTFS):
+        return ""
+    given = os.environ.get(VARIABLE)
+    here = [place / "build" for place in (Path.cwd(), data_path("images").parent)]
+    outputs = [Path(given).absolute()] if given else list(dict.fromkeys(here))
+    if any(_there(place / "images" / image) for place in outputs):
+        return ""
+    return f"the image {image} is not in {' or '.join(map(str, outputs))}"
 
 
 def layouts(policy: ResolvedPolicy, name: str, looks: Looks) -> Iterator[Path]:

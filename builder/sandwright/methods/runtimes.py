@@ -53,6 +53,18 @@ class Runtime(Launched):
             failed = try_out(self, IMAGE_ROOT, limit=limit, environment={"SANDWRIGHT_ROOTFS": str(scratch)})
         return judged(self.name, failed, lambda failed: self.explained(failed, host))
 
+    def without_image(self) -> Preflight | None:
+        """What is wrong where the image that a policy has by default is not here."""
+        from sandwright.methods.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
+
+        said = missing(image := default_image())
+        return Preflight(self.name, "image-missing", said, BUILD.format(image)) if said else None
+
+    def runtime_version(self, host: HostFacts) -> str:
+        """What the program says that the launcher takes."""
+        program = next((name for name in self.programs() if name in host.programs), "")
+        return process.run(program, "--version", timeout=_KILL, check=False).text if program else ""
+
     def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
         said = failed.said

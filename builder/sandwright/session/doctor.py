@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sandwright.host import HostFacts, collect_host
 from sandwright.methods import registry
-from sandwright.methods.contract import Preflight
+from sandwright.methods.contract import Backend, Preflight
+from sandwright.methods.engines import Engine
+from sandwright.methods.escapes import escapes
+from sandwright.methods.runtimes import Runtime
 from sandwright.policy.names import METHODS
 from sandwright.session import preflights
 
@@ -68,7 +71,18 @@ def _found(name: str, host: HostFacts, *, fresh: bool) -> Preflight:
     if name in _ELSEWHERE and name not in registry.names():
         return Preflight(name, "not-run-here", "rendered, and run elsewhere", _ELSEWHERE[name])
     backend = registry.backend(name)
-    return preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
+    found = preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
+    return looked_into(backend, found, host)
+
+
+def looked_into(backend: Backend, found: Preflight, host: HostFacts) -> Preflight:
+    """What a preflight found, and what it can't see: no image to run, a runtime with known escapes."""
+    if not found.ready or not isinstance(backend, Runtime | Engine):
+        return found
+    if isinstance(backend, Runtime) and (without := backend.without_image()):
+        return without
+    known = escapes(backend.runtime_version(host))
+    return replace(found, message=known[0], remedy=known[1]) if known else found
 
 
 def surroundings(host: HostFacts, root: Path = Path("/")) -> Surroundings:

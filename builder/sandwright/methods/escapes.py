@@ -1,0 +1,59 @@
+"""Runtimes from whose containers a program is known to get out, by the version that they say themselves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_VERSION = re.compile(r"(?P<name>\w+) version (?P<text>(\d+)\.(\d+)\.(\d+)(?:-rc\.?(\d+))?[^\s]*)")
+_FINAL = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Escape:
+    """`mended` are the first versions without it: of each branch that got one, and of all later branches."""
+
+    program: str
+    names: tuple[str, ...]
+    mended: tuple[str, ...]
+
+
+KNOWN = (
+    # Races with masked paths, /dev/console, and writes to /proc
+    _Escape("runc", ("CVE-2025-31133", "CVE-2025-52565", "CVE-2025-52881"), ("1.2.8", "1.3.3", "1.4.0-rc.3")),
+)
+
+
+def escapes(said: str) -> tuple[str, str] | None:
+    """What is known of the runtime that said its version, and what helps; None when nothing is.
+
+    A distribution that mended its own package keeps the number, so it may be told for nothing.
+    """
+    found = _VERSION.search(said)
+    if found is None:
+        return None
+    version = _parsed(found)
+    for escape in KNOWN:
+        if escape.program == found["name"] and not _is_mended(version, escape.mended):
+            message = f"{found['name']} {found['text']} has known escapes: {', '.join(escape.names)}"
+            last = ", ".join(escape.mended[:-1])
+            return message, (
+                f"{last} and {escape.mended[-1]} mend them; a distribution may have mended its own package: "
+                "see its changelog"
+            )
+    return None
+
+
+def _parsed(found: re.Match[str]) -> tuple[int, int, int, int]:
+    major, minor, patch, candidate = found.groups()[2:]
+    return int(major), int(minor), int(patch), int(candidate) if candidate else _FINAL
+
+
+def _is_mended(version: tuple[int, int, int, int], mended: tuple[str, ...]) -> bool:
+    first = []
+    for text in mended:
+        found = _VERSION.search(f"x version {text}")
+        assert found is not None
+        first.append(_parsed(found))
+    same = [each for each in first if each[:2] == version[:2]]
+    return version >= same[0] if same else version >= max(first)

@@ -1,0 +1,148 @@
+"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.host import collect_host
+from sandwright.methods.contract import Preflight
+from sandwright.methods.engines import Docker
+from sandwright.methods.escapes import escapes
+from sandwright.methods.registry import backend
+from sandwright.session.doctor import diagnose, looked_into
+
+ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\nspec: 1.0.2-dev", True),
+        ("runc version 1.1.15", True),
+        ("runc version 1.2.7", True),
+        ("runc version 1.2.8", False),
+        ("runc version 1.2.10", False),
+        ("runc version 1.3.2", True),
+        ("runc version 1.3.3", False),
+        ("runc version 1.4.0-rc.2", True),
+        ("runc version 1.4.0-rc.3", False),
+        ("runc version 1.4.0", False),
+        ("runc version 2.0.0", False),
+        ("crun version 1.8.1", False),
+        ("runsc version 0.0~20221219.0", False),
+        ("", False),
+        ("runc version unknown", False),
+    ],
+)
+def test_versions_with_known_escapes(said: str, known: bool) -> None:
+    found = escapes(said)
+    assert bool(found) is known
+    if found is not None:
+        message, remedy = found
+        assert ALL in message
+        assert said.split()[2] in message
+        assert all(version in remedy for version in ("1.2.8", "1.3.3", "1.4.0"))
+
+
+def _program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def _first_on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_ready_runtime_with_known_escapes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runc is a stand-in that only knows its version: a real one of each version can't be had."""
+    _first_on_path(monkeypatch, tmp_path)
+    monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
+    host = collect_host()
+    for version, known in (("1.1.5", True), ("1.3.3", False)):
+        _program(tmp_path, "runc", f"echo runc version {version}")
+        found = looked_into(backend("oci"), Preflight("oci", "ready"), host)
+        assert found.code == "ready"
+        assert (ALL in found.message) is known, found
+        assert ("1.3.3" in found.remedy) is known
+
+
+@pytest.mark.needs("runc")
+def test_the_version_is_the_programs_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
+    said = process.run("runc", "--version").text
+    found = looked_into(backend("oci"), Preflight("oci", "ready"), collect_host())
+    assert bool(found.message) is bool(escapes(said))
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_a_method_without_its_image_is_not_ready(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
+    monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
+    host = collect_host()
+    found = looked_into(backend(method), Preflight(method, "ready"), host)
+    assert found.code == "image-missing"
+    assert "debian" in found.message
+    assert "sandwright build-images --name debian" in found.remedy
+    index = tmp_path / "images" / "debian" / "index.json"
+    index.parent.mkdir(parents=True)
+    index.write_text("{}")
+    assert looked_into(backend(method), Preflight(method, "ready"), host).code == "ready"
+
+
+@pytest.mark.needs("runc")
+def test_doctor_tells_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real runc: its trial sandbox works, and a run would not."""
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
+    (found,) = diagnose(methods=("oci",)).methods
+    assert found.code in ("image-missing", "cgroups", "not-started")
+    assert found.code == "image-missing" or found.message
+
+
+REFUSALS = [
+    "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+    "Got permission denied while trying to connect to the Docker daemon socket: connect: permission denied",
+]
+
+
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_daemon_that_turns_us_away_is_not_dead(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is a stand-in, as root is turned away by none; what the real one says is the next test."""
+    _first_on_path(monkeypatch, tmp_path)
+    _program(tmp_path, "docker", f"echo '{said}' >&2; exit 1")
+    found = Docker().dead()
+    assert found is not None
+    assert found.code == "no-permission"
+    assert "group docker" in found.remedy
+    _program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon. Is it running?' >&2; exit 1")
+    assert (Docker().dead() or found).code == "daemon-dead"
+
+
+@pytest.mark.needs("docker", "setpriv")
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+def test_what_the_real_client_says(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(path))
+        daemon.listen()
+        path.chmod(0o600)
+        said = process.run(
+            *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "docker", "version"),
+            env={"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{path}", "HOME": "/"},
+            check=False,
+            timeout=60,
+        ).stderr
+    assert "permission denied" in said
