@@ -221,7 +221,8 @@ def _gitlinks(path: str) -> Answer:
 
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return sorted(map(os.fsdecode, gitlinks(file.read(MOST))))
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return sorted(map(os.fsdecode, gitlinks(file.read(MOST)))) if regular else None
     except (OSError, ValueError):
         return None
 

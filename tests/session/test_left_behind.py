@@ -179,6 +179,25 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     assert left_behind.look(data, "policy", later) == []
 
 
+def test_one_that_the_index_has_is_said_to_be_entered(project: Project) -> None:
+    """Git goes into it by itself, on the host too."""
+    (project.root / ".git" / "HEAD").unlink()
+    (project.root / ".git" / "config").unlink()
+    process.run("git", "init", "-q", project.root, env=GIT)
+    git = "git -c user.name=n -c user.email=e@example.org -c commit.gpgsign=false"
+    script = (
+        f'git init -q sub; {git} -C sub commit -q --allow-empty -m x; git init -q other; cd "$1";'
+        " git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub"
+    )
+    said = _said(project.run("sh", "-c", script, "sh", str(project.root)).stderr)
+    path = f"new or changed while it ran: {project.root}/"
+    assert said == [
+        f"{path}sub/.git: a repository that the index has as an entry: `git status` in {project.root} runs "
+        "what its configuration says",
+        f"{path}other/.git: a repository: Git runs what its configuration says",
+    ]
+
+
 HOOKS = '{"hooks": {}}'
 
 

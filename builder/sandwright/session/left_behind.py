@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from sandwright import places
+from sandwright.looks import KINDS
 
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0
@@ -30,6 +31,7 @@ _NEW = "new or changed while it ran"
 PLACEHOLDER = stat.S_IFDIR | 0o1555
 """The mode of a directory that a launcher puts in place of what doesn't exist; it is empty."""
 
+_ENTERED = "a repository that the index has as an entry: `git status`"
 _PARTS = frozenset(("HEAD", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"))
 _RUNS = ("commondir", "config", "config.worktree")
 """Of a directory of Git's: what names programs, or where they are named."""
@@ -84,6 +86,7 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     )
     looking = _Look(Places(data), since, _read(file))
     looking.run()
+    looking.enter()
     if looking.seen != looking.before and not looking.stopped:
         places.private(os.path.dirname(file))
         places.write(file, json.dumps(looking.seen).encode("utf-8", "surrogateescape"))
@@ -142,6 +145,18 @@ class _Look:
                 self._directory(directory, waiting.append)
             except OSError as fault:
                 self._unread(directory, fault)
+
+    def enter(self) -> None:
+        """Say of what was found which repositories Git enters by itself: an index has them as entries."""
+        for directory in self._where.git if any(not rank for rank, _ in self._found.values()) else ():
+            tree, _, name = directory.rpartition("/")
+            links = KINDS["gitlinks"](f"{directory}/index") if name == ".git" else None
+            for link in links if isinstance(links, list) else ():
+                for path in (f"{tree}/{link}/.git", f"{tree}/{link}"):
+                    if self._found.get(path, (1,))[0] == 0:
+                        self._add(
+                            path, -1, f"{_ENTERED} in {printable(tree)} runs what its configuration says"
+                        )
 
     def lines(self) -> list[str]:
         """What was found."""

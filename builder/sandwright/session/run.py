@@ -99,11 +99,13 @@ class _Session:
 
     def _look(self, since: int, record: str) -> None:
         """Say what the run left that programs of the host may run."""
-        from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
-
         try:
             found = left_behind.look(self._prepared.after, self._request.policy, since)
-        except SandwrightError as fault:
+        except Exception as fault:
+            from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
+
+            if not isinstance(fault, SandwrightError):
+                raise
             found = [str(fault)]
         left_behind.said([*found, *elsewhere.end(record)], self._say)
 
