@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -62,9 +63,9 @@ def pytest(c: Context, tests: str = "") -> None:
     if status == 0:
         return
     failed = _last_failed()
-    if status != TESTS_FAILED or not 0 < len(failed) <= RETRIED:
+    if status != TESTS_FAILED or not 0 < len(failed) <= RETRIED or not all("::" in each for each in failed):
         raise Exit("the tests failed", status)
-    _python(c, f"pytest --last-failed --last-failed-no-failures none {tests}", timeout=TESTS_TIMEOUT)
+    _python(c, f"pytest {shlex.join(failed)}", timeout=TESTS_TIMEOUT)
     sys.stdout.write("\n  ".join(["Failed beside other tests, and passed alone:", *failed]) + "\n")
 
 
