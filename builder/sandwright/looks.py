@@ -250,6 +250,15 @@ def _system(_: str) -> Answer:
     return [system.sysname, system.release, system.machine, str(os.getuid()), str(os.getgid())]
 
 
+def _links(path: str) -> Answer:
+    """How many names a plain file has; None for anything else."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_nlink if stat.S_ISREG(status.st_mode) else None
+
+
 def _python(_: str) -> Answer:
     """How Python was started: the interpreter, its environments, and where it looks for modules."""
     site = sys.modules.get("site")
@@ -270,6 +279,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "entry": _entry,
     "gitlinks": _gitlinks,
     "identity": _identity,
+    "links": _links,
     "memory": _memory,
     "names": _names,
     "program": _program,

@@ -13,7 +13,7 @@ import pytest
 
 from sandwright import process
 from sandwright.cli import main
-from sandwright.policy import HostFacts
+from sandwright.policy import HostFacts, Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.bwrap import render_bwrap
@@ -150,6 +150,8 @@ def test_seatbelt_for_a_linux_host_says_so(project: Path) -> None:
     assert rendered.status == 0
     assert "run `sandwright facts` on the Mac, and give its output with --facts" in rendered.stderr
     facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", platform="darwin/arm64")
+    named = {path for path, _ in Policy.load(project / "sandbox.yaml").named_paths(facts)}
+    facts = replace(facts, named=tuple(sorted(named)))
     (project.parent / "mac.json").write_text(facts.to_json())
     assert _run(*words, "--facts", "../mac.json", cwd=project).stderr == ""
 
@@ -169,6 +171,34 @@ def test_facts_are_recorded_and_rendered_elsewhere(project: Path) -> None:
     (project.parent / "facts.json").write_text('{"schema": 1}')
     wrong = _run("render", "--facts", "../facts.json", cwd=project)
     assert (wrong.status, "../facts.json: home: is required" in wrong.stderr) == (2, True)
+
+
+def test_facts_that_lack_a_path_are_refused(project: Path) -> None:
+    """A grant or a restriction would go from the artifacts without a word."""
+    recorded = project.parent / "facts.json"
+    recorded.write_bytes(_run("facts", cwd=project).stdout)
+    given = ("--facts", str(recorded))
+    assert _run("render", *given, cwd=project).status == 0
+    assert _run("lint", "sandbox.yaml", *given, cwd=project).status == 0
+    tasks = (("render",), ("render", "--check"), ("render", "--diff"), ("lint", "sandbox.yaml"))
+    for field in ("read", "deny"):
+        (project / "sandbox.yaml").write_text(f"method: bwrap\nfilesystem: {{{field}: [/opt]}}\n")
+        for task in (*tasks, ("explain", "read", "/usr")):
+            refused = _run(*task, *given, cwd=project)
+            assert refused.status == 2, (task, refused.stderr)
+            assert f"filesystem.{field}[0]: the facts lack /opt: record them again" in refused.stderr
+    recorded.write_bytes(_run("facts", cwd=project).stdout)
+    assert _run("render", *given, cwd=project).status == 0
+
+
+def test_a_grant_of_what_is_not_there_is_told(project: Path) -> None:
+    grants = "filesystem: {read: [/usr, /nowhere], write: [$PROJECT, $PROJECT/new]}"
+    (project / "sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\nextends: []\n{grants}\n")
+    said = "/nowhere grants nothing, as there is no /nowhere"
+    rendered, linted = _run("render", cwd=project), _run("lint", "sandbox.yaml", cwd=project)
+    assert said in rendered.stderr
+    assert "/new " not in rendered.stderr
+    assert said in linted.text
 
 
 def test_explain_shows_every_method(project: Path) -> None:

@@ -174,3 +174,24 @@ def test_a_link_that_appears_is_seen_by_the_next_run(project: Project) -> None:
     ended = project.run("true")
     assert f"leads through the link {project.root}/.claude".encode() in ended.stderr
     assert json.dumps(ended.returncode) != "0"
+
+
+@pytest.mark.parametrize("name", ["sandbox.yaml", ".git/config"])
+def test_another_name_of_what_decides_is_refused(project: Project, name: str) -> None:
+    """A hard link in something writable is written through; a run after one without it refuses, too."""
+    project.policy.write_text(BASE)
+    assert project.run("true").returncode == 0
+    (project.root / "second").hardlink_to(project.root / name)
+    for words in (("run", "--", "sh", "-c", "echo evil >second"), ("render",)):
+        ended = project.sandwright(*words)
+        assert ended.returncode != 0
+        assert f"{project.root / name} has 2 names (hard links)".encode() in ended.stderr
+    assert "evil" not in (project.root / name).read_text()
+
+
+def test_another_name_of_a_denied_file_is_told(project: Project) -> None:
+    project.policy.write_text(f"{BASE}  deny: [$PROJECT/secrets/key]\n")
+    (project.root / "second").hardlink_to(project.root / "secrets" / "key")
+    ended = project.run("cat", "second")
+    assert b"secrets/key has 2 names (hard links), and only this one is held" in ended.stderr
+    assert ended.stdout == b"content", "what is said is so"

@@ -66,7 +66,7 @@ def render(
         for finding in rendered.findings:
             if finding.kind != "left-out" or not (check or diff):
                 console.line(str(finding))
-        _warn_of_other_host(resolved, name)
+        _warn(resolved, name, here=not facts)
         found = changes(rendered, Path(out) / name)
         stale += found.names()
         if diff:
@@ -114,7 +114,7 @@ def explain(
         )
     loaded = _load(policy, set)
     answer = explain_methods(
-        loaded.asked(question, subject, _facts(facts)),
+        loaded.asked(question, subject, _facts(facts, loaded)),
         question,
         subject,
         arguments=[_number(each) for each in argument] if argument else None,
@@ -157,12 +157,15 @@ def schema(c: Context, document: str) -> None:  # noqa: ARG001
 
 
 @command(
-    help={"file": "a Seatbelt profile (.sb), a seccomp profile (.json) or a policy (.yaml)"},
+    help={
+        "file": "a Seatbelt profile (.sb), a seccomp profile (.json) or a policy (.yaml)",
+        "facts": "for a policy: the host that this JSON file tells of (`sandwright facts`), not this one",
+    },
     positional=["file"],
 )
-def lint(c: Context, file: str) -> None:  # noqa: ARG001
+def lint(c: Context, file: str, *, facts: str = "") -> None:  # noqa: ARG001
     """Say what is likely wrong in a profile or policy, whoever wrote it; fail on an error."""
-    lines = list(_lint(file))
+    lines = list(_lint(file, facts))
     for _, line in lines:
         console.line(line)
     if any(severity == "error" for severity, _ in lines):
@@ -171,7 +174,7 @@ def lint(c: Context, file: str) -> None:  # noqa: ARG001
         console.line(f"{file}: nothing found")
 
 
-def _lint(file: str) -> Iterator[tuple[str, str]]:
+def _lint(file: str, facts: str) -> Iterator[tuple[str, str]]:
     """Severity and line of each finding."""
     match Path(file).suffix:
         case ".sb":
@@ -186,19 +189,28 @@ def _lint(file: str) -> Iterator[tuple[str, str]]:
             faults = lint_profile(read_file(file), file)
             yield from ((fault.severity.value, fault.render(file)) for fault in faults)
         case ".yaml" | ".yml":
-            yield from _lint_policy(file)
+            yield from _lint_policy(file, facts)
         case _:
             raise UsageError(f"{file}: by its name neither a .sb, a .json nor a .yaml file")
 
 
-def _lint_policy(file: str) -> Iterator[tuple[str, str]]:
-    """What the policy denies though Git tracks it, where it can be resolved on this host."""
+def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
+    """What has less effect than it seems, and what is denied though Git tracks it.
+
+    Nothing where the policy can't be resolved on this host, which `render` and `run` say.
+    """
     from sandwright.adopt.tracked import tracked  # noqa: PLC0415
+    from sandwright.looks import Looks  # noqa: PLC0415
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
+    from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
     policy = _load(file, None)
+    if facts:
+        policy.resolve(_facts(facts, policy))
+        return
     try:
         resolved = policy.resolve()
+        yield from (("warning", each) for each in remarks(resolved, "".join(resolved.methods[:1]), Looks()))
     except SandwrightError:
         return  # `render` and `run` say why
     project = resolved.canonical(resolved.facts.project)
@@ -229,15 +241,19 @@ def _load(policy: str, settings: Sequence[str] | None) -> Policy:
 
 
 def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
-    return _load(policy, settings).resolve(_facts(facts))
+    loaded = _load(policy, settings)
+    return loaded.resolve(_facts(facts, loaded))
 
 
-def _facts(file: str) -> HostFacts | None:
+def _facts(file: str, policy: Policy) -> HostFacts | None:
+    """The facts in a file, None for no file. Raise DocumentError when they are not about this policy."""
     if not file:
         return None
     from sandwright.policy.facts import HostFacts  # noqa: PLC0415
 
-    return HostFacts.from_json(read_file(file), file=file)
+    facts = HostFacts.from_json(read_file(file), file=file)
+    policy.check_facts(facts)
+    return facts
 
 
 def _make(out: Path) -> None:
@@ -247,8 +263,13 @@ def _make(out: Path) -> None:
         raise UsageError(f"{out} can't be made: {error.strerror}") from error
 
 
-def _warn_of_other_host(policy: ResolvedPolicy, method: str) -> None:
-    """Say so when a profile for macOS is made from what is known of a Linux host."""
+def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
+    """Say what has less effect than it seems, and when a Mac's profile is made from a Linux host's facts."""
+    from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.policy.remarks import remarks  # noqa: PLC0415
+
+    for remark in remarks(policy, method, Looks()) if here else ():
+        console.warn(remark)
     if method == "seatbelt" and policy.facts.os != "darwin":
         console.warn(
             "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "

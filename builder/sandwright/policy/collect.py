@@ -65,6 +65,7 @@ def collect(
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
     facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], looks=looks)
     facts = observe(facts, _named(policy, facts), looks=looks)
+    facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
     facts = replace(facts, sockets=_sockets(policy, facts, looks))
     facts = observe(facts, facts.sockets, looks=looks)
     git = Repositories(_writable(policy, facts), facts.home, looks)

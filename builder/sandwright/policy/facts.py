@@ -87,6 +87,7 @@ class HostFacts:
     sockets: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     installation: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -148,7 +149,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
     **dict.fromkeys(("environment", "entries", "git_files", "texts"), dict),
-    **dict.fromkeys(("git_directories", "sockets", "installation", "controllers"), list),
+    **dict.fromkeys(("git_directories", "sockets", "installation", "controllers", "named"), list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _REQUIRED = ("os", "home", "project")
@@ -194,7 +195,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             for key, text in value.items():
                 if not isinstance(text, str):
                     yield f"environment.{key}", "must be text"
-        case "git_directories" | "sockets" | "installation":
+        case "git_directories" | "sockets" | "installation" | "named":
             for index, path in enumerate(value):
                 yield from _path_faults(f"{name}[{index}]", path)
         case "entries":
@@ -235,6 +236,6 @@ def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
         path: Entry(*entry) if isinstance(entry, list) else Entry(entry)
         for path, entry in data.get("entries", {}).items()
     }
-    for name in ("git_directories", "sockets", "installation", "controllers"):
+    for name in ("git_directories", "sockets", "installation", "controllers", "named"):
         decoded[name] = tuple(data.get(name, ()))
     return decoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -220,6 +220,27 @@ class Policy:
         if seccomp and seccomp.value == self.seccomp_file():
             found.append((seccomp.value, seccomp.source))
         return tuple(found)
+
+    def named_paths(self, facts: HostFacts) -> Iterator[tuple[str, Source]]:
+        """The same, with the values that variables have on a host; links not resolved."""
+        for text, source in self.spelled_paths():
+            try:
+                path = spelling.expanded(text, facts.variables)
+            except ValueError:
+                continue  # resolving the policy says so, with its place
+            if path == spelling.plain(path):
+                yield path, source
+
+    def check_facts(self, facts: HostFacts) -> None:
+        """Raise DocumentError for each path that the policy names and facts were recorded without.
+
+        What facts don't hold counts as what isn't there, and so a grant or a restriction would go unsaid.
+        """
+        faults = Faults()
+        for path, source in self.named_paths(facts):
+            if path not in facts.named:
+                faults.add(source, f"the facts lack {path}: record them again")
+        faults.raise_any()
 
     def seccomp_file(self) -> str:
         """The file that `process.seccomp` names, as it is spelled; empty when it names a shipped profile."""

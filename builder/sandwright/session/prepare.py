@@ -31,6 +31,7 @@ from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.load import FLOOR, layers_for, read_layer
 from sandwright.policy.policy import Policy
+from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
@@ -72,7 +73,8 @@ def prepare(request: Request) -> Prepared:
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
     prepared.loosened = found.fields()
-    prepared.notes = [*notes, *(str(each) for each in rendered.findings if each.kind != "left-out")]
+    told = remarks(resolved, rendered.method, looks)
+    prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
     _ask_program(looks)
     kept.keep(request.identity(), prepared, looks.asked())
     sweep(prepared.directory)

@@ -103,6 +103,7 @@ complete -c sandwright -n '__fish_seen_subcommand_from init' -l method -x -a 'bw
 complete -c sandwright -n '__fish_seen_subcommand_from init' -l yes -d 'write it without asking'
 complete -c sandwright -n '__fish_seen_subcommand_from init' -l help -d 'say what it does and takes'
 complete -c sandwright -n __fish_use_subcommand -a lint -d 'Say what is likely wrong in a profile or policy, whoever wrote it; fail on an error.'
+complete -c sandwright -n '__fish_seen_subcommand_from lint' -l facts -r -F -d 'for a policy: the host that this JSON file tells of (`sandwright facts`), not this one'
 complete -c sandwright -n '__fish_seen_subcommand_from lint' -l help -d 'say what it does and takes'
 complete -c sandwright -n __fish_use_subcommand -a lock-diff -d 'Print what the locks of images change, package by package, in Markdown.'
 complete -c sandwright -n '__fish_seen_subcommand_from lock-diff' -l images -r -F -d 'the directory of images as it is (absent: images)'

@@ -162,6 +162,7 @@ _sandwright() {
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         lint) _arguments \
+            '--facts=[for a policy\: the host that this JSON file tells of (`sandwright facts`), not this one]:value:_files' \
             '--help[say what it does and takes]' \
             '*::file:_files' ;;
         lock-diff) _arguments \

@@ -1,0 +1,55 @@
+"""What a policy says that has no effect, or less than it seems, on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.errors import UsageError
+from sandwright.looks import Looks
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.rules import PathRule
+
+_BY_NAME = ("seatbelt", "kubernetes", "alcless", "noop")
+"""Methods under which no mount needs something to lie on."""
+
+
+def remarks(policy: ResolvedPolicy, method: str, looks: Looks) -> tuple[str, ...]:
+    """A line for each grant of something that isn't there, and each restricted file with several names.
+
+    `looks` keeps what was asked of the host. Raise UsageError where the policy's own file, or Git's
+    configuration, has several names.
+    """
+    absent = () if method in _BY_NAME else _absent(policy)
+    return (*absent, *_second_names(policy, looks))
+
+
+def _absent(policy: ResolvedPolicy) -> Iterator[str]:
+    tree, facts = policy.filesystem.tree, policy.facts
+    for rule in policy.filesystem.rules:
+        listed = rule.origin == "listed" and not rule.source.layer.startswith("preset ")
+        if not listed or rule.kind not in ("read", "write") or facts.kind(rule.path) is not None:
+            continue
+        parent = rule.path.rpartition("/")[0] or "/"
+        if not (tree.changes_host(parent) if rule.writable else tree.shows_host(parent)):
+            yield f"{rule.source}: {rule.written} grants nothing, as there is no {rule.path}"
+
+
+def _second_names(policy: ResolvedPolicy, looks: Looks) -> Iterator[str]:
+    """A mount hides or holds a name, not the file: by another hard link it stays what it is."""
+    for rule in policy.filesystem.rules:
+        if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
+            continue
+        count = looks.ask("links", rule.path)
+        if not isinstance(count, int) or count < 2:
+            continue
+        said = f"{rule.path} has {count} names (hard links), and only this one is held"
+        if _decides(rule, policy):
+            raise UsageError(f"{said}: give it a file of its own, with `cp -p` and `mv`")
+        yield f"{rule.kind} {rule.written}: {said}"
+
+
+def _decides(rule: PathRule, policy: ResolvedPolicy) -> bool:
+    """Whether a file decides what runs on the host: the policy, or Git's configuration."""
+    folder, _, name = rule.path.rpartition("/")
+    git = folder in policy.facts.git_directories and name in ("config", "config.worktree")
+    return rule.origin == "policy" or (rule.origin == "protected" and (git or name == "sandbox.yaml"))
