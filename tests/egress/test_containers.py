@@ -190,6 +190,47 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
                 assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
 
 
+def test_it_serves_its_sandbox_alone(sandbox: Sandbox) -> None:
+    """Neither users of the host, by any address of the proxy, nor other containers of the outer network."""
+    script = f'ask "$proxy" 3128 {sandbox.world}; echo up; sleep 100'
+    words = (sandbox.launch, "sh", "-c", ASK + script)
+    with process.start(*words, env=sandbox.environment) as started:
+        try:
+            assert started.stdout is not None
+            assert started.stdout.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert started.stdout.readline() == b"up\n"
+            (proxy,) = (each for each in sandbox.left() if each.endswith("-proxy"))
+            form = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
+            addresses = sandbox.host.run("inspect", "--format", form, proxy).text.split()
+            assert len(addresses) == 2
+            for address in addresses:
+                assert _served(address, sandbox.world) != b"HTTP/1.1 200", address
+            outer = next(each for each in addresses if each.startswith(f"{sandbox.net}."))
+            assert _served(outer, sandbox.world) == b"HTTP/1.1 403", "another user of the host"
+            beside = _from_beside(sandbox, outer)
+            assert "403" in beside, beside
+        finally:
+            started.terminate()
+            started.communicate(timeout=120)
+
+
+def _served(proxy: str, host: str) -> bytes | None:
+    """How the answer to a user of the host begins; None where there is no way."""
+    try:
+        with socket.create_connection((proxy, 3128), 5) as connection:
+            connection.sendall(f"GET http://{host}/ HTTP/1.0\r\n\r\n".encode())
+            return connection.recv(12)
+    except OSError:
+        return None
+
+
+def _from_beside(sandbox: Sandbox, proxy: str) -> str:
+    """What a container is answered that is on the outer network too: the server's."""
+    server = sandbox.environment["SANDWRIGHT_NETWORK"] + "-server"
+    script = f"{ASK} ask {proxy} 3128 {sandbox.world} 2>&1"
+    return sandbox.host.run("exec", server, "sh", "-c", script, check=False).text
+
+
 def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
     """Nor is the proxy taken for the container whose name begins like its own, and waited for."""
     with process.start(sandbox.launch, "sh", "-c", "echo up; sleep 300", env=sandbox.environment) as started:

@@ -71,7 +71,8 @@ class ProxyPlace:
     `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
     digits and `._+-`. `word` is an address that nobody else knows, which the relay says
-    that connections come from (PROXY protocol); without one, `clients` are answered as they are. `own` are
+    that connections come from (PROXY protocol); without one, `clients` are answered as they are, or what
+    `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own` are
     the addresses of the machine itself. `hosts_file` and `nameservers` are squid's usual ones when absent and
     empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
@@ -87,6 +88,7 @@ class ProxyPlace:
     nameservers: tuple[str, ...] = ()
     icmp: bool = True
     word: str | None = None
+    clients_file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
 
 
 _PLACED = (
-    "listen", "port", "clients", "word", "log", "cache_log", "errors", "hosts_file", "nameservers", "icmp",
+    "listen", "port", "clients", "word", "clients_file", "log",
+    "cache_log", "errors", "hosts_file", "nameservers", "icmp",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.engines.arguments import mount_fields, run_arguments
 from sandwright.render.engines.compose import compose_file
-from sandwright.render.engines.container import Container, Engine, container, network_files
+from sandwright.render.engines.container import CLIENTS, Container, Engine, container, network_files
 from sandwright.render.engines.launch import launch_values
 from sandwright.render.filters import oci_filter
 from sandwright.render.launcher import engine_launcher
@@ -78,7 +78,7 @@ def proxy_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
             cache_log="/dev/stderr",
             errors="/etc/squid/errors",
             listen="0.0.0.0",  # noqa: S104 - in a container of its own
-            clients=("all",),
+            clients_file=CLIENTS,
         )
         yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, place))
 

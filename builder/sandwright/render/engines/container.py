@@ -24,6 +24,8 @@ PROXIES = ("ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """Variables, in capitals and not, that Docker's client takes from its configuration into each container."""
 
 PROXY = "proxy"
+CLIENTS = "/etc/sandwright-clients"
+"""What the proxy's container is told of the network that it serves, once there is one."""
 """The host's name of the proxy, in a sandbox that has one."""
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox

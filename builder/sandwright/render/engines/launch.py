@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.engines.container import Container, network_files
+from sandwright.render.engines.container import CLIENTS, Container, network_files
 from sandwright.render.shims import shim_values
 from sandwright.render.templates import Quoted
 
@@ -28,6 +28,7 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "rootless": container.engine == "podman" and policy.facts.uid != 0,
         "closed": [(name, f"dst=/etc/{name}") for name in _closed(container)],
         "outside": Quoted(OUTSIDE[container.engine]),
+        "clients": Quoted(CLIENTS),
         "proxy_missing": _load(container, "proxy", "sandwright/proxy:latest"),
         "account": container.account is not None,
         "home": container.account.home if container.account else "/",
