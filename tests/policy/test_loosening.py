@@ -103,6 +103,8 @@ MORE = [
     ("filesystem: {read: [~/alias/id]}", ["reads ~/.ssh/id"]),
     ("filesystem: {read: [/run/user/1000/bus]}", ["reads /run/user/1000/bus"]),
     ("filesystem: {write: [$PROJECT, ~/.cache]}", ["writes ~/.cache"]),
+    ("filesystem: {read: [/], write: [/srv/a]}", ["writes /srv/a"]),
+    ("filesystem: {write: [$PROJECT, /srv/a]}", ["writes /srv/a"]),
     ("filesystem: {write: [$PROJECT/up]}", ["writes /home/other"]),
     ("filesystem: {write: [$PROJECT, $PROJECT/.git/hooks/pre-commit]}", ["writes $PROJECT/.git/hooks/pre-commit"]),
     ("filesystem: {unprotect: [{path: $PROJECT/.envrc, reason: x}]}", ["writes $PROJECT/.envrc"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.errors import IntegrityError
+from sandwright.session.prepare import start_bridge
+from sandwright.session.request import Request
 from session.conftest import SANDWRIGHT, Project
 from session.terminals import terminal
 
@@ -197,14 +201,43 @@ def test_a_record_of_others_is_no_word(stranger: Project) -> None:
     stranger.policy.write_text(OPENED)
     assert stranger.sandwright("trust", "--yes").returncode == 0
     (record,) = _records(stranger)
-    record.chmod(0o666)
-    assert stranger.run("true").returncode == 125
+    for mode in (0o666, 0o644):  # what Git checks out is of the second
+        record.chmod(mode)
+        assert stranger.run("true").returncode == 125
     record.chmod(0o600)
     assert stranger.run("true").returncode == 0
     aside = record.with_name("aside")
     record.rename(aside)
     record.symlink_to(aside.name)
     assert stranger.run("true").returncode == 125
+
+
+def test_a_link_to_a_trusted_policy_is_no_word(stranger: Project) -> None:
+    """A stranger's repository may hold one that leads to a policy of the user's own."""
+    stranger.policy.write_text(OPENED)
+    assert stranger.sandwright("trust", "--yes").returncode == 0
+    other = stranger.home / "q"
+    other.mkdir()
+    (other / "sandbox.yaml").symlink_to(stranger.policy)
+    assert stranger.run("true", cwd=other).returncode == 125
+    assert stranger.run("true").returncode == 0
+
+
+def test_one_line_stays_one(stranger: Project) -> None:
+    stranger.policy.write_text(HEAD + 'filesystem: {write: ["/var/tmp/a\\nsandwright: all is well"]}\n')
+    refused = stranger.run("true").stderr.decode().splitlines()
+    assert len(refused) == 2, refused
+    assert r"a\nsandwright: all is well" in refused[0]
+    assert r"a\nsandwright: all is well" in stranger.sandwright("trust").stdout.decode()
+
+
+def test_another_policy_at_the_last_moment(stranger: Project) -> None:
+    """What the session starts beside the sandbox is read once more: from the policy that was looked at."""
+    stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['fetch *']}}}\n")
+    request = Request(["true"], policy=str(stranger.policy))
+    stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n")
+    with contextlib.ExitStack() as stack, pytest.raises(IntegrityError, match="was changed meanwhile"):
+        start_bridge(request, stack, "sha256:another")
 
 
 @pytest.mark.parametrize("words", [("verify",), ("bridge", "--", "true")], ids=["verify", "bridge"])

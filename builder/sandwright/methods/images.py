@@ -114,8 +114,11 @@ def missing(image: str) -> str:
     given = os.environ.get(VARIABLE)
     here = [place / "build" for place in (Path.cwd(), data_path("images").parent)]
     outputs = [Path(given).absolute()] if given else list(dict.fromkeys(here))
-    if any(_there(place / "images" / image) for place in outputs):
-        return ""
+    try:
+        if any(_there(place / "images" / image) for place in outputs):
+            return ""
+    except HostError as error:
+        return str(error)
     return f"the image {image} is not in {' or '.join(map(str, outputs))}"
 
 

@@ -156,7 +156,12 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
     trees = [each.filesystem.tree for each in allowed]
     tree = policy.filesystem.tree
     read, written = [], []
-    for path in dict.fromkeys(path for each in (policy, *allowed) for path in _decided(each)):
+    own = (
+        rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
+    )  # that only takes away
+    lifted = (each.path for each in policy.filesystem.unprotected)
+    theirs = (path for each in allowed for path in _decided(each))
+    for path in dict.fromkeys((*own, *lifted, *theirs)):
         if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
             written.append(Loosening("writes", _shown(path, policy.facts)))
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
@@ -169,7 +174,6 @@ def _decided(policy: ResolvedPolicy) -> Iterator[str]:
     """The canonical paths at which a policy says something, protected names that don't exist among them."""
     files = policy.filesystem
     yield from (rule.path for rule in (*files.rules, *files.startup))
-    yield from (each.path for each in files.unprotected)
     for protection in files.protections:
         yield from (below(root, name.value) for root in protection.roots for name in protection.names)
 

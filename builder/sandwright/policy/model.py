@@ -210,8 +210,8 @@ class Credentials(_Section):
     """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim.
 
     git and gh are known, with what they may do. Any other program runs in an empty directory of its own, so
-    that nothing in the project steers it. One that runs what its arguments name (`env`, `sudo`) lets the
-    sandbox run that.
+    that nothing in the project steers it. One that runs what its arguments or its input say (`env`,
+    `sudo`, `sh`, `python`) lets the sandbox run anything.
     """
 
 

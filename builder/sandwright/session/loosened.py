@@ -16,6 +16,7 @@ from sandwright.policy.policy import Policy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session.trust import Loosened
+from sandwright.visible import visible
 
 
 def loosened(
@@ -33,7 +34,12 @@ def loosened(
     found = loosenings(here(considered(policy)), _resolved(trusted(policy), here))
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]
     said = hashlib.sha256(json.dumps(own, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
-    return Loosened(os.path.realpath(file), said, list(map(str, found)))
+    place = os.path.join(os.path.realpath(project), Path(file).name)  # noqa: PTH118 - not where it leads
+    return Loosened(place, said, [_one_line(str(each)) for each in found])
+
+
+def _one_line(text: str) -> str:
+    return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
 def _resolved(policies: tuple[Policy, ...], here: Callable[[Policy], ResolvedPolicy]) -> list[ResolvedPolicy]:

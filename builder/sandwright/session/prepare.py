@@ -303,17 +303,26 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
     }
 
 
+def _as_looked_at(request: Request, digest: str) -> ResolvedPolicy:
+    """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
+    looks = Looks()
+    policy = load(request, looks)
+    if _policy_digest(policy) != digest:
+        raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
+    return resolved_here(policy, request, looks)
+
+
 def start_proxy(
-    request: Request, stack: contextlib.ExitStack
+    request: Request, stack: contextlib.ExitStack, digest: str
 ) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
     """Start the proxy of a session, for as long as `stack` is open.
 
-    Give the launcher's variables for it, and what tells how often it refused a host until then.
+    Give the launcher's variables for it, and what tells how often it refused a host until then. `digest` is
+    the policy's. Raise IntegrityError for another one.
     """
     from sandwright.egress import proxy  # noqa: PLC0415 - few sessions have one
 
-    looks = Looks()
-    running = stack.enter_context(proxy(resolved_here(load(request, looks), request, looks)))
+    running = stack.enter_context(proxy(_as_looked_at(request, digest)))
     return dict(running.environment), lambda: _refused(running.decisions())
 
 
@@ -322,15 +331,15 @@ def _refused(decisions: Iterable[Decision]) -> dict[str, int]:
     return dict(sorted(Counter(refused).items()))
 
 
-def start_bridge(request: Request, stack: contextlib.ExitStack) -> tuple[dict[str, str], int]:
+def start_bridge(request: Request, stack: contextlib.ExitStack, digest: str) -> tuple[dict[str, str], int]:
     """Start the bridge of a session, for as long as `stack` is open.
 
-    Give the launcher's variables for it, and the descriptor that the launcher has to be given.
+    Give the launcher's variables for it, and the descriptor that the launcher has to be given. `digest` is
+    the policy's. Raise IntegrityError for another one.
     """
     from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
 
-    looks = Looks()
-    bridge = stack.enter_context(serve(resolved_here(load(request, looks), request, looks)))
+    bridge = stack.enter_context(serve(_as_looked_at(request, digest)))
     return bridge.environment, bridge.channel
 
 

@@ -155,13 +155,13 @@ class _Session:
     def _proxy(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
 
-        environment, self._refused = start_proxy(self._request, stack)
+        environment, self._refused = start_proxy(self._request, stack, self._prepared.policy)
         return environment
 
     def _bridge(self, stack: contextlib.ExitStack) -> dict[str, str]:
         from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
 
-        environment, channel = start_bridge(self._request, stack)
+        environment, channel = start_bridge(self._request, stack, self._prepared.policy)
         self._passed = (channel,)
         return environment
 

@@ -26,8 +26,8 @@ _LARGEST = 1 << 20
 class Loosened:
     """What a policy's file lets through that the preset `default` doesn't.
 
-    `policy` is the file, links resolved. `said` is the digest of what its text says, `allows` what it lets
-    through, in words that are the same on other machines.
+    `policy` is the file in its project's real directory. `said` is the digest of what its text says, `allows`
+    what it lets through, in words that are the same on other machines.
     """
 
     __slots__ = ("allows", "policy", "said")
@@ -107,7 +107,7 @@ def _recorded(loosened: Loosened) -> bool:
         descriptor = os.open(_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return False
             data = json.loads(file.read(_LARGEST))
         same = (data["policy"], data["said"]) == (loosened.policy, loosened.said)
