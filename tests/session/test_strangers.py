@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 
 from enginehosts import EngineHost, engine_host
 from sandwright import places
+from sandwright.bridge import start as bridges
+from sandwright.errors import HostError
 from sandwright.session import state
 from session.conftest import Project, eventually
 from session.test_run_containers import busybox_root
@@ -291,3 +294,15 @@ def test_a_lock_that_somebody_holds(project: Project) -> None:
     assert f"process {holder.pid} (?[31mred)".encode() in ended.stderr
     assert not (project.root / "file").exists()
     assert project.run("touch", "file").returncode == 0
+
+
+def test_a_lock_of_bridges_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that may read the user's cache can hold it."""
+    monkeypatch.setattr(bridges, "LOCK_SECONDS", 0.2)
+    lock = tmp_path / "lock"
+    lock.touch()
+    with lock.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        with pytest.raises(HostError, match="is locked by another process"):
+            bridges.sweep(tmp_path)
+    assert bridges.sweep(tmp_path) == []

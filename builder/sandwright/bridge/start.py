@@ -32,6 +32,7 @@ from sandwright.signalling import kill, own
 SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
+LOCK_SECONDS = 30.0
 BACKLOG = 512
 _CHANNEL = 40
 """The channel's descriptor is this or higher: launchers use those below 10."""
@@ -174,13 +175,30 @@ def sweep(base: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for."""
+    """Hold the lock of a file. Raise BlockingIOError when somebody else does and it isn't waited for.
+
+    Else raise HostError after `LOCK_SECONDS`: a sandbox that may read the file can hold it for ever.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        _lock(fd, path, time.monotonic() + (LOCK_SECONDS if wait else 0.0), wait=wait)
         yield
     finally:
         os.close(fd)
+
+
+def _lock(fd: int, path: Path, until: float, *, wait: bool) -> None:
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                raise
+            if time.monotonic() > until:
+                raise HostError(f"{path} is locked by another process, and stays so") from None
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _write_shims(configuration: Configuration, platform: str) -> None:

@@ -1,0 +1,71 @@
+"""A process is signalled only if it is the one that is meant."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright import signalling
+from sandwright.session import cleanup
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "100"], env={"SANDWRIGHT_SESSION": "0" * 16}) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_of_ours(child: subprocess.Popen[bytes]) -> None:
+    assert signalling.own(child.pid)
+    assert signalling.started(child.pid) > 0
+    assert not signalling.kill(child.pid, sure=lambda: False)
+    assert child.poll() is None
+    assert signalling.kill(child.pid, sure=lambda: True)
+    assert child.wait(60) == -signal.SIGKILL
+    assert not signalling.own(child.pid)
+    assert signalling.started(child.pid) == 0
+    assert not signalling.kill(child.pid, sure=lambda: True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
+def test_a_process_of_somebody_else() -> None:
+    with subprocess.Popen(["sleep", "100"], user=NOBODY, group=NOBODY, extra_groups=[]) as process:
+        try:
+            assert not signalling.own(process.pid)
+        finally:
+            process.kill()
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.skipif(os.geteuid() != 0, reason="making namespaces takes root")
+def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is of this user, and says of itself what it likes: it is not taken for what a session left."""
+    monkeypatch.setattr(cleanup, "_recorded", lambda _: True)
+    words = (
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        sys.executable,
+        "-c",
+        "print(1, flush=True); input()",
+    )
+    marked = {"SANDWRIGHT_SESSION": "0" * 16, "PATH": os.environ["PATH"]}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=marked) as outside:
+        assert outside.stdout is not None
+        assert outside.stdout.readline() == b"1\n"
+        (inside,) = map(int, Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text().split())
+        assert signalling.own(outside.pid)
+        assert not signalling.own(inside)
+        assert cleanup._session(outside.pid) == "0" * 16
+        assert cleanup._session(inside) == ""
+        outside.kill()
