@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sandwright.errors import RenderError, UsageError
@@ -137,7 +139,16 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host, unix_sockets: [/srv/s]}",
     ]  # fmt: skip
-    assert {use.feature for text in texts for use in uses(_resolve(text))} == set(FEATURES)
+    found = {use.feature for text in texts for use in uses(_resolve(text))}
+    assert found == set(FEATURES) - {"process.root"}
+
+
+def test_who_runs_it_decides_what_is_said_of_root() -> None:
+    policy = Policy.from_text("extends: []").resolve(replace(FACTS, uid=0))
+    found = [each for each in check_expressible(policy, "docker") if each.use.feature == "process.root"]
+    assert [each.reason for each in found] == ["the command is uid 0 of the host, without capabilities"]
+    assert "process.root" not in {each.use.feature for each in check_expressible(policy, "oci")}
+    assert "process.root" not in {each.feature for each in uses(_resolve("extends: []"))}
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,10 @@ def test_runsc_makes_the_user_namespace_itself() -> None:
     assert "uidMappings" not in config["linux"]
 
 
-def test_root_has_no_user_namespace_and_no_devices() -> None:
+def test_root_has_a_user_namespace_with_all_numbers_and_no_devices() -> None:
     config = _config("extends: []", uid=0, gid=0)
-    assert {"type": "user"} not in config["linux"]["namespaces"]
+    assert {"type": "user"} in config["linux"]["namespaces"]
+    assert config["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 0, "size": 4294967295}]
     assert config["linux"]["resources"] == {"devices": [{"allow": False, "access": "rwm"}]}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from enginehosts import EngineHost, engine_host
 from sandwright import process
+from sandwright.methods.launched import all_children
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
 
 METHODS = [
@@ -135,6 +136,29 @@ def test_allowed_and_denied(sandbox: Project) -> None:
 def test_input_is_bytes(sandbox: Project) -> None:
     sent = bytes(range(256)) * 1024
     assert sandbox.run("cat", stdin=sent).stdout == sent
+
+
+def _descendants(pid: int) -> list[int]:
+    return [each for child in all_children(pid) for each in (child, *_descendants(child))]
+
+
+def test_root_inside_is_not_the_hosts(sandbox: Project, place: Place) -> None:
+    """Under a runtime it is root of a user namespace of its own, as is what serves gVisor's files."""
+    if place.engine is not None:
+        pytest.skip("an engine's root is the host's, and its declaration says so")
+    running = sandbox.start("sh", "-c", "echo up; exec sleep 55")
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    spaces = {kind: Path(f"/proc/self/ns/{kind}").readlink() for kind in ("pid", "user")}
+    found = []
+    for child in _descendants(running.pid):
+        with contextlib.suppress(OSError):
+            inside = Path(f"/proc/{child}/ns/pid").readlink() != spaces["pid"]
+            found += [Path(f"/proc/{child}/ns/user").readlink() != spaces["user"]] if inside else []
+    running.terminate()
+    running.communicate(timeout=60)
+    assert found
+    assert all(found)
 
 
 @pytest.mark.parametrize("way", ["run", "launch"])

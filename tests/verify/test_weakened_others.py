@@ -41,6 +41,12 @@ def _without_namespace(kind: str) -> Weaken:
     return configuration(edit)
 
 
+def _without_users(_: Subject, config: dict[str, Any]) -> None:
+    linux = config["linux"]
+    linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
+    del linux["uidMappings"], linux["gidMappings"]
+
+
 def _without_limit(kind: str) -> Weaken:
     def edit(_: Subject, config: dict[str, Any]) -> None:
         limits = config["process"]["rlimits"]
@@ -78,6 +84,7 @@ OCI: dict[str, tuple[Weaken, str]] = {
         several(_without_namespace("uts"), configuration(lambda _, config: config.pop("hostname"))),
         "processes/inside",
     ),
+    "the namespace of users": (configuration(_without_users), "processes/root"),
     "the namespace of processes": (
         _without_namespace("pid"), "environment/first-process processes/inside processes/outside",
     ),

@@ -218,6 +218,13 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         _Row("stricter", "kubernetes", "the Pod Security profile `restricted` forbids it"),
         _Row("stricter", "seatbelt", "set-id programs can't be executed"),
     ),
+    "process.root": (
+        _Row("exact", "bwrap oci gvisor kubernetes"),
+        _Row("exact", "user alcless", "the command is the account's, never root's"),
+        _Row("partly", "docker podman", "the command is uid 0 of the host, without capabilities"),
+        _Row("partly", "seatbelt", "macOS has no user namespaces"),
+        _Row("cannot", "noop", _NOTHING),
+    ),
     "process.kernel": (
         _Row("exact", "bwrap user", "what of it the host had when this was rendered"),
         _Row("exact", "oci podman gvisor"),

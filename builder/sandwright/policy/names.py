@@ -80,6 +80,7 @@ FEATURES: Mapping[str, str] = {
     "network.localhost": "listed ports of the host's localhost can be connected to",
     "process.unprivileged": "no program gains rights",
     "process.privileged": "sudo and capabilities work inside",
+    "process.root": "run by root, root inside is root of a user namespace of its own",
     "process.kernel": "what /proc and /sys say of the host and of other processes can't be read",
     "process.seccomp": "system calls are filtered",
     "macos": "capability fragments of the Seatbelt profile",

@@ -216,6 +216,8 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
 def _others(policy: ResolvedPolicy) -> Iterator[Use]:
     right = "privileged" if policy.process.privileged else "unprivileged"
     yield Use(f"process.{right}", "privileged", policy.source("process.privileged"))
+    if policy.facts.uid == 0 and policy.facts.os == "linux":
+        yield Use("process.root", "run by root", policy.source("process.privileged"))
     yield Use("process.kernel", "/proc and /sys", policy.source("process.privileged"))
     yield Use("process.seccomp", f"seccomp: {policy.process.seccomp}", policy.source("process.seccomp"))
     if policy.macos:

@@ -168,11 +168,12 @@ def _mounts(
     rootless = policy.facts.uid != 0
     chosen: dict[str, dict[str, Any]] = {}
     for mount in baseline.mounts:
-        shared = mount.destination == "/sys" and rootless  # root mounts one without the host's mounts in it
+        shared = mount.destination == "/sys" and _shares_sys(policy, gvisor=gvisor)
         each = baseline.rootless_sys if shared else mount
         options = [
             option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
         ]
+        options += [_RECURSIVE] if shared and not rootless else []
         chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
     for planned in plan.mounts:
         if not (unreachable and planned.entry == "socket"):
@@ -180,6 +181,11 @@ def _mounts(
     for cover in plan.covers:
         chosen[cover.path] = _covered(cover)
     yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
+
+
+def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
+    """Whether `/sys` is the host's: only who owns the network can mount one of its own."""
+    return policy.facts.uid != 0 or not (gvisor or policy.network.mode == "none")
 
 
 def _covered(cover: Cover) -> dict[str, Any]:
@@ -239,10 +245,11 @@ def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> li
 
 def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
     host, rootless = policy.network.mode == "host", policy.facts.uid != 0
+    shared = _shares_sys(policy, gvisor=gvisor)
     kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
     held = baseline.capabilities["init" if policy.process.privileged else "none"]
     linux: dict[str, Any] = {
-        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if rootless else ())],
+        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ())],
         "namespaces": [{"type": kind} for kind in kinds],
         "readonlyPaths": list(baseline.readonly),
         "resources": _resources(policy.resources, rootless=rootless),
@@ -250,19 +257,24 @@ def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[
     }
     if linux["resources"]:
         linux["cgroupsPath"] = CGROUP
-    if rootless and not gvisor:
+    if not (rootless and gvisor):  # runsc makes this namespace itself with `--rootless`, and no second one
         linux["namespaces"].append({"type": "user"})
         linux |= _mappings(policy)
     return linux
 
 
 def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
-    """One id, the caller's; runsc makes this namespace itself with `--rootless`, and no second one."""
+    """One id, the caller's; root's namespace has all, as what it mounts may lie in directories of others."""
     facts = policy.facts
+    size = _ALL_IDS if facts.uid == 0 else 1
     return {
-        "uidMappings": [{"containerID": 0, "hostID": facts.uid, "size": 1}],
-        "gidMappings": [{"containerID": 0, "hostID": facts.gid, "size": 1}],
+        "uidMappings": [{"containerID": 0, "hostID": facts.uid, "size": size}],
+        "gidMappings": [{"containerID": 0, "hostID": facts.gid, "size": size}],
     }
+
+
+_ALL_IDS = 2**32 - 1
+"""All that a user namespace can map (user_namespaces(7))."""
 
 
 def _resources(resources: Resources, *, rootless: bool) -> dict[str, Any]:

@@ -229,6 +229,12 @@ _TABLE: Mapping[str, _Row] = {
         "EPERM",
         gvisor=("EPERM ENOENT", "the sentry has no such namespaces"),
     ),
+    "root.inside": _row(
+        "process.root",
+        "the user namespace is not the host's",
+        "ok",
+        docker_podman=("ok", "declared: the command is uid 0 of the host, without capabilities"),
+    ),
     "privilege.trace": _row("process.seccomp", "no right to other processes", "EPERM"),
     "outside.directory": _row("", "no directory of a process outside", "ENOENT"),
     "kernel.write": _row(

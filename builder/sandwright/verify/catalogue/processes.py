@@ -22,6 +22,7 @@ def probes(subject: Subject) -> Iterator[Probe]:
     if not subject.linux:
         return
     yield from _inside(subject)
+    yield from _root(subject)
     if not subject.policy.process.privileged:
         yield from _rights(subject)
     yield from _mounts(subject)
@@ -57,6 +58,24 @@ def _inside(subject: Subject) -> Iterator[Probe]:
         f"the namespaces ({', '.join(kinds)}) are not the host's",
         *(Step(attempt("readlink", f"/proc/self/ns/{kind}"), "works", lacks=(_own(kind),)) for kind in kinds),
     )
+
+
+def _root(subject: Subject) -> Iterator[Probe]:
+    """What root's run gives: gVisor's own kernel tells nothing of it."""
+    if subject.policy.facts.uid != 0:
+        return
+    if subject.method in ("bwrap", "oci"):
+        yield _probe(
+            "root",
+            "root inside is root of a user namespace of its own",
+            Step(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
+        )
+    elif subject.method in ("docker", "podman") and not subject.policy.process.privileged:
+        yield _probe(
+            "root",
+            "the command is uid 0 of the host, and has no capability",
+            Step(attempt("read", "/proc/self/status"), "root.inside", holds=b"CapEff:\t0000000000000000"),
+        )
 
 
 def _own(kind: str) -> bytes:
