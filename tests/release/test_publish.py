@@ -191,7 +191,7 @@ def test_another_key_signs_beside_the_first(
     reference, other = at(server, "keys:1"), new_key(tmp_path, "other")
     bring(reference, single, key)
     done = bring(reference, single, other)
-    assert len(done.sent) == 3, "provenance and two signatures; no part of the image, and no document"
+    assert len(done.sent) == 6, "provenance and two signatures, twice; no part of the image, and no document"
     for each in (key, other):
         found = checked(reference, each, tmp_path / each.verifier.fingerprint)
         assert {finding.verdict for finding in found} == {Verdict.PASS}
@@ -218,6 +218,8 @@ def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key
         "sign signature",
         "sign signature",
         "sign signature",
+        *["sign signature for cosign 2 and Podman"] * 3,
+        "sign provenance as an attestation for cosign 2 and Podman",
         "read back and verify",
         "tag 1",
     ]

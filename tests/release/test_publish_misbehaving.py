@@ -77,7 +77,9 @@ def listing(handler: Handler) -> bool:
 def test_with_the_referrers_api(registry: StandIn, release: Release, key: Key, tmp_path: Path) -> None:
     registry.fault("/referrers/", listing)
     assert bring(registry, release, key).tagged == ("1",)
-    assert list(registry.content.tags) == ["1"], "no tag stands in for the API"
+    others = (".sig", ".att")  # where cosign 2 looks
+    stand_ins = [tag for tag in registry.content.tags if not tag.endswith(others)]
+    assert stand_ins == ["1"], "no tag stands in for the API"
     assert bring(registry, release, key) == Published(release.root.digest, (), ())
     assert {each.verdict for each in checked(registry, key, tmp_path)} == {Verdict.PASS}
 
@@ -86,7 +88,8 @@ def test_without(registry: StandIn, release: Release, key: Key, tmp_path: Path) 
     registry.fault("/referrers/", error(405, "UNSUPPORTED"))
     bring(registry, release, key)
     manifest = release.manifests["linux/amd64"].digest
-    assert registry.content.tags.keys() == {"1", fallback_tag(release.root.digest), fallback_tag(manifest)}
+    ours = {tag for tag in registry.content.tags if not tag.endswith((".sig", ".att"))}
+    assert ours == {"1", fallback_tag(release.root.digest), fallback_tag(manifest)}
     assert {each.verdict for each in checked(registry, key, tmp_path)} == {Verdict.PASS}
 
 

@@ -22,7 +22,9 @@ from sandwright.registry.referrer import push_referrer
 from sandwright.registry.transport import together
 from sandwright.release.attach import Attached, attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
+from sandwright.release.cosign import Lacking, lacking, sign
 from sandwright.release.provenance import sha256
+from sandwright.release.signing import Key
 from sandwright.release.subject import DOCUMENT_TYPES, Claim, Document, Release
 from sandwright.rootfs.descriptor import Descriptor
 
@@ -36,7 +38,8 @@ CONTENT = "dev.sigstore.bundle.content"
 class Plan:
     """What a publication has to do. `parts` are those of the image that the registry lacks.
 
-    `tags` maps those that have to be moved to what they name now.
+    `others` are signatures where other tools look for them. `tags` maps those that have to be moved to what
+    they name now.
     """
 
     release: Release
@@ -44,12 +47,13 @@ class Plan:
     parts: tuple[Descriptor, ...]
     documents: tuple[Document, ...]
     claims: tuple[tuple[Claim, Descriptor], ...]
+    others: tuple[Lacking, ...]
     tags: tuple[tuple[str, str | None], ...]
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.parts or self.documents or self.claims or self.tags)
+        return not (self.parts or self.documents or self.claims or self.others or self.tags)
 
     def describe(self) -> Iterator[str]:
         """The plan, a line for each step."""
@@ -65,6 +69,8 @@ class Plan:
             yield f"{name}: attach {document.name}, {len(document.content)} bytes"
         for claim, subject in self.claims:
             yield f"{name}: sign {claim.name}, attach it to {subject.digest}"
+        for other in self.others:
+            yield f"{name}: sign {other.name}, tag it {other.tag}"
         yield f"{name}: read back and verify"
         for tag, before in self.tags:
             yield f"{name}: tag {tag}, " + ("which is new" if before is None else f"which names {before}")
@@ -95,6 +101,7 @@ def make_plan(repository: Repository, release: Release, verifier: Verifier, tags
         tuple(_missing(repository, release)),
         tuple(each for each in release.documents if not _has_whole(repository, there, each)),
         tuple(_unsigned(repository, release, there, verifier)),
+        lacking(repository, release, verifier),
         tuple(
             (tag, now) for tag in dict.fromkeys(tags) if (now := repository.head(tag)) != release.root.digest
         ),
@@ -125,6 +132,10 @@ def publish(repository: Repository, plan: Plan, key: Signer, *, progress: Progre
         annotations = {TITLE: claim.name, CONTENT: "dsse-envelope", PREDICATE: claim.predicate_type}
         _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
         sent.append(f"{claim.name} of {subject.digest}")
+    for other in plan.others:
+        assert isinstance(key, Key), "only what keys sign is planned"
+        sign(repository, other, key)
+        sent.append(f"{other.name} of {other.subject.digest}")
     read_back(repository, release, key.verifier, sent=plan.documents)
     root = release.image.graph.root
     stored = Stored(root.descriptor.media_type, root.descriptor.digest, root.content)
@@ -152,6 +163,8 @@ def read_back(
             raise WrongContent(f"{repository}: {document.name}: its content {found.content.digest} is gone")
     for claim, subject in _unsigned(repository, release, there, verifier):
         raise IntegrityError(f"{repository}: {claim.name} of {subject.digest} was attached, and is not there")
+    for each in lacking(repository, release, verifier):
+        raise IntegrityError(f"{repository}: {each.name} of {each.subject.digest} is not there")
 
 
 def _attach(

@@ -50,16 +50,21 @@ class PublicKey:
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if the key has signed it; see `Verifier`."""
+        envelope = read(bundle, where)
+        if not self.has_signed(signed(envelope.payload), envelope.signature):
+            raise NotSigned(f"{where}: not signed by {self}{_named(envelope)}")
+        return envelope.payload
+
+    def has_signed(self, content: bytes, signature: bytes) -> bool:
+        """Whether a signature of these very bytes is this key's."""
         from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
         from securesystemslib.signer import Signature  # noqa: PLC0415
 
-        envelope = read(bundle, where)
-        signature = Signature(self.key.keyid, envelope.signature.hex())
         try:
-            self.key.verify_signature(signature, signed(envelope.payload))
+            self.key.verify_signature(Signature(self.key.keyid, signature.hex()), content)
         except UnverifiedSignatureError:
-            raise NotSigned(f"{where}: not signed by {self}{_named(envelope)}") from None
-        return envelope.payload
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,17 @@ class Key:
 
     def sign(self, payload: bytes) -> bytes:
         """A bundle with a statement, signed. Raise HostError when the key service refuses."""
-        source = self.verifier.source
-        try:
-            signature = bytes.fromhex(self.signer.sign(signed(payload)).signature)
-        except Exception as error:  # whatever the library of a key service raises
-            raise HostError(f"{source}: it does not sign: {type(error).__name__}: {error}") from error
-        bundle = write(payload, signature, self.verifier.hint)
-        self.verifier.opened(bundle, source)  # the public key is the one that goes with it
+        bundle = write(payload, self.sign_bytes(signed(payload)), self.verifier.hint)
+        self.verifier.opened(bundle, self.verifier.source)  # the public key is the one that goes with it
         return bundle
+
+    def sign_bytes(self, content: bytes) -> bytes:
+        """A signature of these very bytes. Raise HostError when the key service refuses."""
+        try:
+            return bytes.fromhex(self.signer.sign(content).signature)
+        except Exception as error:  # whatever the library of a key service raises
+            said = f"{type(error).__name__}: {error}"
+            raise HostError(f"{self.verifier.source}: it does not sign: {said}") from error
 
 
 def load_key(where: str, *, public: str = "", environ: Mapping[str, str], now: datetime | None = None) -> Key:

@@ -1,0 +1,218 @@
+"""What others say of images that a key signed: cosign as Debian 13 has it, skopeo with a policy.json."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registryserver import Server, registry_server
+from releases import released, write_key
+from sandwright import process
+from sandwright.errors import SandwrightError
+from sandwright.image.apt import PrivateApt
+from sandwright.image.mirrors import machine_mirrors
+from sandwright.registry.client import open_repository
+from sandwright.registry.reference import parse_reference
+from sandwright.registry.settings import Settings
+from sandwright.release.publish import Published, make_plan, publish
+from sandwright.release.signing import load_key
+from sandwright.release.subject import Release
+from smallworld import small_world
+
+pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+KINDS = ("p256", "ed25519")
+PROVENANCE = "https://slsa.dev/provenance/v1"
+ATTEMPT = 60.0
+REPOSITORY = {"type": "matchRepository"}
+
+
+_AS_ROOT = ("-o", "APT::Sandbox::User=root")
+
+Program = tuple[Path, ...]
+"""A program, with what has to stand before its arguments."""
+
+
+@pytest.fixture(scope="module")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Program]:
+    """Programs of Debian 13 with all that they need, in a private root; skips where they can't be had."""
+    root = tmp_path_factory.mktemp("debian")
+
+    def fetched(name: str) -> Program:
+        required = {"all", name} & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
+        absent = pytest.fail if required else pytest.skip
+        there = KEYRING.exists() and process.find("apt-get") and process.find("dpkg-deb")
+        if not there or platform.machine() != "x86_64":
+            absent(f"{name} of Debian 13 can't be had here: it is fetched by apt, for amd64")
+        apt = PrivateApt(root / "apt", "trixie", "amd64", machine_mirrors(), KEYRING)
+        settings = {**os.environ, "APT_CONFIG": str(root / "apt/apt.conf"), "LC_ALL": "C.UTF-8"}
+        options = ("--download-only", "--yes", "-q", "--no-install-recommends")
+        extracted, archives = root / "extracted", root / "apt/cache/archives"
+        try:
+            with apt.opened():
+                if not list((root / "apt/lists").glob("*Release")):
+                    apt.update()
+                process.run("apt-get", "install", *options, *_AS_ROOT, name, env=settings, timeout=200)
+            for package in archives.glob("*.deb"):
+                process.run("dpkg-deb", "--extract", package, extracted, timeout=60)
+                package.unlink()
+        except SandwrightError as error:
+            absent(f"{name} of Debian 13 can't be had here: {str(error).splitlines()[0]}")
+        libraries = extracted / "usr/lib/x86_64-linux-gnu"
+        loader = (libraries / "ld-linux-x86-64.so.2", Path("--library-path"), libraries)
+        return *loader, extracted / "usr/bin" / name
+
+    return fetched
+
+
+@pytest.fixture(scope="module")
+def cosign(debian: Callable[[str], Program]) -> Program:
+    found = process.find("cosign")
+    return debian("cosign") if found is None else (Path(found),)
+
+
+@pytest.fixture(scope="module")
+def skopeo(
+    debian: Callable[[str], Program], signed: Signed, tmp_path_factory: pytest.TempPathFactory
+) -> Program:
+    """The one that is installed, if it knows such signatures: that of Debian 12 is built without."""
+    found = process.find("skopeo")
+    if found is not None:
+        place, own = tmp_path_factory.mktemp("skopeo") / "tried", (Path(found),)
+        tried = _copied(own, f"{signed.name('p256')}:1", signed.public("p256"), place, signed.server.host)
+        if "sigstore disabled" not in tried.stderr and "sigstoreSigned" not in tried.stderr:
+            return own
+    return debian("skopeo")
+
+
+@dataclass(frozen=True)
+class Signed:
+    """An image in a registry, and the keys that signed it or did not."""
+
+    server: Server
+    release: Release
+    keys: Path
+
+    def name(self, kind: str) -> str:
+        return f"{self.server.host}/{kind}/app"
+
+    def public(self, kind: str) -> Path:
+        return self.keys / f"{kind}.pub"
+
+
+def bring(name: str, release: Release, private: Path) -> Published:
+    key = load_key(str(private), environ={})
+    with open_repository(parse_reference(name), Settings(), push=True) as repository:
+        return publish(repository, make_plan(repository, release, key.verifier, ("1",)), key)
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signed]:
+    world, keys = small_world(tmp_path_factory.mktemp("world")), tmp_path_factory.mktemp("keys")
+    release = released(world, world.build(platforms=["linux/amd64"]))
+    with registry_server(tmp_path_factory.mktemp("registry")) as server:
+        here = Signed(server, release, keys)
+        for kind in KINDS:
+            bring(here.name(kind), release, write_key(keys, kind, kind=kind)[0])
+        write_key(keys, "other", kind="p256")
+        yield here
+
+
+def _cosign(program: Program, *words: object, home: Path) -> process.Result:
+    common = ("--insecure-ignore-tlog=true", "--allow-http-registry")
+    settings = {**os.environ, "HOME": str(home)}
+    return process.run(*program, *map(str, words), *common, env=settings, timeout=ATTEMPT, check=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cosign_verifies_a_signature(kind: str, cosign: Program, signed: Signed, tmp_path: Path) -> None:
+    image = f"{signed.name(kind)}:1"
+    found = _cosign(cosign, "verify", "--key", signed.public(kind), image, home=tmp_path)
+    assert found, found.stderr
+    (document,) = json.loads(found.text)
+    assert document["critical"]["image"]["docker-manifest-digest"] == signed.release.root.digest
+    assert document["critical"]["identity"]["docker-reference"] == signed.name(kind)
+    for manifest in signed.release.manifests.values():
+        own = f"{signed.name(kind)}@{manifest.digest}"
+        assert _cosign(cosign, "verify", "--key", signed.public(kind), own, home=tmp_path)
+    refused = _cosign(cosign, "verify", "--key", signed.public("other"), image, home=tmp_path)
+    assert not refused
+    assert "invalid signature" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cosign_verifies_the_provenance(kind: str, cosign: Program, signed: Signed, tmp_path: Path) -> None:
+    image = f"{signed.name(kind)}:1"
+    words = ("verify-attestation", "--type", "slsaprovenance1")
+    found = _cosign(cosign, *words, "--key", signed.public(kind), image, home=tmp_path)
+    assert found, found.stderr
+    statement = json.loads(base64.b64decode(json.loads(found.text)["payload"]))
+    assert statement["predicateType"] == PROVENANCE
+    assert signed.release.root.digest.endswith(statement["subject"][0]["digest"]["sha256"])
+    assert not _cosign(cosign, *words, "--key", signed.public("other"), image, home=tmp_path)
+    none = ("verify-attestation", "--type", "vuln", "--key", signed.public(kind), image)
+    assert not _cosign(cosign, *none, home=tmp_path)
+
+
+def _copied(
+    program: Program, name: str, key: Path, directory: Path, host: str, **more: Any
+) -> process.Result:
+    """What skopeo, whose library is Podman's, says to an image where a policy asks for a signature."""
+    directory.mkdir()
+    (directory / "registries.d").mkdir()
+    attachments = f"docker:\n  {host}:\n    use-sigstore-attachments: true\n"
+    (directory / "registries.d/own.yaml").write_text(attachments)
+    rule = {"type": "sigstoreSigned", "keyPath": str(key), **more}
+    policy = {"default": [{"type": "reject"}], "transports": {"docker": {host: [rule]}}}
+    (directory / "policy.json").write_text(json.dumps(policy))
+    options = ("--policy", directory / "policy.json", "--registries.d", directory / "registries.d")
+    words = ("copy", "--src-tls-verify=false", "--override-arch=amd64", f"docker://{name}")
+    return process.run(*program, *options, *words, f"dir:{directory}/image", timeout=ATTEMPT, check=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_of_podman_s_lets_it_through(
+    kind: str, skopeo: Program, signed: Signed, tmp_path: Path
+) -> None:
+    """One that asks for the repository: as cosign's own, the signature names no tag."""
+    host, name, key = signed.server.host, signed.name(kind), signed.public(kind)
+    for number, image in enumerate((f"{name}:1", f"{name}@{signed.release.root.digest}")):
+        place = tmp_path / str(number)
+        found = _copied(skopeo, image, key, place, host, signedIdentity=REPOSITORY)
+        assert found, found.stderr
+    other = signed.public("other")
+    refused = _copied(skopeo, f"{name}:1", other, tmp_path / "other", host, signedIdentity=REPOSITORY)
+    assert not refused
+    assert "signature" in refused.stderr
+
+
+def test_a_policy_refuses_it_in_another_s_place(skopeo: Program, signed: Signed, tmp_path: Path) -> None:
+    """The signature names the repository for which it was made."""
+    signed.server.copy("p256/app", "moved/app")
+    name, host, key = f"{signed.server.host}/moved/app:1", signed.server.host, signed.public("p256")
+    moved = _copied(skopeo, name, key, tmp_path / "moved", host, signedIdentity=REPOSITORY)
+    assert not moved
+    assert "is not accepted" in moved.stderr
+
+
+def test_signatures_of_others_stay_beside_ours(signed: Signed, tmp_path: Path) -> None:
+    name = f"{signed.server.host}/several/app"
+    first, second = (write_key(tmp_path, each, kind="p256")[0] for each in ("first", "second"))
+    bring(name, signed.release, first)
+    sent = bring(name, signed.release, second).sent
+    assert sum("for cosign 2" in each for each in sent) == 3, "two signatures and the provenance"
+    tag = f"{signed.release.root.digest.replace(':', '-')}.sig"
+    with open_repository(parse_reference(name), Settings()) as repository:
+        layers = json.loads(repository.manifest(tag).content)["layers"]
+    assert len({each["annotations"]["dev.cosignproject.cosign/signature"] for each in layers}) == 2
+    for each in (first, second):
+        assert bring(name, signed.release, each).sent == ()
