@@ -12,7 +12,7 @@ import layouts
 import tars
 from sandwright import process
 from sandwright.check.look import check_image
-from sandwright.check.structure import read_tests
+from sandwright.check.structure import expanded, read_tests
 from sandwright.errors import DocumentError
 from tars import file, folder, symlink
 
@@ -26,8 +26,8 @@ MEMBERS = (
     folder(b"tmp", mode=0o1777),
 )
 CONFIG: dict[str, Any] = {
-    "Env": ["PATH=/bin", "A=one two"],
-    "Labels": {"kind": "test"},
+    "Env": ["PATH=/bin", "A=one two", "EMPTY="],
+    "Labels": {"kind": "test", "none": ""},
     "Entrypoint": ["/bin/sh"],
     "Cmd": ["-c", "true"],
     "WorkingDir": "/work",
@@ -41,7 +41,8 @@ def said(path: Path, text: str, *members: bytes, **options: Any) -> list[str]:
     """What of the tests does not hold, in an image with these members."""
     tests = path / "tests.yaml"
     path.mkdir(exist_ok=True)
-    tests.write_text(f"schemaVersion: 2.0.0\n{text}")
+    version = "" if "schemaVersion" in text else "schemaVersion: 2.0.0\n"
+    tests.write_text(f"{version}{text}")
     made = layouts.Layout(path / "image")
     image = made.image(tars.archive(*MEMBERS, *members), config=CONFIG)
     found = check_image(made.index(image), tests=[read_tests(tests)], **options).findings
@@ -52,7 +53,7 @@ HOLDS = """
 fileExistenceTests:
   - {name: config, path: /etc/app.conf, shouldExist: true, permissions: '-rw-r-----', uid: 3, gid: 4}
   - {name: gone, path: /etc/gone, shouldExist: false}
-  - {name: link, path: /etc/link, permissions: 'lrwxrwxrwx'}
+  - {name: link, path: /etc/link, permissions: 'Lrwxrwxrwx'}
   - {name: directory, path: /bin/, isExecutableBy: any}
 fileContentTests:
   - {name: content, path: /etc/link, expectedContents: ['key = .*', '(?m)^other'], excludedContents: [secret]}
@@ -111,45 +112,202 @@ def test_what_fails(text: str, message: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "messages"),
     [
-        ("commandTests: [{name: n, command: x, setup: [[a]]}]", "setup: no such key"),
-        ("licenseTests: [{debian: true}]", "licenseTests: no such key"),
-        ("fileContentTests: [{name: n, path: /x, expectedContents: ['(']}]", "regular expression"),
+        (
+            "commandTests: [{name: n, command: x, setup: [[a]], teardown: [[b]]}]",
+            ["n: setup is not supported here: each command gets the image as it is"],
+        ),
+        (
+            "commandTests: [{name: n, command: x}]\n"
+            "containerRunOptions: {privileged: true, bindMounts: ['/a:/a'], capabilities: [a],"
+            " allocateTty: true}",
+            [
+                f"commandTests: containerRunOptions: {name} is not supported here, so no command was run"
+                for name in ("allocateTty", "bindMounts", "capabilities", "privileged")
+            ],
+        ),
+        ("commandTests: [{command: x}]", ["commandTests: it has no name"]),
+        ("commandTests: [{name: n}]", ["n: it has no command"]),
+        (
+            "commandTests: [{name: n, command: x, envVars: [{key: A}]}]",
+            ["n: a variable of it has no name or no value"],
+        ),
+        ("fileExistenceTests: [{path: /etc}]", ["/etc: the test has no name"]),
+        ("fileContentTests: [{name: n}]", ["n: the test has no path"]),
+        (
+            "fileContentTests:\n"
+            "  - {name: n, path: /etc/passwd, expectedContents: ['('], excludedContents: ['(?=a)']}",
+            [
+                "n: '(' is no regular expression of Go: a group is not closed",
+                "n: '(?=a)' is no regular expression of Go: Go has no group that begins with '(?=a'",
+            ],
+        ),
+        (
+            "fileExistenceTests: [{name: n, path: /etc, isExecutableBy: me}]",
+            ["n: isExecutableBy: 'me' is none of owner, group, other, any"],
+        ),
     ],
 )
-def test_what_is_not_done_is_refused(text: str, told: str, tmp_path: Path) -> None:
-    (tmp_path / "tests.yaml").write_text(f"schemaVersion: 2.0.0\n{text}\n")
-    with pytest.raises(DocumentError, match=r"tests.yaml:2:\d+: ") as raised:
+def test_what_is_not_done_fails_by_its_name(text: str, messages: list[str], tmp_path: Path) -> None:
+    assert said(tmp_path, text) == messages
+
+
+def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tests.yaml").write_text("schemaVersion: 2.0.0\nfileTests: []\n")
+    with pytest.raises(DocumentError, match=r"tests.yaml:2:\d+: fileTests: no such key"):
         read_tests(tmp_path / "tests.yaml")
-    assert told in str(raised.value)
+
+
+RIGHTS = {
+    "/tmp": "dtrwxrwxrwx",
+    "/bin/own": "urwxr-xr-x",
+    "/bin/both": "ugrwxr-xr-x",
+    "/etc/link": "Lrwxrwxrwx",
+    "/dev0": "Dcrw-rw-rw-",
+    "/etc/app.conf": "-rw-r-----",
+    "/": "drwxr-xr-x",
+}
+
+
+def test_rights_are_written_as_go_writes_them(tmp_path: Path) -> None:
+    """As os.FileMode does: `fs.FileMode.String`, "dalTLDpSugct?"."""
+    tests = [
+        f"  - {{name: '{path}', path: '{path}', permissions: '{mode}'}}" for path, mode in RIGHTS.items()
+    ]
+    members = (
+        file(b"bin/own", mode=0o4755),
+        file(b"bin/both", mode=0o6755),
+        tars.header(b"dev0", kind=b"3", device=(1, 3), mode=0o666),
+    )
+    assert said(tmp_path, "fileExistenceTests:\n" + "\n".join(tests), *members) == []
+
+
+AGREES = {
+    "the root": "fileExistenceTests: [{name: n, path: /, uid: 0, gid: 0}]",
+    "a variable in a path": "fileExistenceTests: [{name: n, path: '$PATH/$NONE'}]",
+    "a variable in braces in a path": "fileExistenceTests: [{name: n, path: '${PATH}'}]",
+    "a variable of the tests in a path": (
+        "globalEnvVars: [{key: D, value: '$PATH/../etc'}]\nfileExistenceTests: [{name: n, path: '$D/passwd'}]"
+    ),
+    "empty words": "metadataTest: {workdir: '', user: '', envVars: }",
+    "an empty value": "metadataTest: {envVars: [{key: EMPTY, value: ''}], labels: [{key: none, value: ''}]}",
+    "an unbound variable": "metadataTest: {unboundEnvVars: [{key: NONE}]}",
+    "licences": "licenseTests: [{debian: true, files: }]",
+    "a licence": "licenseTests: [{debian: false, files: [/usr/share/doc/good/copyright]}]",
+    "numbers as text": "metadataTest: {exposedPorts: [80]}",
+}
+DOCUMENTED = (
+    folder(b"usr/share/doc/good"),
+    file(b"usr/share/doc/good/copyright", b"MIT\n"),
+    folder(b"usr/share/doc/libgnutls30"),
+    file(b"usr/share/doc/file", b"AGPL"),
+    folder(b"usr/share/doc/linked"),
+    symlink(b"usr/share/doc/linked/copyright", b"../good/copyright"),
+)
+
+
+@pytest.mark.parametrize("text", AGREES.values(), ids=AGREES)
+def test_what_container_structure_test_passes(text: str, tmp_path: Path) -> None:
+    assert said(tmp_path, text, *DOCUMENTED) == []
+
+
+def test_licences_that_fail(tmp_path: Path) -> None:
+    bad = (
+        folder(b"usr/share/doc/bad"),
+        file(b"usr/share/doc/bad/copyright", b"This is agpl"),
+        folder(b"usr/share/doc/none"),
+    )
+    assert said(tmp_path / "debian", "licenseTests: [{debian: true}]", *bad) == [
+        "licenseTests: /usr/share/doc/bad/copyright has AGPL",
+        "licenseTests: /usr/share/doc/none/copyright is no file",
+    ]
+    named = "licenseTests: [{files: [/usr/share/doc/bad/copyright]}]"
+    assert said(tmp_path / "named", named, *bad) == ["licenseTests: /usr/share/doc/bad/copyright has AGPL"]
+
+
+def test_an_unbound_variable_that_is_set(tmp_path: Path) -> None:
+    text = "metadataTest: {unboundEnvVars: [{key: A}]}"
+    assert said(tmp_path, text) == ["metadataTest: the variable A is set"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$A", "1"), ("${A}x", "1x"), ("$A$B", "12"), ("$NONE.", "."), ("a$", "a$"), ("a$.", "a$."),
+        ("${", ""), ("${}x", "x"), ("$$A", "A"), ("$1A", "A"), ("${A", "A"), ("x", "x"), ("", ""),
+    ],
+)  # fmt: skip
+def test_variables_are_replaced_as_by_go(text: str, expected: str) -> None:
+    """Of os.Expand; the expected ones are what Go 1.26 printed."""
+    assert expanded(text, {"A": "1", "B": "2"}) == expected
 
 
 COMMANDS = """
+schemaVersion: 2.0.0
 globalEnvVars: [{key: G, value: every}]
 commandTests:
   - name: says
     command: /bin/busybox
-    args: [sh, -c, 'echo "$G $V"; echo wrong >&2; exit 3']
+    args: [sh, -c, 'echo "$G $A"; busybox env | busybox grep V=; echo wrong >&2; exit 3']
     envVars: [{key: V, value: here}]
-    expectedOutput: ['^every here$']
+    expectedOutput: ['^every one two\\nV=here\\n$']
     excludedOutput: [wrong]
     expectedError: [wrong]
     exitCode: 3
 """
+OLDER = """
+schemaVersion: 1.0.0
+commandTests:
+  - name: says
+    command: [busybox, echo, 'in ${PATH}', '$V']
+    expectedOutput: ['in /bin \\n$']
+  - {name: missing, command: [no-such-program]}
+  - {name: still, command: [busybox, 'true']}
+"""
+OPTIONS = """
+schemaVersion: 2.0.0
+commandTests:
+  - {name: user, command: busybox, args: [id, -u], expectedOutput: ['^3\\n']}
+  - {name: variables, command: busybox, args: [env], expectedOutput: [FOO=keepit, BAR=quoted, HERE=it is]}
+containerRunOptions: {user: '3', envFile: FILE, envVars: [HERE, NOT_HERE]}
+"""
+
+
+def run(path: Path, text: str, **options: Any) -> list[str]:
+    """As `said`, with busybox in the image."""
+    program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
+    return said(path, text.replace("schemaVersion: 2.0.0\n", ""), program, **options)
 
 
 @pytest.mark.needs("busybox", "runc", "bwrap")
 @pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 @pytest.mark.parametrize("runtime", ["runc", "bwrap"])
 def test_commands_are_run(runtime: str, tmp_path: Path) -> None:
-    program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
-    assert said(tmp_path / "holds", COMMANDS, program, runtimes=[runtime]) == []
+    assert run(tmp_path / "holds", COMMANDS, runtimes=[runtime]) == []
     wrong = COMMANDS.replace("exitCode: 3", "exitCode: 0").replace(
         "[wrong]\n    expectedError", "[every]\n    expectedError"
     )
-    failed = said(tmp_path / "fails", wrong, program, runtimes=[runtime])
+    failed = run(tmp_path / "fails", wrong, runtimes=[runtime])
     assert failed == [
         f"says ({runtime}): exit status 3: wrong; it has to exit with 0",
         f"says ({runtime}): its output has 'every'",
     ]
+
+
+@pytest.mark.needs("busybox", "runc")
+@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
+    """And schema 1.0.0, whose commands are lists; the report was lost before."""
+    assert run(tmp_path, OLDER, runtimes=["runc"]) == [
+        "missing (runc): the image has no program 'no-such-program'"
+    ]
+
+
+@pytest.mark.needs("busybox", "runc")
+@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+def test_how_commands_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "it is")
+    monkeypatch.delenv("NOT_HERE", raising=False)
+    (tmp_path / "file").write_text("# one\nFOO=keepitsecret!\nexport BAR='quoted'\nEMPTY=\n")
+    assert run(tmp_path, OPTIONS.replace("FILE", str(tmp_path / "file")), runtimes=["runc"]) == []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from sandwright.check.compared import said
 from sandwright.check.finding import Finding
-from sandwright.check.structure import RULE, CommandTest, StructureTests, Variable, said
+from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expanded
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import collect_host
 from sandwright.progress import SILENT, Progress
@@ -44,9 +46,9 @@ def run_commands(
     for name in runtimes:
         if name not in NAMES:
             raise UsageError(f"'{name}' starts no bundle; {', '.join(NAMES)} do")
-    if not tests.commands:
-        return [], []
-    found: list[Finding] = []
+    found, ready_tests = _faults(tests)
+    if not ready_tests:
+        return found, []
     skipped: list[str] = []
     host, stop = collect_host(), threading.Event()
     platform = str(image.platform)
@@ -66,37 +68,50 @@ def run_commands(
                 continue
             started += 1
             session = sessions.session(ready)
-            for number, test in enumerate(tests.commands):
+            for number, test in enumerate(ready_tests):
                 with progress.step(f"{test.name} under {name}"):
-                    bundle = _bundle(image, tests.global_env_vars, test, Path(folder), f"{name}-{number}")
-                    found.extend(_judged(test, name, session, bundle, platform))
+                    bundle = partial(_bundle, image, tests, test, Path(folder), f"{name}-{number}")
+                    found.extend(_judged(test, name, session, platform, bundle))
         if not started and not runtimes:
             found.append(Finding(RULE, "commandTests", "no runtime here starts them"))
     return found, skipped
 
 
-def _bundle(image: Image, variables: Sequence[Variable], test: CommandTest, folder: Path, name: str) -> Path:
+def _faults(tests: StructureTests) -> tuple[list[Finding], list[CommandTest]]:
+    """What of the tests can't be done as it is written; and those that can be run."""
+    if not tests.commands:
+        return [], []
+    found = [Finding(RULE, "commandTests", fault) for fault in tests.options.faults()]
+    ready = []
+    for test in tests.commands:
+        faults = list(test.faults())
+        found += [Finding(RULE, test.name or "commandTests", fault) for fault in faults]
+        ready += [] if faults else [test]
+    return found, [] if any(tests.options.faults()) else ready
+
+
+def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path, name: str) -> Path:
     """A bundle that runs the command, over a root that all of them share."""
-    written = write_bundle(
-        image, folder / "bundles" / name, store=folder / "rootfs", command=(test.command, *test.args)
-    )
-    path = folder / "bundles" / name / "config.json"
-    config = json.loads(path.read_bytes())
-    process = config["process"]
-    process["args"] = [test.command, *test.args]  # the test's command stands in for the entrypoint, too
-    changed = dict(entry.partition("=")[::2] for entry in process.get("env", ()))
-    changed |= {each.key: each.value for each in (*variables, *test.env_vars)}
-    process["env"] = [f"{key}={value}" for key, value in changed.items()]
-    path.write_text(json.dumps(config), encoding="utf-8")
+    config = dict(image.config.get("config") or {})
+    variables = environment(config, tests.global_env_vars)
+    argv = tuple(expanded(word, variables) for word in test.argv)
+    variables |= tests.options.environment() | {each.key: each.value for each in test.env_vars}
+    config["Env"] = [f"{key}={value}" for key, value in variables.items()]
+    if tests.options.user:
+        config["User"] = tests.options.user
+    config["Entrypoint"] = []  # the test's command stands in for it, too
+    started = replace(image, config={**image.config, "config": config})
+    written = write_bundle(started, folder / "bundles" / name, store=folder / "rootfs", command=argv)
     return written.path
 
 
 def _judged(
-    test: CommandTest, runtime: str, session: Session, bundle: Path, platform: str
+    test: CommandTest, runtime: str, session: Session, platform: str, bundle: Callable[[], Path]
 ) -> Iterator[Finding]:
-    subject = Subject(test.name, platform, bundle, _no_archive)
+    """What of one command doesn't hold; one that can't be started fails alone."""
     name = f"{test.name} ({runtime})"
     try:
+        subject = Subject(test.name, platform, bundle(), _no_archive)
         ended = session.run(Start(subject, None, LIMIT, base_environment()))
     except SandwrightError as error:
         yield Finding(RULE, name, str(error))

@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 
 from sandwright.check.commands import run_commands
+from sandwright.check.compared import check_structure
 from sandwright.check.configuration import check_configuration
 from sandwright.check.documents import check_layout, check_manifest
 from sandwright.check.files import check_files, keeps
 from sandwright.check.finding import Finding, Waiver, waive
 from sandwright.check.layers import Programs, check_layers
-from sandwright.check.structure import StructureTests, check_structure
+from sandwright.check.structure import StructureTests
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import Contents, read_contents
@@ -88,7 +89,7 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
     programs = Programs()
     try:
         yield from check_layers(image, _created(image), programs)
-        contents = _contents(image, frozenset().union(*(each.paths() for each in tests)))
+        contents = _contents(image, tests)
     except (ArchiveRefused, IntegrityError) as error:
         yield Finding("layout/refused", "", str(error))
         return
@@ -98,13 +99,19 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
         yield from check_structure(each, image, contents)
 
 
-def _contents(image: Image, asked: frozenset[bytes]) -> Contents:
+def _contents(image: Image, tests: Sequence[StructureTests]) -> Contents:
     """The image's files, with the content of those asked about; what links lead to takes a second reading."""
-    contents = read_contents(image, keep=lambda path: keeps(path) or path in asked)
-    real = {contents.tree.resolve(path) for path in asked} - {None, *contents.tree.kept}
+    asked = frozenset[bytes]().union(*(each.paths() for each in tests))
+
+    def wanted(path: bytes) -> bool:
+        return keeps(path) or path in asked or any(each.asks(path) for each in tests)
+
+    contents = read_contents(image, keep=wanted)
+    named = [*asked, *(path for path in contents.files if any(each.asks(path) for each in tests))]
+    real = {contents.tree.resolve(path) for path in named} - {None, *contents.tree.kept}
     if not any(path in contents.files for path in real):
         return contents
-    return read_contents(image, keep=lambda path: keeps(path) or path in asked or path in real)
+    return read_contents(image, keep=lambda path: wanted(path) or path in real)
 
 
 def _created(image: Image) -> int | None:

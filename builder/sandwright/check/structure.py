@@ -1,46 +1,38 @@
-"""Structure tests as container-structure-test has them (schema 2.0.0): read, and compared with an image.
+"""Structure tests as container-structure-test has them (schemas 1.0.0 and 2.0.0): read from a file.
 
-Commands are started by `commands.py`. What is asked for and not done here is an error, never left out.
+`compared.py` compares them with an image, `commands.py` starts their commands. What is asked for and not done
+here fails by its name, and is never left out.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from sandwright.check.finding import Finding
 from sandwright.document import MAX_BYTES, load_model, parse
 from sandwright.errors import UsageError
-from sandwright.image.tree import Tree
 from sandwright.reading import read_named
-from sandwright.release.contents import Contents
-from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Kind
 
 RULE = "structure/test"
-_LETTERS = {Kind.DIRECTORY: "d", Kind.SYMLINK: "l", Kind.CHARACTER: "c", Kind.BLOCK: "b", Kind.FIFO: "p"}
-_WHO = {"owner": 0o100, "group": 0o010, "other": 0o001, "any": 0o111}
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"is no regular expression that is known here: {error}") from error
-    return text
+_LICENCES = (b"usr/share/doc/", b"/copyright")
 
 
 def _text(value: object) -> object:
-    """Ports and ids are written as numbers, too."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    """Go takes numbers and truth values for the text that they are written as."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
-Pattern = Annotated[str, BeforeValidator(_text), AfterValidator(_pattern)]
 Word = Annotated[str, BeforeValidator(_text)]
+Pattern = Word
+"""A regular expression of Go. One that is none fails its test, and not the file."""
 
 
 class _Part(BaseModel):
@@ -50,17 +42,22 @@ class _Part(BaseModel):
 class Variable(_Part):
     """A variable, label or annotation: its value, or a pattern for it."""
 
-    key: Word
-    value: Word
+    key: Word = ""
+    value: Word = ""
     is_regex: bool = Field(default=False, alias="isRegex")
 
 
 class CommandTest(_Part):
-    """A program to start, and what has to come of it."""
+    """A program to start, and what has to come of it. In schema 1.0.0 `command` has the arguments, too.
 
-    name: str
-    command: str
+    `setup` is not supported; `teardown` is read and not run, as by container-structure-test itself.
+    """
+
+    name: Word = ""
+    command: Word | tuple[Word, ...] = ""
     args: tuple[Word, ...] = ()
+    setup: tuple[tuple[Word, ...], ...] = ()
+    teardown: tuple[tuple[Word, ...], ...] = ()
     env_vars: tuple[Variable, ...] = Field(default=(), alias="envVars")
     expected_output: tuple[Pattern, ...] = Field(default=(), alias="expectedOutput")
     excluded_output: tuple[Pattern, ...] = Field(default=(), alias="excludedOutput")
@@ -68,34 +65,60 @@ class CommandTest(_Part):
     excluded_error: tuple[Pattern, ...] = Field(default=(), alias="excludedError")
     exit_code: int = Field(default=0, alias="exitCode")
 
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        first = (self.command,) if isinstance(self.command, str) else self.command
+        return (*first, *self.args) if any(first) else ()
+
+    def faults(self) -> Iterator[str]:
+        """Why it can't be run as it is written."""
+        if not self.name:
+            yield "it has no name"
+        if not self.argv:
+            yield "it has no command"
+        if any(not each.key or not each.value for each in self.env_vars):
+            yield "a variable of it has no name or no value"
+        if self.setup:
+            yield "setup is not supported here: each command gets the image as it is"
+
 
 class ExistenceTest(_Part):
     """A path that has to be there, or must not be."""
 
-    name: str
-    path: str
+    name: Word = ""
+    path: str = ""
     should_exist: bool = Field(default=True, alias="shouldExist")
     permissions: str = ""
-    uid: int | None = None
-    gid: int | None = None
-    is_executable_by: Literal["", "owner", "group", "other", "any"] = Field(
-        default="", alias="isExecutableBy"
-    )
+    uid: int = -1
+    gid: int = -1
+    is_executable_by: str = Field(default="", alias="isExecutableBy")
 
 
 class ContentTest(_Part):
     """What a file has to say, and must not."""
 
-    name: str
-    path: str
+    name: Word = ""
+    path: str = ""
     expected: tuple[Pattern, ...] = Field(default=(), alias="expectedContents")
     excluded: tuple[Pattern, ...] = Field(default=(), alias="excludedContents")
 
 
+class LicenseTest(_Part):
+    """Files that must not name the AGPL or the WTFPL; `debian`: those of all packages of Debian's."""
+
+    debian: bool = False
+    files: tuple[str, ...] = ()
+
+
 class MetadataTest(_Part):
-    """What the configuration has to say. An absent field asks for nothing, an empty one for nothing there."""
+    """What the configuration has to say.
+
+    An absent or empty text asks for nothing. An empty list as entrypoint or cmd asks that there is none.
+    """
 
     env_vars: tuple[Variable, ...] = Field(default=(), alias="envVars")
+    unbound_env_vars: tuple[Variable, ...] = Field(default=(), alias="unboundEnvVars")
     labels: tuple[Variable, ...] = ()
     exposed_ports: tuple[Word, ...] = Field(default=(), alias="exposedPorts")
     unexposed_ports: tuple[Word, ...] = Field(default=(), alias="unexposedPorts")
@@ -103,126 +126,126 @@ class MetadataTest(_Part):
     unmounted_volumes: tuple[str, ...] = Field(default=(), alias="unmountedVolumes")
     entrypoint: tuple[Word, ...] | None = None
     cmd: tuple[Word, ...] | None = None
-    workdir: str | None = None
-    user: Word | None = None
+    workdir: str = ""
+    user: Word = ""
+
+
+class RunOptions(_Part):
+    """How commands are started. `privileged`, terminals, capabilities and mounts are not supported."""
+
+    user: Word = ""
+    privileged: bool = False
+    tty: bool = Field(default=False, alias="allocateTty")
+    env_vars: tuple[Word, ...] = Field(default=(), alias="envVars")
+    env_file: str = Field(default="", alias="envFile")
+    capabilities: tuple[Word, ...] = ()
+    bind_mounts: tuple[Word, ...] = Field(default=(), alias="bindMounts")
+
+    def faults(self) -> Iterator[str]:
+        """What of it is not done here."""
+        for name, value in (
+            ("privileged", self.privileged),
+            ("allocateTty", self.tty),
+            ("capabilities", self.capabilities),
+            ("bindMounts", self.bind_mounts),
+        ):
+            if value:
+                yield f"containerRunOptions: {name} is not supported here, so no command was run"
+
+    def environment(self) -> dict[str, str]:
+        """The variables that it adds: of its file, then those of ours that it names, as far as they are set.
+
+        Raise UsageError for a file that can't be read.
+        """
+        found: dict[str, str] = {}
+        if self.env_file:
+            for line in _read(Path(self.env_file)).splitlines():
+                name, equals, value = line.strip().removeprefix("export ").partition("=")
+                if equals and value.strip() and not name.startswith("#"):
+                    found[name.strip()] = _unquoted(value.strip())
+        return found | {name: os.environ[name] for name in self.env_vars if os.environ.get(name)}
 
 
 class StructureTests(_Part):
     """One file of tests."""
 
-    schema_version: Literal["2.0.0"] = Field(alias="schemaVersion")
+    schema_version: Literal["1.0.0", "2.0.0"] = Field(alias="schemaVersion")
     global_env_vars: tuple[Variable, ...] = Field(default=(), alias="globalEnvVars")
     commands: tuple[CommandTest, ...] = Field(default=(), alias="commandTests")
     existence: tuple[ExistenceTest, ...] = Field(default=(), alias="fileExistenceTests")
     content: tuple[ContentTest, ...] = Field(default=(), alias="fileContentTests")
     metadata: MetadataTest | None = Field(default=None, alias="metadataTest")
+    licences: tuple[LicenseTest, ...] = Field(default=(), alias="licenseTests")
+    options: RunOptions = Field(default=RunOptions(), alias="containerRunOptions")
 
     def paths(self) -> frozenset[bytes]:
         """The files whose content is asked about, relative."""
-        return frozenset(_relative(test.path) for test in self.content)
+        files = [test.path for test in self.content]
+        return frozenset(map(relative, [*files, *(path for test in self.licences for path in test.files)]))
+
+    def asks(self, path: bytes) -> bool:
+        """Whether the content of a file may be asked about that nobody names."""
+        start, end = _LICENCES
+        return path.startswith(start) and path.endswith(end) and any(test.debian for test in self.licences)
 
 
 def read_tests(path: Path) -> StructureTests:
     """Read a file. Raise UsageError when it can't be read, DocumentError with the places of what is wrong."""
+    document = parse(_read(path), file=str(path))
+    return load_model(StructureTests, replace(document, data=_without_nothing(document.data)))
+
+
+def environment(config: Mapping[str, Any], variables: Sequence[Variable]) -> dict[str, str]:
+    """The variables of an image's configuration, with those of tests, whose values may name the former."""
+    found = dict(each.partition("=")[::2] for each in config.get("Env") or ())
+    return found | {each.key: expanded(each.value, found) for each in variables}
+
+
+_SPECIAL = "*#$@!?-0123456789"
+_NAME = re.compile("[A-Za-z0-9_]+")
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """A text with `$name` and `${name}` replaced as Go's os.Expand does: by nothing where there is none."""
+    made, at = [], 0
+    while (dollar := text.find("$", at)) >= 0 and dollar + 1 < len(text):
+        made.append(text[at:dollar])
+        name, width = _shell_name(text[dollar + 1 :])
+        made.append(variables.get(name, "") if name else "" if width else "$")
+        at = dollar + 1 + width
+    return "".join([*made, text[at:]])
+
+
+def _shell_name(rest: str) -> tuple[str, int]:
+    """The name after a dollar, and how many characters stand for it; no name for what is malformed."""
+    if rest[0] == "{":
+        end = rest.find("}")
+        return (rest[1:end], end + 1) if end > 0 else ("", 1)
+    if rest[0] in _SPECIAL:
+        return rest[0], 1
+    name = _NAME.match(rest)
+    return (name[0], name.end()) if name else ("", 0)
+
+
+def relative(path: str) -> bytes:
+    """A path of a test as trees have it."""
+    return b"/".join(part for part in path.encode().split(b"/") if part not in (b"", b"."))
+
+
+def _read(path: Path) -> str:
     try:
-        text = read_named(path, limit=MAX_BYTES).decode()
+        return read_named(path, limit=MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read: {error}") from error
-    return load_model(StructureTests, parse(text, file=str(path)))
 
 
-def check_structure(tests: StructureTests, image: Image, contents: Contents) -> Iterator[Finding]:
-    """What of the tests doesn't hold, but for the commands: findings of rule `structure/test`."""
-    for existence in tests.existence:
-        yield from _existence(existence, contents.tree)
-    for content in tests.content:
-        yield from _content(content, contents.tree)
-    if tests.metadata is not None:
-        yield from _metadata(tests.metadata, image.config.get("config") or {})
+def _unquoted(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
 
 
-def said(
-    name: str, text: str, expected: Sequence[str], excluded: Sequence[str], what: str
-) -> Iterator[Finding]:
-    """What of the patterns does not fit a text."""
-    for pattern in expected:
-        if not re.search(pattern, text):
-            yield Finding(RULE, name, f"{what} doesn't have '{pattern}'")
-    for pattern in excluded:
-        if re.search(pattern, text):
-            yield Finding(RULE, name, f"{what} has '{pattern}'")
-
-
-def _existence(test: ExistenceTest, tree: Tree) -> Iterator[Finding]:
-    folder, _, name = _relative(test.path).rpartition(b"/")
-    parent = tree.resolve(folder)
-    node = None if parent is None else tree.get(parent + b"/" + name if parent else name)
-    if (node is not None) != test.should_exist:
-        yield Finding(RULE, test.name, f"{test.path} is {'not ' if test.should_exist else ''}there")
-        return
-    if node is None:
-        return
-    rights = _LETTERS.get(node.kind, "-") + _rights(node.mode)
-    if test.permissions and test.permissions != rights:
-        yield Finding(RULE, test.name, f"{test.path} has {rights}, not {test.permissions}")
-    for what, value, wanted in (("user", node.uid, test.uid), ("group", node.gid, test.gid)):
-        if wanted is not None and value != wanted:
-            yield Finding(RULE, test.name, f"{test.path} belongs to {what} {value}, not {wanted}")
-    if test.is_executable_by and not node.mode & _WHO[test.is_executable_by]:
-        yield Finding(RULE, test.name, f"{test.path} can't be executed by {test.is_executable_by}")
-
-
-def _rights(mode: int) -> str:
-    """The nine letters of ls(1), without those of set-id and sticky bits, as Go's FileMode writes them."""
-    return "".join(
-        letter if mode & 1 << bit else "-" for bit, letter in zip(range(8, -1, -1), "rwx" * 3, strict=True)
-    )
-
-
-def _content(test: ContentTest, tree: Tree) -> Iterator[Finding]:
-    raw = tree.content(_relative(test.path))
-    if raw is None:
-        yield Finding(RULE, test.name, f"{test.path} is no file")
-        return
-    yield from said(test.name, raw.decode("utf-8", "replace"), test.expected, test.excluded, test.path)
-
-
-def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[Finding]:
-    environment = dict(each.partition("=")[::2] for each in config.get("Env") or ())
-    for what, wanted, there in (
-        ("variable", test.env_vars, environment),
-        ("label", test.labels, config.get("Labels") or {}),
-    ):
-        for each in wanted:
-            value = there.get(each.key)
-            fits = value is not None and (
-                re.search(each.value, value) if each.is_regex else value == each.value
-            )
-            if not fits:
-                yield _metadatum(f"the {what} {each.key} is {'not set' if value is None else repr(value)}")
-    ports = {port.partition("/")[0] for port in config.get("ExposedPorts") or ()} | set(
-        config.get("ExposedPorts") or ()
-    )
-    volumes = set(config.get("Volumes") or ())
-    for what, present, wanted_there, wanted_gone in (
-        ("port", ports, test.exposed_ports, test.unexposed_ports),
-        ("volume", volumes, test.volumes, test.unmounted_volumes),
-    ):
-        yield from (
-            _metadatum(f"the {what} {each} is not there") for each in wanted_there if each not in present
-        )
-        yield from (_metadatum(f"the {what} {each} is there") for each in wanted_gone if each in present)
-    for key, value in (("Entrypoint", test.entrypoint), ("Cmd", test.cmd)):
-        if value is not None and list(value) != list(config.get(key) or ()):
-            yield _metadatum(f"{key} is {config.get(key) or []}, not {list(value)}")
-    for key, word in (("WorkingDir", test.workdir), ("User", test.user)):
-        if word is not None and word != (config.get(key) or ""):
-            yield _metadatum(f"{key} is '{config.get(key) or ''}', not '{word}'")
-
-
-def _metadatum(message: str) -> Finding:
-    return Finding(RULE, "metadataTest", message)
-
-
-def _relative(path: str) -> bytes:
-    return b"/".join(part for part in path.encode().split(b"/") if part not in (b"", b"."))
+def _without_nothing(data: Any) -> Any:  # noqa: ANN401 - a document
+    """A document without the keys that have no value: to Go they are as good as absent."""
+    if isinstance(data, dict):
+        return {key: _without_nothing(value) for key, value in data.items() if value is not None}
+    return [_without_nothing(each) for each in data] if isinstance(data, list) else data
