@@ -115,7 +115,7 @@ def test_rendering_is_repeatable(method: str) -> None:
 @pytest.mark.parametrize("method", [each for each in METHODS if _there(each)])
 def test_a_launcher_is_executable_and_plain_files_are_not(method: str) -> None:
     for each in METHODS[method](_resolve(BASE)):
-        assert each.executable is (each.content[:2] == b"#!"), each.name
+        assert each.executable is (each.content[:2] == b"#!" or each.content[:4] == b"\x7fELF"), each.name
         assert each.purpose
 
 

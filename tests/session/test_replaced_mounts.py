@@ -12,22 +12,38 @@ from pathlib import Path
 
 import pytest
 
+from enginehosts import engine_host
 from session.conftest import WAIT, Project
+from session.test_run_containers import Place, busybox_root
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false")
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
 RULES = "{read: [$PROJECT], write: [$PROJECT], deny: [$PROJECT/.env, $PROJECT/secrets]}"
 
-METHODS = [pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "git"))]
+METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "git")),
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox", "git")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox", "git")),
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox", "git")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox", "git")),
+]
+
+
+BWRAP = Place("bwrap", "", {}, None)
 
 
 def git(project: Project, *words: str) -> None:
     subprocess.run([*GIT, *words], cwd=project.root, check=True, capture_output=True, timeout=60)
 
 
-def prepare(project: Project, method: str) -> None:
+def policy(method: Place, rules: str) -> str:
+    image = f"image: '{method.image}'\nenvironment: {{set: {{PATH: /bin}}}}\n" if method.image else ""
+    return f"schema: 1\nmethod: {method.method}\n{image}filesystem: {rules}\n"
+
+
+def prepare(project: Project, method: Place) -> None:
     """A repository of Git's, with a tracked file that is protected, in two versions."""
-    project.policy.write_text(f"schema: 1\nmethod: {method}\nfilesystem: {RULES}\n")
+    project.policy.write_text(policy(method, RULES))
     for path in (".git/hooks/x", ".git/HEAD", ".git/config"):
         (project.root / path).unlink(missing_ok=True)
     subprocess.run(["git", "init", "-q"], cwd=project.root, check=True, timeout=60)
@@ -94,14 +110,32 @@ ACTS: dict[str, tuple[Callable[[Project], None], str]] = {
 }
 
 
-@pytest.fixture(params=METHODS)
-def method(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+@pytest.fixture(scope="module", params=METHODS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A method, with an image where it needs one."""
+    with contextlib.ExitStack() as stack:
+        if request.param in ("docker", "podman"):
+            engine = stack.enter_context(engine_host(request.param))
+            own = {name: value for name, value in engine.environment.items() if name != "HOME"}
+            yield Place(request.param, engine.image, own, engine)
+        elif request.param == "bwrap":
+            yield Place(request.param, "", {}, None)
+        else:
+            root = tmp_path_factory.mktemp("root")
+            busybox_root(root)
+            yield Place(request.param, "small", {"SANDWRIGHT_ROOTFS": str(root)}, None)
 
 
 @pytest.fixture
-def sandbox(project: Project, method: str) -> Project:
+def method(place: Place, project: Project) -> Place:
+    if place.image and os.getuid() != 0:
+        pytest.skip("these are started as root here")
+    project.environment |= place.environment
+    return place
+
+
+@pytest.fixture
+def sandbox(project: Project, method: Place) -> Project:
     prepare(project, method)
     return project
 
@@ -122,7 +156,7 @@ def test_the_run_ends(sandbox: Project, act: str) -> None:
         assert control.poll() is None
         (other.root / "go").touch()
         out, said = control.communicate(timeout=WAIT)
-        assert (control.returncode, out, said) == (0, b"fine\n", b"")
+        assert (control.returncode, out, b"sandbox:" in said) == (0, b"fine\n", False), said
 
 
 def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
@@ -137,7 +171,7 @@ def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
         assert sandbox.run("true").returncode == 0
         (sandbox.root / "go").touch()
         out, said = run.communicate(timeout=WAIT)
-        assert (run.returncode, out, said) == (0, b"fine\n", b"")
+        assert (run.returncode, out, b"sandbox:" in said) == (0, b"fine\n", False), said
 
 
 @pytest.fixture
@@ -153,7 +187,7 @@ def shared(project: Project, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_is_mounted_on_the_host_meanwhile_is_not_seen(
-    project: Project, shared: Path, method: str
+    project: Project, shared: Path, method: Place
 ) -> None:
     inner = Project(shared / "p", project.home, project.runtime, dict(project.environment))
     inner.root.mkdir()
@@ -172,14 +206,15 @@ def test_what_is_mounted_on_the_host_meanwhile_is_not_seen(
     assert [path.name for path in place.iterdir()] == ["of-the-host"]
 
 
-def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project, method: str) -> None:
+@pytest.mark.needs("bwrap")
+def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project) -> None:
     """The run goes on when a hidden file is replaced that lies where the sandbox can't write."""
     place = project.home / "elsewhere"
     place.mkdir()
     hidden = place / "key"
     hidden.write_text("first")
     rules = f"{{read: [{place}], write: [$PROJECT], deny: [{hidden}]}}"
-    project.policy.write_text(f"schema: 1\nmethod: {method}\nfilesystem: {rules}\n")
+    project.policy.write_text(policy(BWRAP, rules))
     script = (
         f"{UNTIL_GO} until [ -e {hidden} ] && [ ! -s {hidden} ]; do sleep 0.05; done; "
         f"cat {hidden}; ls {place}"
@@ -231,7 +266,7 @@ SWAPPED = "words[words.index(root + b'/.mcp.json')] = root + b'/other'"
 def test_nothing_runs_where_a_mount_is_not_what_was_rendered(
     project: Project, tricks: str, path: str
 ) -> None:
-    prepare(project, "bwrap")
+    prepare(project, BWRAP)
     (project.root / "other").write_text("of somebody else")
     planted(project, tricks)
     for _ in range(2):  # what is kept of the first is no way around it

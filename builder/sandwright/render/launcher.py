@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sandwright import mountwatch
 from sandwright.errors import RenderError
 from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors
@@ -109,6 +110,8 @@ def runtime_launcher(
         "private": private,
         "image": policy.image,
         "accounts": [each.name for each in files if each.name in ("passwd", "group")],
+        "ending": "",
+        "watch_options": Quoted(" --wait --opaque" if gvisor else " --wait"),
     }
     return _launchers("runtime", values, files, "runs a command in a container of an OCI runtime")
 
@@ -120,8 +123,11 @@ def engine_launcher(
 
     `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
     """
-    common = {**_common(policy, plan), "artifacts": [], "uid": None, "watched": False}
-    every = {**common, **values}
+    watches = any(each.name == mountwatch.NAME for each in others)
+    ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
+    own = {"artifacts": [], "uid": None, "watched": False, "mount_watch": watches, "ending": ending}
+    options = Quoted(" --opaque" if "outer" in values else "")
+    every = {**_common(policy, plan), **own, "watch_options": options, **values}
     watch = _script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
     sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
     launch = _script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")

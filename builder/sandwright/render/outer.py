@@ -37,6 +37,7 @@ from sandwright.render.runtime_spec import (
 )
 from sandwright.render.seccomp import SeccompProfile, profile, render_oci
 from sandwright.render.uncovered import plan_without_covers
+from sandwright.render.watched import engine_watch
 from sandwright.resources import data_path
 
 HOST = "/host"
@@ -99,6 +100,7 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         *(replace(each, name=f"inside/{each.name}") for each in root_accounts(policy)),
         *host_files(made),
         *proxy_files(policy),
+        *engine_watch(policy, plan),
     )
     accounts = [(f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)]
     outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": accounts}

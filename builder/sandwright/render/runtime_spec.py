@@ -23,6 +23,7 @@ from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.shims import ShimPlace, shim_place
+from sandwright.render.watched import watch_artifacts
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -94,7 +95,7 @@ def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
-    files = (config, *root_accounts(policy))
+    files = (config, *root_accounts(policy), *watch_artifacts(policy, plan.mounts, plan.covers))
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
 

@@ -17,7 +17,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.covers import Cover
 from sandwright.render.filters import architecture
-from sandwright.render.mounts import Mount
+from sandwright.render.mounts import Mount, MountPlan
 
 PLAN = "mounts"
 _VERSION = "1"
@@ -38,6 +38,13 @@ def watch_artifacts(
         ),
         Artifact(PLAN, words, "the mounts that mount-watch watches"),
     )
+
+
+def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:
+    """The same for an engine, whose client may be on a machine that has no such program: then nothing."""
+    if policy.facts.platform not in mountwatch.PLATFORMS:
+        return ()
+    return watch_artifacts(policy, plan.mounts, plan.covers)
 
 
 def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str]:

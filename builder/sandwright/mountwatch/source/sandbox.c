@@ -17,8 +17,12 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox)
     snprintf(path, sizeof path, "/proc/%ld", (long)number);
     *sandbox = (struct sandbox){-1, (int)syscall(SYS_pidfd_open, number, 0), -1, -1};
     sandbox->process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (sandbox->process < 0)
+    if (sandbox->process < 0) {
+        if (sandbox->handle >= 0)
+            close(sandbox->handle);
+        sandbox->handle = -1;
         return false;
+    }
     sandbox->mounts = openat(sandbox->process, "mountinfo", O_RDONLY | O_CLOEXEC);
     return sandbox->mounts >= 0;
 }

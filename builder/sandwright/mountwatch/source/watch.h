@@ -78,6 +78,19 @@ bool inside_private(const struct inside *inside);
 bool inside_hide(const struct inside *inside, const struct record *record);
 bool inside_remove(const struct inside *inside, const char *path);
 
+/* run.c */
+enum { REPLACED = 9, STAYS = 10, REFUSED = 125 };
+struct options {
+    pid_t pid;
+    int waits_on;
+    bool private, wait, opaque, input;
+    const char *pid_file;
+};
+extern struct options options;
+extern struct plan plan;
+_Noreturn void refuse(const char *before, const char *path, const char *after);
+_Noreturn void watch_sandbox(void);
+
 /* say.c */
 void say(const char *before, const char *path, const char *after);
 

@@ -21,6 +21,7 @@ from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.templates import Quoted, render_template
+from sandwright.render.watched import engine_watch
 
 
 def render_docker(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -47,6 +48,7 @@ def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
         *account_files(made),
         *host_files(made),
         *proxy_files(policy),
+        *engine_watch(policy, plan),
     )
     launchers = engine_launcher(policy, plan, files, launch_values(policy, made))
     return (*files, _compose(policy, plan, made), *launchers)
