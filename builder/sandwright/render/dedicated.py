@@ -23,6 +23,7 @@ from sandwright.render.filters import architecture, bpf_filter
 from sandwright.render.launcher import account_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
+from sandwright.render.watched import watch_artifacts
 from sandwright.resources import data_path
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
@@ -58,7 +59,7 @@ def account_of(policy: ResolvedPolicy) -> Account:
 
 
 def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`plan`, `seccomp.bpf`, `inside.pl`, `enter`, `launch`, and `watch` where there are covers."""
+    """`plan`, `seccomp.bpf`, `inside.pl`, `mount-watch`, `mounts`, `enter`, `launch`; `watch` with covers."""
     return render_for(policy, account_of(policy))
 
 
@@ -71,6 +72,7 @@ def render_for(policy: ResolvedPolicy, account: Account) -> tuple[Artifact, ...]
     files = (
         Artifact("plan", words, "the mounts of its root, for inside.pl"),
         Artifact("seccomp.bpf", bpf_filter(policy), "the filter of system calls"),
+        *watch_artifacts(policy, _mounts(plan, account), plan.covers),
         Artifact(
             "inside.pl",
             data_path("oci", "account", "inside.pl").read_bytes(),
@@ -95,10 +97,7 @@ def _environment(policy: ResolvedPolicy, account: Account) -> dict[str, str]:
 
 def _words(policy: ResolvedPolicy, plan: MountPlan, account: Account) -> Iterator[str]:
     """The steps of `inside.pl`, each with its words. What is read-only is so once all is mounted."""
-    mounts = list(plan.mounts)
-    if account.home:
-        mounts.append(Mount(account.home, "bind", writable=True, source=account.home))
-    mounts.sort(key=lambda mount: (depth(mount.target), mount.target))
+    mounts = _mounts(plan, account)
     memory = {
         mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
     }
@@ -118,6 +117,14 @@ def _words(policy: ResolvedPolicy, plan: MountPlan, account: Account) -> Iterato
             yield from ("readonly", mount.target)
     if policy.network.mode == "none":
         yield "loopback"
+
+
+def _mounts(plan: MountPlan, account: Account) -> list[Mount]:
+    """The plan's, and the account's home."""
+    mounts = list(plan.mounts)
+    if account.home:
+        mounts.append(Mount(account.home, "bind", writable=True, source=account.home))
+    return sorted(mounts, key=lambda mount: (depth(mount.target), mount.target))
 
 
 def _in_memory(path: str, memory: set[str], shown: set[str]) -> bool:

@@ -125,7 +125,13 @@ def engine_launcher(
     """
     watches = any(each.name == mountwatch.NAME for each in others)
     ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
-    own = {"artifacts": [], "uid": None, "watched": False, "mount_watch": watches, "ending": ending}
+    own: dict[str, Any] = {
+        "artifacts": [],
+        "uid": None,
+        "watched": False,
+        "mount_watch": watches,
+        "ending": ending,
+    }
     options = Quoted(" --opaque" if "outer" in values else "")
     every = {**_common(policy, plan), **own, "watch_options": options, **values}
     watch = _script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")

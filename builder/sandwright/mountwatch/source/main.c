@@ -7,6 +7,7 @@
  *   --pid-file FILE   the number of the first process will be in this file, of a container that doesn't wait
  *   --wait            that file will be there for sure, and what is wrong before is told by ending the container
  *   --opaque          the first process has other mounts than the sandbox (gVisor): only the host is watched
+ *   --root DIRECTORY  we are in the sandbox's namespaces, and that will be its root; all others there are killed
  *   --input           standard input ends with the launcher, and we with it
  *
  * Says "mounted" on standard output when all is as it should be, once, and closes it. What is replaced while the
@@ -68,6 +69,8 @@ int main(int count, char **words)
             options.pid = (pid_t)strtol(value, NULL, 10);
         else if (strcmp(words[index], "--waits-on") == 0 && ++index < count)
             options.waits_on = (int)strtol(value, NULL, 10);
+        else if (strcmp(words[index], "--root") == 0 && ++index < count)
+            options.root = value;
         else if (strcmp(words[index], "--pid-file") == 0 && ++index < count)
             options.pid_file = value;
         else

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 
 enum { LOOK = 250, SETUP = 20000, GRACE = 1000, STEP = 5 };
 
-struct options options = {.waits_on = -1};
+struct options options = {.waits_on = -1, .root = ""};
 struct plan plan;
 static struct sandbox sandbox = {-1, -1, -1, -1};
-static struct inside inside = {{-1, -1}};
+static struct inside inside = {{-1, -1}, false};
 static int watching = -1;
 static pid_t first;
 
@@ -67,6 +68,8 @@ static bool kill_it(void)
     while (sandbox.process < 0 && options.wait && !ended(STEP))
         if ((first = number_in(options.pid_file)) > 0)
             sandbox_open(first, &sandbox);
+    if (inside.here)
+        return kill(-1, SIGKILL) == 0;
     return sandbox.process >= 0 && sandbox_end(&sandbox, first);
 }
 
@@ -101,22 +104,26 @@ static const struct record *compare_mounts(bool begin, char **where)
     return wrong;
 }
 
-/* What was replaced where nobody inside can write is hidden again. */
+/* What was replaced where nobody inside can write is hidden again, also when that happens several times. */
 static bool hidden_again(struct record *record)
 {
-    struct mounts mounts;
-    if (!record->again || inside.spaces[1] < 0 || !inside_hide(&inside, record))
+    bool there = false;
+    if (!record->again || (inside.spaces[1] < 0 && !inside.here))
         return false;
-    host_hold(record, watching);
-    record->gone = record->held < 0;
-    if (record->gone)
-        return true;
-    if (!mounts_read(sandbox.mounts, &mounts))
-        return false;
-    const struct mount *mount = mounts_at(&mounts, record->target);
-    bool there = strcmp(mount->point, record->target) == 0;
-    record->mount = mount->id;
-    mounts_free(&mounts);
+    for (int tries = 0; tries < 100 && !there; tries++) {
+        struct mounts mounts;
+        bool hidden = inside_hide(&inside, record);
+        host_hold(record, watching);
+        record->gone = record->held < 0;
+        if (record->gone && hidden)
+            return true;
+        if (!hidden || !mounts_read(sandbox.mounts, &mounts))
+            continue;
+        const struct mount *mount = mounts_at(&mounts, record->target);
+        there = strcmp(mount->point, record->target) == 0;
+        record->mount = mount->id;
+        mounts_free(&mounts);
+    }
     return there;
 }
 
@@ -132,7 +139,7 @@ static void compare_all(void)
         if (wrong == NULL)
             return;
         if (!hidden_again(&plan.records[wrong - plan.records]))
-            end(wrong->target, WAS_REPLACED);
+            end(wrong->target + strlen(options.root), WAS_REPLACED);
     }
     end("the mounts", " change again and again: the run is ended");
 }
@@ -144,7 +151,7 @@ static void look_for_gone(void)
     for (size_t index = 0; index < plan.count; index++)
         if (plan.records[index].gone && lstat(plan.records[index].source, &status) == 0 &&
             !hidden_again(&plan.records[index]))
-            end(plan.records[index].target, WAS_REPLACED);
+            end(plan.records[index].target + strlen(options.root), WAS_REPLACED);
 }
 
 static _Noreturn void follow(void)
@@ -212,6 +219,23 @@ static void hold_covers(void)
             host_hold(&plan.records[index], watching);
 }
 
+static void compare_before(void)
+{
+    for (int tries = 0;; tries++) {
+        char *where;
+        const struct record *wrong = compare_mounts(true, &where);
+        if (wrong == NULL && where == NULL)
+            return;
+        if (ended(0))
+            exit(0);
+        if (wrong != NULL)
+            refuse("", wrong->target + strlen(options.root), " is not mounted as it was rendered: nothing was run");
+        if (tries == 100 || !options.private || !inside_remove(&inside, where))
+            refuse("", where, " was mounted inside, and can be written: nothing was run");
+        free(where);
+    }
+}
+
 /* Before the command is let go. */
 static void begin(void)
 {
@@ -221,19 +245,29 @@ static void begin(void)
     if (options.private && (!inside_open(sandbox.process, &inside) || !inside_private(&inside)))
         refuse("the sandbox's mounts can't be made private (", strerror(errno), "): nothing was run");
     hold_covers();
-    for (int tries = 0;; tries++) {
-        char *where;
-        const struct record *wrong = compare_mounts(true, &where);
-        if (wrong == NULL && where == NULL)
-            return;
-        if (ended(0))
-            exit(0);
-        if (wrong != NULL)
-            refuse("", wrong->target, " is not mounted as it was rendered: nothing was run");
-        if (tries == 100 || !options.private || !inside_remove(&inside, where))
-            refuse("", where, " was mounted inside, and can be written: nothing was run");
-        free(where);
+    compare_before();
+}
+
+/* Our own namespaces, where a directory becomes the root of the command. */
+static void begin_here(void)
+{
+    if (!sandbox_is_here())
+        refuse("--root is for namespaces of a sandbox", "", "");
+    inside.here = true;
+    sandbox.mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
+    sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t index = 0; index < plan.count; index++) {
+        struct record *each = &plan.records[index];
+        char *target = malloc(strlen(options.root) + strlen(each->target) + 1);
+        if (target == NULL || sandbox.mounts < 0)
+            refuse("the sandbox's mounts can't be read: nothing was run", "", "");
+        strcpy(target, options.root);
+        each->target = strcmp(each->target, "/") == 0 ? target : strcat(target, each->target);
     }
+    if (options.private && !inside_private(&inside))
+        refuse("the sandbox's mounts can't be made private (", strerror(errno), "): nothing was run");
+    hold_covers();
+    compare_before();
 }
 
 /* A container is looked at as soon as it is there. */
@@ -292,6 +326,8 @@ _Noreturn void watch_sandbox(void)
     watching = host_watch(&plan);
     if (first > 0)
         begin();
+    else if (options.root[0] != '\0')
+        begin_here();
     else
         hold_covers();
     tell("mounted\n");

@@ -51,6 +51,18 @@ bool sandbox_is_first(const struct sandbox *sandbox)
     return last != NULL && last > numbers + 7 && strcmp(last, "\t1") == 0;
 }
 
+/* Whether we ourselves are in a namespace of processes below that of /proc. */
+bool sandbox_is_here(void)
+{
+    struct sandbox own = {.process = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    char text[8192];
+    if (own.process < 0 || content(&own, "status", text, sizeof text) <= 0)
+        return false;
+    close(own.process);
+    const char *numbers = strstr(text, "\nNSpid:\t");
+    return numbers != NULL && memchr(numbers + 8, '\t', strcspn(numbers + 8, "\n")) != NULL;
+}
+
 int sandbox_waits(const struct sandbox *sandbox, int descriptor)
 {
     char text[256];

@@ -65,6 +65,7 @@ struct sandbox {
     int mounts, root;    /* its mountinfo and what is its root, each -1 without */
 };
 bool sandbox_open(pid_t number, struct sandbox *sandbox);
+bool sandbox_is_here(void);
 bool sandbox_is_first(const struct sandbox *sandbox);
 int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; can't be told: -1 */
 bool sandbox_end(const struct sandbox *sandbox, pid_t number);
@@ -72,6 +73,7 @@ bool sandbox_end(const struct sandbox *sandbox, pid_t number);
 /* enter.c: in a process of its own, as it changes namespaces */
 struct inside {
     int spaces[2]; /* of users, -1 where it is ours, and of mounts */
+    bool here;     /* we are in them */
 };
 bool inside_open(int process, struct inside *inside);
 bool inside_private(const struct inside *inside);
@@ -84,7 +86,7 @@ struct options {
     pid_t pid;
     int waits_on;
     bool private, wait, opaque, input;
-    const char *pid_file;
+    const char *pid_file, *root;
 };
 extern struct options options;
 extern struct plan plan;
