@@ -69,7 +69,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
         "XDG_RUNTIME_DIR": str(tmp_path / "run"),
     }
     script = "echo ran; echo new >file; cat secrets/key; exit 4"
-    argv = [sys.executable, "-c", program, "run", "--", "sh", "-c", script]
+    argv = [sys.executable, "-P", "-c", program, "run", "--", "sh", "-c", script]
     ended = subprocess.run(argv, cwd=project, env=environ, capture_output=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (4, b"ran\n"), ended.stderr
     assert b"method: wrapped (seatbelt: Seatbelt is macOS'; this is linux" in ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +196,32 @@ def test_another_name_of_a_denied_file_is_told(project: Project) -> None:
     ended = project.run("cat", "second")
     assert b"secrets/key has 2 names (hard links), and only this one is held" in ended.stderr
     assert ended.stdout == b"content", "what is said is so"
+
+
+def _pointer(root: Path) -> str:
+    shutil.rmtree(root / ".git")
+    (root / "via").symlink_to(root.parent / "store")
+    (root / ".git").write_text("gitdir: via/g\n")
+    return "via"
+
+
+def _include(root: Path) -> str:
+    (root / "via").symlink_to(root.parent / "store")
+    (root / ".git" / "config").write_text("[include]\n\tpath = ../via/included\n")
+    return "via"
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("make", [_pointer, _include], ids=["gitdir", "include"])
+def test_a_link_on_the_way_to_git(project: Project, make: Callable[[Path], str]) -> None:
+    """Files of Git's name a path through a directory that is a link in the project."""
+    project.policy.write_text(BASE)
+    store = project.root.parent / "store" / "g"
+    (store / "hooks").mkdir(parents=True)
+    for name in ("HEAD", "config"):
+        (store / name).write_text("")
+    (store.parent / "included").write_text("")
+    name = make(project.root)
+    ended = project.run("sh", "-c", f"rm {name}; mkdir {name}")
+    assert (project.root / name).is_symlink()
+    assert f"leads through the link {project.root / name}".encode() in ended.stderr

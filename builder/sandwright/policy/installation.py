@@ -9,6 +9,7 @@ started.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -88,9 +89,9 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     for path, why in _added():
         if _changeable(path, tree.changes_host) and not any(is_inside(path, place) for place in held):
             raise UsageError(f"{why}, which the sandbox can write: the next start would load code from there")
-    for place in directories():
+    for place in (*directories(), *_executables()):
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
-        if granted or place not in held:
+        if granted or _changeable(place, tree.changes_host):
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
     for name in LAUNCHERS_PROGRAMS:
         found = shutil.which(name, path=os.pathsep.join(_folders(tree.changes_host)))
@@ -101,10 +102,31 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
             raise UsageError(f"the policy lets {file} be written, and this program has loaded {name} from it")
 
 
+def _is_ours() -> bool:
+    """Whether this process runs our program: else it is our caller's, with code of its own."""
+    return "sandwright.cli" in sys.modules and not _is_invoke()
+
+
+def _is_invoke() -> bool:
+    """Whether it is Invoke, which loads the project's own tasks, and ours beside them."""
+    return Path(sys.argv[0]).name in ("invoke", "inv")
+
+
+def _executables() -> Iterator[str]:
+    """The interpreter, as it was started and without its environment; then all that is mapped (proc(5))."""
+    yield sys.executable
+    yield getattr(sys, "_base_executable", sys.executable)
+    if _is_ours():  # else it is our caller's process, with libraries of its own
+        with contextlib.suppress(OSError):
+            lines = Path("/proc/self/maps").read_bytes().splitlines()
+            found = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(None, 5)) == 6}
+            yield from sorted(path for path in found if path.startswith("/"))
+
+
 def _modules() -> Iterator[tuple[str, str]]:
     """The modules that have been loaded, with their files; for a program that uses ours, ours alone."""
     for name, module in sorted(sys.modules.items()):
-        ours = "sandwright.cli" in sys.modules or name.partition(".")[0] == "sandwright"
+        ours = _is_ours() or name.partition(".")[0] == "sandwright"
         file = getattr(module, "__file__", None) if ours else None
         if isinstance(file, str):
             yield name, _plain(file)
@@ -125,7 +147,7 @@ def _added() -> Iterator[tuple[str, str]]:
     if sys.pycache_prefix:
         path = _plain(sys.pycache_prefix)
         yield path, f"Python's cache is in {path}"
-    if not sys.flags.safe_path and sys.path[:1]:
+    if not sys.flags.safe_path and sys.path[:1] and not _is_invoke():
         path = _plain(sys.path[0])
         yield path, f"Python was started so that it looks for modules in {path} (without -P)"
     own = directories()

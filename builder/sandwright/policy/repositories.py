@@ -15,6 +15,7 @@ from typing import Literal
 from sandwright.looks import Looks
 from sandwright.policy import gitconfig, spelling
 from sandwright.policy.gitfiles import MOST
+from sandwright.policy.paths import MAX_LINKS
 
 _MOST_INCLUDES = 10
 _CONFIGURATION = 1 << 20
@@ -60,6 +61,7 @@ class Repositories:
 
     def _directory(self, directory: Path, *trees: Path) -> None:
         """One of Git's directories, with work trees that led to it."""
+        self._links(directory)
         self._looks.ask("real", str(directory))
         real = os.path.realpath(directory)
         if real in self._directories:
@@ -111,7 +113,26 @@ class Repositories:
             return Path(self._home, value[2:])
         return base / value.replace("\0", "")
 
+    def _links(self, path: Path) -> None:
+        """Note the links on the way to a path: they lead Git there as the files do that name it."""
+        pending = [part for part in reversed(path.parts) if part != "/"]
+        current, links = Path("/"), 0
+        while pending and links < MAX_LINKS:
+            part = pending.pop()
+            found = self._looks.ask("entry", str(current / part))
+            if part == "..":
+                current = current.parent
+            elif isinstance(found, list) and len(found) == 2:
+                links += 1
+                self._files.setdefault(str(current / part), "pointer")
+                target = Path(str(found[1]))
+                current = Path("/") if target.is_absolute() else current
+                pending += [each for each in reversed(target.parts) if each != "/"]
+            else:
+                current /= part
+
     def _file(self, path: Path, why: GitFile) -> None:
+        self._links(path.parent)
         parent = os.path.realpath(path.parent)
         self._looks.ask("real", str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
