@@ -127,6 +127,20 @@ def test_a_launcher(tmp_path: Path, method: str, shell: str) -> None:
     _harmless(done.stderr)
 
 
+def test_a_proposal(tmp_path: Path) -> None:
+    """Of a repository whose names are a stranger's."""
+    project = tmp_path / f"p{HOSTILE}"
+    project.mkdir()
+    for name in (f"{HOSTILE}.pem", ".npmrc", ".env", f".env.{HOSTILE}"):
+        (project / name).write_text("x")
+    process.run("git", "init", "-q", project)
+    process.run("git", "-C", project, "add", "--all")
+    shown = _call("init", "--method", "bwrap", "--yes", "--directory", str(project), cwd=tmp_path)
+    assert (project / "sandbox.yaml").exists(), shown
+    assert "is written" in shown
+    _harmless(shown)
+
+
 def test_the_reason_of_noop(tmp_path: Path) -> None:
     project = tmp_path / "p"
     project.mkdir()

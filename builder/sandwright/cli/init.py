@@ -11,6 +11,7 @@ from invoke.exceptions import Exit
 
 from sandwright.cli import console
 from sandwright.cli.command import command
+from sandwright.visible import visible
 
 if TYPE_CHECKING:
     from sandwright.adopt.init import Proposed
@@ -51,7 +52,7 @@ def _asked(found: Proposed) -> bool:
         console.warn("no terminal to ask on; with --yes it is written")
         return False
     try:
-        answer = input(f"\nwrite {' and '.join(map(str, found.files))}? [y/N] ")
+        answer = input(visible(f"\nwrite {' and '.join(map(str, found.files))}? [y/N] "))
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
@@ -61,4 +62,4 @@ def _say(found: Proposed) -> None:
     """What was written, and what comes next; on standard error, beside the policy on standard output."""
     lines = [f"{path} is written" for path in found.files]
     lines += ["next:", *(f"  {each}" for each in found.next_steps)]
-    print("\n".join(lines), file=sys.stderr)
+    print(visible("\n".join(lines)), file=sys.stderr)
