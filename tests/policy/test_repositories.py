@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from goldens import write_artifacts
 from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.policy import gitconfig, gitfiles
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import render
 from sandwright.render.mounts import mount_plan
 
 pytestmark = pytest.mark.needs("git")
@@ -53,7 +55,7 @@ def test_the_git_file_of_a_submodule_stays(repo: Path) -> None:
     _git(repo, "submodule", "--quiet", "add", str(repo.parent / "module"), "deep/sub")
     _git(repo, "worktree", "add", "-q", "tree")
     policy = _resolved(repo)
-    for name in ("deep/sub/.git", "tree/.git"):
+    for name in ("deep/sub/.git", "tree/.git", ".git/worktrees/tree/gitdir"):
         assert not policy.is_path_writable(f"{repo}/{name}")
         assert [rule for rule in policy.filesystem.rules if rule.path == f"{repo}/{name}"]
     assert policy.is_path_writable(f"{repo}/deep/sub/file")
@@ -78,6 +80,21 @@ def test_one_that_is_not_checked_out_is_not_made(repo: Path, version: str) -> No
     policy = _resolved(repo)
     assert f"{repo}/a/sub/.git" in _covered(policy)
     assert policy.is_path_writable(f"{repo}/a/sub/file")
+
+
+NAMES = [b"\xff\xfe", b"a\nb", b"a:b", b"../y", b"x/../../y", b"a" * 300, b"'$(x)'", b"/y"]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_index_that_somebody_made_up(repo: Path, tmp_path: Path, name: bytes) -> None:
+    """Whatever it names, sandboxes start, and nothing is made outside the project."""
+    entry = bytes(24) + b"\0\0\xe0\0" + bytes(12 + 20) + len(name).to_bytes(2, "big") + name + b"\0"
+    (repo / ".git" / "index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry)
+    policy = _resolved(repo)
+    assert [path for path in _covered(policy) if not path.startswith(f"{repo}/")] == []
+    launcher = f"{write_artifacts(tmp_path / 'out', render(policy, 'bwrap').artifacts)}/launch"
+    assert process.run(launcher, "echo", "ran", timeout=60).text == "ran"
 
 
 def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:

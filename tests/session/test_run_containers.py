@@ -256,7 +256,7 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
     ended = [each.communicate(timeout=WAIT) for each in running]
     assert [(each.returncode, out) for each, (out, _) in zip(running, ended, strict=True)] == [
         (3, f"{n}\n".encode()) for n in range(10)
-    ], ended
+    ], [err for _, err in ended]
     assert place.containers() == []
     assert sandbox.records() == []
     eventually(lambda: sandbox.tree() == before, "a cover is left")

@@ -17,7 +17,11 @@ from sandwright.policy import gitconfig, spelling
 from sandwright.policy.gitfiles import MOST
 from sandwright.policy.paths import MAX_LINKS
 
-_MOST_INCLUDES = 10
+_NAME = 255
+"""Bytes of a name in a directory, at most (limits.h, NAME_MAX)."""
+
+_FILES = ("config", "config.worktree")
+_MOST_INCLUDES = 100
 _CONFIGURATION = 1 << 20
 
 GitFile = Literal["pointer", "include", "hooks", "program"]
@@ -67,10 +71,13 @@ class Repositories:
         if real in self._directories:
             return
         self._directories[real] = None
-        named = [*self._named(directory / "config", 0), *self._named(directory / "config.worktree", 0)]
+        read: set[str] = set()
+        named = [each for name in _FILES for each in self._named(directory / name, read)]
         found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
         pointer = _first_line(directory / "gitdir", self._looks)
-        found += [(directory / pointer).parent] if pointer else []
+        if pointer:
+            self._file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
+            found.append((directory / pointer).parent)
         for tree in dict.fromkeys(os.path.normpath(each) for each in found):
             self._work_tree(Path(tree), directory, named)
 
@@ -79,7 +86,7 @@ class Repositories:
         if not _is_directory(tree / ".git", self._looks):
             self._file(tree / ".git", "pointer")
         links = self._looks.ask("gitlinks", str(directory / "index"))
-        for link in links if isinstance(links, list) else ():
+        for link in filter(_can_be, links if isinstance(links, list) else ()):
             if len(self._directories) > MOST or len(self._files) > MOST:
                 return
             inner = tree / str(link) / ".git"
@@ -100,13 +107,17 @@ class Repositories:
                     if self._looks.ask("type", str(path)) == stat.S_IFREG:
                         self._file(path, "program")
 
-    def _named(self, file: Path, depth: int) -> Iterator[tuple[str, Path, str]]:
+    def _named(self, file: Path, read: set[str]) -> Iterator[tuple[str, Path, str]]:
         """Keys of a file of configuration and of those that it includes, with the file and the value."""
+        real = os.path.realpath(file)
+        if real in read or len(read) > _MOST_INCLUDES:
+            return
+        read.add(real)
         raw = plain_content(file, _CONFIGURATION, self._looks)
         for key, value in gitconfig.settings((raw or b"").decode(errors="surrogateescape")):
             yield key, file, value
-            if gitconfig.is_include(key) and depth < _MOST_INCLUDES:
-                yield from self._named(self._expanded(value, file.parent), depth + 1)
+            if gitconfig.is_include(key):
+                yield from self._named(self._expanded(value, file.parent), read)
 
     def _expanded(self, value: str, base: Path) -> Path:
         if value.startswith("~/"):
@@ -136,6 +147,12 @@ class Repositories:
         parent = os.path.realpath(path.parent)
         self._looks.ask("real", str(path.parent))
         self._files.setdefault(os.path.normpath(f"{parent}/{path.name}"), why)
+
+
+def _can_be(path: str | int) -> bool:
+    """Whether there can be such a path in a work tree: an index may hold anything."""
+    parts = str(path).split("/")
+    return not {"", ".", "..", ".git"} & {*parts} and max(len(os.fsencode(part)) for part in parts) <= _NAME
 
 
 def _git_of(git: Path, looks: Looks) -> list[Path]:
