@@ -19,7 +19,7 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.smoke.contract import Start, Subject
-from sandwright.smoke.dockerd import _options, docker_client, docker_daemon
+from sandwright.smoke.dockerd import _options, docker_client, docker_daemon, refused_forwarding
 from sandwright.smoke.launch import base_environment
 from sandwright.smoke.marker_image import write_docker_archive
 from sandwright.smoke.preflight import Ready, look
@@ -255,3 +255,34 @@ def test_a_daemon_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     with pytest.raises(HostError, match="does not answer within 1 s"), docker_daemon(limit=1):
         pass
+
+
+@pytest.mark.needs("iptables", "unshare")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a network namespace with rules of its own")
+@pytest.mark.parametrize(
+    ("commands", "closed"),
+    [
+        pytest.param("true", False, id="no rules"),
+        pytest.param("iptables -P FORWARD DROP", True, id="those that another daemon left"),
+        pytest.param(
+            "iptables -P FORWARD DROP; iptables -A FORWARD -i br-other ! -o br-other -j ACCEPT",
+            True,
+            id="those for another network",
+        ),
+        pytest.param(
+            "iptables -P FORWARD DROP; iptables -A FORWARD -i br-ours ! -o br-ours -j ACCEPT",
+            False,
+            id="those of the daemon that made the network",
+        ),
+    ],
+)
+def test_rules_of_another_daemon_are_named(commands: str, *, closed: bool) -> None:
+    """Real rules, in a network namespace that goes with its process."""
+    script = f"{commands} && iptables --list-rules"
+    made = process.run("unshare", "--net", "--", "sh", "-c", script, timeout=60, check=False)
+    if not made:
+        pytest.skip(f"no rules can be made here: {made.stderr.strip()}")
+    said = refused_forwarding(made.text, "br-ours")
+    assert bool(said) == closed
+    for word in ("DOCKER_HOST", "iptables -P FORWARD ACCEPT", "unshare --net") if closed else ():
+        assert word in said

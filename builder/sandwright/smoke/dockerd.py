@@ -23,6 +23,7 @@ _ADDRESS = "DOCKER_HOST"
 _ANSWER = 120
 """Seconds in which the daemon must answer a request; loading an image is one."""
 _LOOK = 0.1
+_LIST = 30.0
 _END = 30.0
 """Seconds in which a daemon that is told to end must have ended."""
 
@@ -91,6 +92,32 @@ def docker_daemon(*, limit: float = 60.0, progress: Progress = SILENT) -> Iterat
             address = stack.enter_context(own_daemon(stack.enter_context(scratch_directory()), limit=limit))
         stack.enter_context(_address(address))
         yield address
+
+
+def no_way_from(bridge: str) -> str:
+    """Why containers on a bridge of this machine reach nothing beyond it, empty where nothing is known.
+
+    A dockerd with rules of its own sets the policy of FORWARD to DROP, and leaves that behind when it ends. A
+    daemon that leaves iptables alone, as `own_daemon` does, adds no rule that lets its networks through.
+    """
+    if process.find("iptables") is None or os.geteuid() != 0:
+        return ""
+    listed = process.run("iptables", "--wait", "10", "--list-rules", timeout=_LIST, check=False)
+    return refused_forwarding(listed.text, bridge) if listed else ""
+
+
+def refused_forwarding(rules: str, bridge: str) -> str:
+    """The same, by what `iptables --list-rules` prints."""
+    lines = rules.splitlines()
+    let_through = any(bridge in line.split() and line.endswith("-j ACCEPT") for line in lines)
+    if "-P FORWARD DROP" not in lines or let_through:
+        return ""
+    return (
+        "iptables drops what is forwarded (-P FORWARD DROP), as another dockerd leaves it, and no rule lets "
+        f"{bridge} through: containers of a daemon without rules of its own reach no proxy. Start that "
+        "other daemon and name it by DOCKER_HOST; or take its policy back: iptables -P FORWARD ACCEPT; or "
+        "work in a network of its own: unshare --net"
+    )
 
 
 def _options(directory: Path, address: str) -> list[str]:
