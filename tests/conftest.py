@@ -20,10 +20,11 @@ settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # as behind `&`: the programs of tests would ignore it
+for _number in set(signal.Signals) - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these two by itself
+    if (
+        signal.getsignal(_number) is signal.SIG_IGN
+    ):  # as under nohup and behind `&`: programs of tests would, too
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant what they like; programs inherit it
 

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,24 @@ def test_allowed_and_denied(sandbox: Project) -> None:
 def test_input_is_bytes(sandbox: Project) -> None:
     sent = bytes(range(256)) * 1024
     assert sandbox.run("cat", stdin=sent).stdout == sent
+
+
+def test_a_signal_that_the_caller_ignores_ends_nothing(sandbox: Project) -> None:
+    """As behind `nohup`."""
+    words = ["bash", "-c", 'trap "" HUP; exec "$@"', "bash", *SANDWRIGHT, "run", "--"]
+    inside = "echo up; read -r line; echo $line; exit 7"
+    with subprocess.Popen(
+        [*words, "sh", "-c", inside],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=sandbox.root,
+        env=sandbox.environ,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        running.send_signal(signal.SIGHUP)
+        said, _ = running.communicate(b"still here\n", timeout=WAIT)
+    assert (running.returncode, said) == (7, b"still here\n")
 
 
 def _descendants(pid: int) -> list[int]:
