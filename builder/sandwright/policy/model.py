@@ -100,9 +100,11 @@ class Filesystem(_Section):
     protect: tuple[ProtectedName, ...] | None = None
     """Restrictions: names below each writable path that stay read-only, like `.git/hooks`.
 
-    They grant nothing: what may not be read stays so. A name that doesn't exist yet is guarded by methods
-    that decide by path (Seatbelt); mounts can't. Absent and empty: only those of the layers below. Filled:
-    these too.
+    They grant nothing: what may not be read stays so. A name that doesn't exist yet can't be made in the
+    project; elsewhere only methods that decide by path (Seatbelt) keep it from being made, and after others
+    made it no further run starts until somebody has looked. With a name in `.git` come the `.git` files of
+    submodules and linked work trees, what Git's configuration includes and names, and what would make the
+    project a bare repository. Absent and empty: only those of the layers below. Filled: these too.
     """
 
     unprotect: tuple[Unprotected, ...] | None = None

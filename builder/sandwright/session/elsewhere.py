@@ -59,10 +59,12 @@ def end(file: str) -> list[str]:
 
 def lines(made: Iterable[str], file: str) -> list[str]:
     """A line for each name, and what to do."""
+    from shlex import quote  # noqa: PLC0415 - costs milliseconds, for what rarely happens
+
     said = [
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
     ]
-    return [*said, f"look at it, then remove it; or keep it: rm {printable(file)}"]
+    return [*said, f"look at it, then remove it; or keep it: rm {quote(printable(file))}"]
 
 
 def _made(absent: object) -> list[str]:
