@@ -6,7 +6,7 @@
 
 #include "watch.h"
 
-static void plan(char *text, size_t length)
+static void read_plan(char *text, size_t length)
 {
     struct plan plan;
     const char *fault = plan_parse(text, length, &plan);
@@ -44,7 +44,7 @@ int main(void)
             text[length] = '\0';
             list(text);
         } else {
-            plan(text, length);
+            read_plan(text, length);
         }
         free(text);
     }

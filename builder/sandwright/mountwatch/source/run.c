@@ -195,12 +195,11 @@ static void settle(void)
     long until = now() + SETUP;
     for (;;) {
         char *where = NULL;
-        open_again();
         int waits = options.waits_on < 0 ? -1 : sandbox_waits(&sandbox, options.waits_on);
-        if (waits == 1) {
+        if (waits != 0)
             open_again();
+        if (waits == 1)
             return;
-        }
         if (waits < 0 && sandbox_is_first(&sandbox) && compare_mounts(true, &where) == NULL && !ended(50) &&
             compare_mounts(true, &where) == NULL)
             return;
