@@ -45,7 +45,8 @@ def _names(folder: Path) -> list[str]:
 def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> None:
     assert _run("render", cwd=project).status == 0
     assert _names(project / ".sandbox") == [
-        f"bwrap/{name}" for name in ("args", "launch", "manifest.json", "seccomp.bpf", "watch")
+        f"bwrap/{name}"
+        for name in ("args", "launch", "manifest.json", "mount-watch", "mounts", "seccomp.bpf", "watch")
     ]
     assert os.access(project / ".sandbox/bwrap/launch", os.X_OK)
     assert _run("render", "--check", cwd=project).status == 0
