@@ -306,6 +306,16 @@ def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
 
 @pytest.mark.needs("busybox", "runc")
 @pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
+def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> None:
+    """What was unpacked for them was removed by a recursion, which left it behind."""
+    program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
+    deep = file(b"/".join([b"d"] * 1000) + b"/f")
+    text = "commandTests: [{name: n, command: busybox, args: ['true']}]"
+    assert said(tmp_path, text, program, deep, runtimes=["runc"]) == []
+
+
+@pytest.mark.needs("busybox", "runc")
+@pytest.mark.skipif(os.getuid() != 0, reason="these are started as root here")
 def test_how_commands_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERE", "it is")
     monkeypatch.delenv("NOT_HERE", raising=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from sandwright.host import collect_host
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import write_bundle
 from sandwright.rootfs.images.source import Image
+from sandwright.rootfs.unpacking.store import explained, remove_tree
 from sandwright.smoke.contract import Session, Start, Subject
 from sandwright.smoke.launch import Ended, base_environment
 from sandwright.smoke.preflight import Missing
@@ -53,11 +55,10 @@ def run_commands(
     host, stop = collect_host(), threading.Event()
     platform = str(image.platform)
     with (
-        tempfile.TemporaryDirectory(prefix="sandwright-check-") as folder,
+        _folder() as folder,
         scratch_directory() as scratch,
         Sessions(host, scratch, stop) as sessions,
     ):
-        Path(folder).chmod(0o711)  # a sandbox's user looks its root up through it
         started = 0
         for name in runtimes or NAMES:
             ready = sessions.look(RUNTIMES[name], platform)
@@ -70,11 +71,23 @@ def run_commands(
             session = sessions.session(ready)
             for number, test in enumerate(ready_tests):
                 with progress.step(f"{test.name} under {name}"):
-                    bundle = partial(_bundle, image, tests, test, Path(folder), f"{name}-{number}")
+                    bundle = partial(_bundle, image, tests, test, folder, f"{name}-{number}")
                     found.extend(_judged(test, name, session, platform, bundle))
         if not started and not runtimes:
             found.append(Finding(RULE, "commandTests", "no runtime here starts them"))
     return found, skipped
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A directory for unpacked roots, which goes away however deep they are: shutil's removal recurses."""
+    folder = Path(tempfile.mkdtemp(prefix="sandwright-check-"))
+    try:
+        folder.chmod(0o711)  # a sandbox's user looks its root up through it
+        yield folder
+    finally:
+        with explained(folder):
+            remove_tree(folder)
 
 
 def _faults(tests: StructureTests) -> tuple[list[Finding], list[CommandTest]]:
