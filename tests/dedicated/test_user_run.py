@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ownedprojects import POLICY, WAIT, Project
+from session.conftest import SANDWRIGHT
 
 STATUS = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"]
 
@@ -75,6 +76,30 @@ def test_what_it_reaches(project: Project) -> None:
     assert (project.root / "made").stat().st_uid == project.uid
     assert (project.root / "LICENSE").read_text() == "as it was\n"
     assert Path(project.account.home).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("way", ["run", "launch"])
+def test_files_as_input_and_output(project: Project, tmp_path: Path, way: str) -> None:
+    """Output goes where the shell is in its file, and no file behind a descriptor is written or read."""
+    given, shown = tmp_path / "given", tmp_path / "shown"
+    given.write_text("given\n")
+    shown.write_text("a secret\n")
+    for path in (given, shown):
+        path.chmod(0o666)
+    words = [*SANDWRIGHT, "run", "--"] if way == "run" else [str(project.rendered())]
+    inside = """
+        cat; echo changed >/proc/self/fd/0
+        timeout 1 head -n 1 /proc/self/fd/1 | tr a-z A-Z
+        echo inside; exit 5
+    """
+    script = '(echo b; "$@"; echo $?) <"$0" >>"$SHOWN"'
+    environ = {**project.environ, "SHOWN": str(shown)}
+    ended = subprocess.run(
+        ["bash", "-c", script, given, *words, "sh", "-c", inside],
+        cwd=project.root, env=environ, capture_output=True, timeout=WAIT, check=False,
+    )  # fmt: skip
+    assert given.read_text() == "given\n", ended.stderr
+    assert shown.read_text() == "a secret\nb\ngiven\ninside\n5\n", ended.stderr
 
 
 def test_there_is_no_network_but_its_own(project: Project) -> None:
