@@ -111,7 +111,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
     "closed descriptors": (
-        launcher("exec env -i", "exec 6</; exec env -i"),
+        launcher('-- "$@" 8>&-', '-- "$@" 8</'),
         "environment/descriptors environment/open-directories",
     ),
     "descriptors that it was started with": (
@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         "environment/descriptors environment/open-directories",
     ),
     "a first process that holds none of the host": (
-        launcher('exec env -i "$sw_bwrap"', 'exec 6</ && exec env -i "$sw_bwrap" --sync-fd 6'),
+        launcher('-- "$@" 8>&-', '--sync-fd 8 -- "$@" 8</'),
         "environment/open-directories",
     ),
     # limits
