@@ -120,6 +120,7 @@ class _Input:
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
         self._block = b""
+        self._taken = 0
         os.set_blocking(write, False)
 
     def selected(self) -> tuple[list[int], list[int]]:
@@ -135,6 +136,7 @@ class _Input:
         try:
             if not self._block and 0 in ready:
                 self._block = os.read(0, _BLOCK)
+                self._taken += len(self._block)
                 if not self._block:
                     self._end()
             elif self._block and self._write in writable:
@@ -155,7 +157,8 @@ class _Input:
         left = array.array("i", [0])
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._read, termios.FIONREAD, left)
-            if stat.S_ISREG(os.fstat(0).st_mode) and (unread := left[0] + len(self._block)):
+            unread = min(left[0] + len(self._block), self._taken)  # the command may have written there itself
+            if unread and stat.S_ISREG(os.fstat(0).st_mode):
                 os.lseek(0, -unread, os.SEEK_CUR)
         os.close(self._read)
 

@@ -94,6 +94,15 @@ def test_the_rest_of_a_file_is_for_who_reads_next(project: Project, tmp_path: Pa
     assert _shell(project, script).stdout == b"got 0\ngot 1\ngot 2\n"
 
 
+def test_nothing_inside_moves_a_file_back_beyond_its_start(project: Project, tmp_path: Path) -> None:
+    """What a command writes to its own standard input counts as unread: else a loop would see lines again."""
+    (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100)))
+    write = shlex.quote("head -c 20000 /dev/zero >/proc/self/fd/0")
+    script = f"for i in 1 2 3; do read -r line; echo $line; done <{tmp_path}/file"
+    script = script.replace("echo $line", f"echo $line; {RUN} sh -c {write}")
+    assert _shell(project, script).stdout == b"0\n1\n2\n"
+
+
 def test_a_command_that_does_not_read_to_the_end(project: Project, start: str, tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         file.truncate(1 << 30)
