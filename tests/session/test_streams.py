@@ -148,6 +148,22 @@ def test_a_terminal_that_is_not_input_and_output_is_not_read(
     assert "password" not in (project.root / "got").read_text()
 
 
+def test_in_the_background_it_is_stopped_and_reads_nothing(project: Project, start: str) -> None:
+    """As any program that sets its terminal: the keys are the shell's."""
+    script = f"""
+        set -m
+        {start} sh -c 'head -n 1 >got' &
+        until jobs | grep -q Stopped; do sleep 0.05; done
+        echo stop''ped; read -r line; echo "the shell read $line"; kill -9 %1; wait
+    """
+    with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
+        shown.read_until(b"stopped")
+        shown.type(b"a password\n")
+        shown.read_until(b"the shell read a password")
+        shown.end()
+    assert not (project.root / "got").exists()
+
+
 def test_output_alone_on_a_terminal_is_shown(project: Project, start: str) -> None:
     script = f"{start} sh -c 'echo out; echo err >&2; exit 9' </dev/null"
     with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
