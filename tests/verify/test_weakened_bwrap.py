@@ -76,7 +76,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     # processes
     "dropped capabilities": (
         instead_of(["--cap-drop", "ALL"], ["--cap-add", "ALL"]),
-        "files/protected-absent processes/raise processes/status",
+        "files/absent files/protected-absent processes/raise processes/status",
     ),
     "the namespace of processes": (
         without_words("--unshare-pid"), "environment/first-process processes/inside processes/outside",
