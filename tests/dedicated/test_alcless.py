@@ -26,6 +26,7 @@ pytestmark = pytest.mark.needs("rsync")
 
 DEGRADED = (
     "filesystem.deny",
+    "filesystem.links",
     "filesystem.tmp-private",
     "network.none",
     "network.no-sockets",

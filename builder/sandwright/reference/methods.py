@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sandwright.policy.declaration import DECLARATIONS
@@ -184,8 +186,8 @@ def _probes(method: str) -> tuple[Probe, ...]:
     )
     listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", ground.read / "later", "abstract", ())
     found: dict[str, Probe] = {}
-    for text in POLICIES:
-        policy = Policy.from_text(f"{POLICY}{text}\n").resolve(facts)
+    for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
+        policy = Policy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
         subject = Subject(method, policy, ground, listeners, canaries, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}

@@ -45,6 +45,8 @@ class Squid:
             words = line.split()
             if words[:1] == ["acl"]:
                 self._add(words, number)
+            elif words[:1] == ["include"]:  # the launcher writes there which network the sandbox is in
+                self._lists["sw_clients"] = [("src", f"all {number}")]
             elif words[:1] == ["http_access"]:
                 self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line.strip()))
 
