@@ -47,6 +47,11 @@ def _without_users(_: Subject, config: dict[str, Any]) -> None:
     del linux["uidMappings"], linux["gidMappings"]
 
 
+def _in_the_hosts(kind: str) -> Weaken:
+    """Without a namespace that the kernel lets be mounted only by the namespace of users that owns it."""
+    return several(configuration(_without_users), _without_namespace(kind))
+
+
 def _without_limit(kind: str) -> Weaken:
     def edit(_: Subject, config: dict[str, Any]) -> None:
         limits = config["process"]["rlimits"]
@@ -79,19 +84,20 @@ OCI: dict[str, tuple[Weaken, str]] = {
     "no new privileges": (
         configuration(lambda _, config: config["process"].update(noNewPrivileges=False)), "processes/status",
     ),
-    "the namespace of IPC": (_without_namespace("ipc"), "processes/inside"),
+    "the namespace of IPC": (_in_the_hosts("ipc"), "processes/inside processes/root"),
     "the namespace of host names": (
         several(_without_namespace("uts"), configuration(lambda _, config: config.pop("hostname"))),
         "processes/inside",
     ),
     "the namespace of users": (configuration(_without_users), "processes/root"),
     "the namespace of processes": (
-        _without_namespace("pid"), "environment/first-process processes/inside processes/outside",
+        _in_the_hosts("pid"),
+        "environment/first-process processes/inside processes/outside processes/root",
     ),
     "the namespace of networks": (
-        _without_namespace("network"),
+        _in_the_hosts("network"),
         "network/abstract-socket network/host-address network/host-loopback network/interfaces"
-        " network/outside processes/inside",
+        " network/outside processes/inside processes/root",
     ),
     "read-only settings of the kernel": (
         configuration(lambda _, config: config["linux"]["readonlyPaths"].remove("/proc/sys")),
