@@ -165,7 +165,7 @@ HOSTILE = {
     "climbs": Member("../../etc/passwd", "x"),
     "climbs inside": Member("./usr/../../etc/passwd", "x"),
     "root is a link": Member("./", kind=tarfile.SYMTYPE, link="/etc"),
-    "hard link climbs": Member("./a", kind=tarfile.LNKTYPE, link="../../etc/passwd"),
+    "hard link climbs": Member("./a", kind=tarfile.LNKTYPE, link="./usr/../../etc/passwd"),
     "unknown type": Member("./a", kind=b"Z"),
 }
 

@@ -207,7 +207,8 @@ def test_a_container_that_stays_has_the_same() -> None:
 
 def test_without_it_nothing_changes() -> None:
     here = render(replace(_resolved(), outer="none"), "gvisor")
-    assert [each.name for each in here.artifacts] == ["config.json", "passwd", "group", "launch", "watch"]
+    names = ["config.json", "passwd", "group", "mount-watch", "mounts", "launch", "watch"]
+    assert [each.name for each in here.artifacts] == names
 
 
 def test_what_is_shipped_is_what_is_let_through() -> None:

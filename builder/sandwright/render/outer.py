@@ -212,13 +212,19 @@ def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
 
 
 def inner_config(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
-    """The configuration that all sessions have in common. The limits are the container's."""
+    """The configuration that all sessions have in common. Limits and users are the container's.
+
+    The container may make no namespace of users: its filter and its capabilities are those of runsc alone.
+    """
     document = runtime_config(replace(policy, resources=_per_process(policy.resources)), plan, gvisor=True)
     document["mounts"] = [*_mounts(document["mounts"]), *_names(), *_account_mounts(policy)]
     if policy.network.mode == "proxy":
         document["process"]["env"] = list(_way_out(policy, document["process"]["env"]))
     document["linux"]["resources"] = {}
-    document["linux"].pop("cgroupsPath", None)
+    linux = document["linux"]
+    linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
+    for name in ("cgroupsPath", "uidMappings", "gidMappings"):
+        linux.pop(name, None)
     return document
 
 
