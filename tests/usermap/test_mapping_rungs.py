@@ -44,10 +44,10 @@ TABLE: list[tuple[str, Engine, str, Rung, Inside, bool]] = [
     ("podman", NUMBERLESS, "auto", "namespace", "root", True),
     ("podman", ROOT, "auto", "accounts", "root", True),
     ("podman", USER, "off", "none", "other", False),
-    ("oci", ROOT, "auto", "accounts", "root", True),
+    ("oci", ROOT, "auto", "namespace", "root", True),
     ("oci", USER, "auto", "namespace", "root", True),
     ("oci", USER, "off", "namespace", "root", False),
-    ("gvisor", ROOT, "required", "accounts", "root", True),
+    ("gvisor", ROOT, "required", "namespace", "root", True),
     ("gvisor", USER, "auto", "namespace", "root", True),
     ("kubernetes", USER, "auto", "none", "other", False),
     ("user", USER, "auto", "none", "other", False),
@@ -87,7 +87,7 @@ def rendered(method: str, uid: int, mode: str, home: str = "/home/ada") -> dict[
     facts = collect(policy, project=Path("/srv"), environ={"HOME": home})
     user = replace(facts, uid=uid, gid=uid, user="ada" if uid else "root")
     artifacts = render(policy.resolve(user), method).artifacts
-    return {each.name: each.content.decode() for each in artifacts}
+    return {each.name: each.content.decode(errors="replace") for each in artifacts}
 
 
 @pytest.mark.parametrize(("uid", "engine"), [(0, ROOT), (1000, USER)], ids=["root", "user"])

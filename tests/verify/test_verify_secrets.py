@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proving import resolver
+from proving import resolver, unwatched
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
@@ -85,19 +85,19 @@ def _launching(old: str, new: str) -> Weaken:
     return lambda _subject, artifacts: _where_there(artifacts, "launch", old.encode(), new.encode())
 
 
-ARGS = 'exec 3<"$sw_here/args"'
+STARTING = 'exec env -i "$sw_bwrap"'
 BWRAP: dict[str, tuple[Weaken, str]] = {
     "token A as a variable": (
         _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"'), "inside",
     ),
     "token B in a file of the launcher's": (
-        _launching(ARGS, f'printf %s "${{{SOURCE}-}}" >"$sw_here/log"; {ARGS}'),
+        _launching(STARTING, f'printf %s "${{{SOURCE}-}}" >"$sw_here/log"; {STARTING}'),
         "outside",
     ),
     "token B in a file inside": (
         lambda subject, artifacts: _where_there(
-            artifacts, "launch", b'exec 3<"$sw_here/args"',
-            f'printf %s "${{{SOURCE}-}}" >{subject.ground.write}/log; {ARGS}'.encode(),
+            artifacts, "launch", STARTING.encode(),
+            f'printf %s "${{{SOURCE}-}}" >{subject.ground.write}/log; {STARTING}'.encode(),
         ),
         "inside",
     ),
@@ -105,10 +105,10 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
         _launching('PATH "$sw_shims/bin:$sw_path"', 'PATH "$sw_path"'), "gone refused two-tokens",
     ),
     "the check for a bridge": (_launching('"$SANDWRIGHT_SHIMS/socket" ] ||', '"" ] || true ||'), "required"),
-    "an account's being read-only": (_bound_writable(".aws"), "cloud"),
-    "the key file's being read-only": (_bound_writable("keys/google.json"), "cloud"),
-    "a cluster's being read-only": (_bound_writable(".kube/config"), "cluster"),
-    "an account's being hidden": (_not_hidden(".config/gcloud"), "cloud-off"),
+    "an account's being read-only": (unwatched(_bound_writable(".aws")), "cloud"),
+    "the key file's being read-only": (unwatched(_bound_writable("keys/google.json")), "cloud"),
+    "a cluster's being read-only": (unwatched(_bound_writable(".kube/config")), "cluster"),
+    "an account's being hidden": (unwatched(_not_hidden(".config/gcloud")), "cloud-off"),
 }  # fmt: skip
 
 

@@ -65,8 +65,7 @@ def mapping(method: str, engine: Engine, *, mode: MappingMode = "auto", privileg
         case "podman":
             return _podman(engine, privileged=privileged)
         case "oci" | "gvisor":
-            rung: Rung = "accounts" if engine.as_root else "namespace"
-            return Mapping(rung, "root", named=mode != "off")
+            return Mapping("namespace", "root", named=mode != "off")
         case _:
             raise UsageError(f"there is no method '{method}'")
 
