@@ -145,12 +145,14 @@ def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -
 
 @pytest.fixture
 def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
-    """A sandbox that may reach the server."""
+    """A sandbox that may reach the server, with something to watch on the host."""
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True)
+    (project / ".env").touch()
     text = (
         f"schema: 1\nmethod: {host.name}\nextends: [default]\nimage: {host.image}\n"
         f"network: {{mode: proxy, allow: ['{net}.2:80']}}\n"
+        "filesystem: {write: [$PROJECT], deny: [$PROJECT/.env]}\n"
     )
     loaded = Policy.from_text(text)
     facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
