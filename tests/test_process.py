@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -124,3 +126,15 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert shown == process.search_path()
     (other / "tool").unlink()
     assert process.find("tool") is None
+
+
+def test_a_program_that_is_being_written_is_started_when_it_is_done(tmp_path: Path) -> None:
+    """A descriptor of it may be in another thread's child, which has not run its own program yet."""
+    program = tmp_path / "program"
+    shutil.copy(process.which("true"), program)
+    with program.open("r+b") as file, pytest.raises(OSError, match="Text file busy"):
+        process.run(str(program))
+    file = program.open("r+b")
+    threading.Timer(0.2, file.close).start()
+    assert process.run(str(program)).status == 0
+    assert file.closed

@@ -7,11 +7,13 @@ program started dies with it: it leads a process group, which is killed as a who
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -23,6 +25,9 @@ from sandwright.errors import CommandFailed, ToolMissing
 _log = logging.getLogger(__name__)
 
 Argument = str | PathLike[str]
+
+_BUSY = 1.0
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,9 @@ def start(
     words = [str(arg) for arg in argv]
     words[0] = words[0] if os.sep in words[0] else which(words[0])
     _log.debug("+ %s", " ".join(words))
-    try:
-        process = subprocess.Popen(
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             words,
             stdin=_input(stdin),
             stdout=subprocess.PIPE if stdout is None else stdout,
@@ -173,6 +179,9 @@ def start(
             pass_fds=tuple(pass_fds),
             start_new_session=True,
         )
+
+    try:
+        process = _started(start)
     except FileNotFoundError as missing:
         raise ToolMissing(words[0]) from missing
     try:
@@ -184,6 +193,21 @@ def start(
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+def _started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a program, and again for a second while its file is open for writing (ETXTBSY, execve(2)).
+
+    What another thread starts has our descriptors between fork and exec, that of a file just written, too.
+    """
+    until = time.monotonic() + _BUSY
+    while True:
+        try:
+            return start()
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
