@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sandwright import process, yamltree
-from sandwright.document import FieldErrors, field_name, load_model, parse
+from sandwright.document import FieldErrors, field_name, parse
 from sandwright.errors import DocumentError
+from sandwright.validation import load_model
 
 
 def data(text: str | bytes) -> Any:

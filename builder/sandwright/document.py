@@ -1,4 +1,4 @@
-"""Reads the YAML documents that people write: plain data with positions, then a validated model.
+"""Reads the YAML documents that people write, as plain data with positions.
 
 The language is the core schema of YAML 1.2 (spec 10.3.2), as PyYAML's defaults are not: `yes`, `no`, `on`,
 `off`, `100:50` and `2024-01-01` are text. Octal is `0o17`; a number with a leading zero, like `012` or
@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.yamltree import (
@@ -28,11 +28,6 @@ from sandwright.yamltree import (
     readable,
 )
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    M = TypeVar("M", bound=BaseModel)
-
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
@@ -44,7 +39,6 @@ __all__ = [
     "Scalar",
     "Value",
     "field_name",
-    "load_model",
     "parse",
 ]
 
@@ -92,28 +86,6 @@ def parse(text: str | bytes, *, file: str) -> Document:
     if layout.problems:
         raise DocumentError(file, list(layout.problems))
     return Document(file, data, layout.marks, layout.key_marks)
-
-
-def load_model(
-    model: type[M], document: Document, *, context: Mapping[str, Any] | None = None, strict: bool = True
-) -> M:
-    """Make a pydantic model of a document. `context` reaches the model's validators.
-
-    Validation is strict, as for JSON: text is not taken for a number or a truth value, while a list fills a
-    tuple or a set and text fills an Enum. A `mode="before"` validator leaves that mode, since what it gives
-    counts as Python's: a field that has one and is a tuple, set or Enum takes `Field(strict=False)`.
-    A validator that finds faults deeper inside what it checks raises `FieldErrors`.
-    Raise DocumentError with every problem that pydantic found, in plain words and with its position.
-    """
-    # Here, because these cost 80 ms, which a run that finds nothing to do should not pay.
-    from pydantic import ValidationError  # noqa: PLC0415
-
-    from sandwright.validation import problems  # noqa: PLC0415
-
-    try:
-        return model.model_validate_json(json.dumps(document.data), strict=strict, context=context)
-    except ValidationError as invalid:
-        raise DocumentError(document.file, problems(model, document, invalid)) from None
 
 
 class FieldErrors(ValueError):

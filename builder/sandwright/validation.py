@@ -1,19 +1,22 @@
-"""Says in plain words, with position and field, what pydantic found wrong with a document."""
+"""Makes pydantic models of documents, and words pydantic's errors with position and field."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from sandwright.document import Document, FieldErrors, Path, Value, field_name
-from sandwright.errors import Problem
+from sandwright.errors import DocumentError, Problem
+
+M = TypeVar("M", bound=BaseModel)
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -53,6 +56,23 @@ class _Fault:
             if self.kind == "extra_forbidden"
             else []
         )
+
+
+def load_model(
+    model: type[M], document: Document, *, context: Mapping[str, Any] | None = None, strict: bool = True
+) -> M:
+    """Make a pydantic model of a document. `context` reaches the model's validators.
+
+    Validation is strict, as for JSON: text is not taken for a number or a truth value, while a list fills a
+    tuple or a set and text fills an Enum. A `mode="before"` validator leaves that mode, since what it gives
+    counts as Python's: a field that has one and is a tuple, set or Enum takes `Field(strict=False)`.
+    A validator that finds faults deeper inside what it checks raises `FieldErrors`.
+    Raise DocumentError with every problem that pydantic found, in plain words and with its position.
+    """
+    try:
+        return model.model_validate_json(json.dumps(document.data), strict=strict, context=context)
+    except ValidationError as invalid:
+        raise DocumentError(document.file, problems(model, document, invalid)) from None
 
 
 def problems(model: type[BaseModel], document: Document, invalid: ValidationError) -> list[Problem]:

@@ -24,6 +24,7 @@ from sandwright.image.definition import ImageDefinition, load_catalogue, load_de
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, File, Group, Link, User
 from sandwright.resources import data_path
+from sandwright.validation import load_model
 
 DEBIAN = """\
 schema: 1
@@ -607,7 +608,7 @@ def test_whatever_is_wrong_is_told_with_a_position(changes: list[tuple[tuple[Any
             functools.reduce(operator.getitem, path[:-1], data)[path[-1]] = value
     try:
         text = document.parse(json.dumps(data), file="image.yaml")
-        document.load_model(ImageDefinition, text)
+        load_model(ImageDefinition, text)
     except DocumentError as error:
         assert error.problems  # noqa: PT017 - either outcome is right
         assert all(problem.message and "pydantic" not in problem.message for problem in error.problems)  # noqa: PT017

@@ -1,23 +1,24 @@
-"""The rooms of the house: who may import whom, and what pure rooms never touch."""
+"""The floors of the house: which room imports which, and what pure rooms never touch."""
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 
-LAYERS = [
+FLOORS = (
     {"errors", "visible", "resources", "progress", "yamltree", "document", "validation", "gitindex"},
     {
         "process",
         "streams",
         "foreground",
         "looks",
+        "inputs",
         "reading",
         "host",
         "places",
@@ -28,147 +29,230 @@ LAYERS = [
         "mountwatch",
     },
     {"policy"},
+    {"seccomp"},
     {"render"},
     {"evaluate"},
-    {"rootfs"},
-    {"registry"},
-    {"image"},
-    {"smoke"},
-    {"methods", "dedicated", "bridge", "egress", "outer"},
+    {"rootfs", "registry", "image"},
+    {"runtime", "smoke"},
+    {"bridge", "egress"},
+    {"methods", "dedicated", "outer"},
     {"session"},
     {"verify"},
     {"release", "adopt", "reference", "check"},
+    {"api"},
     {"cli"},
-]
-"""From the ground up. A room imports rooms of its own layer and of those below it."""
+)
+"""From the ground up. A room is a package or module of `sandwright`; it imports rooms of lower floors."""
 
-DOORS = {"policy/policy.py": {"render", "evaluate"}}
-"""The Python API: methods of `Policy` reach up for what they do, but only once they are called."""
+SIDEWAYS = {
+    "document": {"errors", "yamltree"},
+    "validation": {"document", "errors"},
+    "yamltree": {"errors"},
+    "crossbuild": {"process"},
+    "foreground": {"streams"},
+    "host": {"process"},
+    "setup": {"host", "process"},
+    "image": {"registry", "rootfs"},
+    "registry": {"rootfs"},
+    "smoke": {"runtime"},
+    "outer": {"methods"},
+    "check": {"release"},
+}
+"""What a room imports from its own floor."""
+
+UPWARD = {("sandwright.policy.policy", "render"), ("sandwright.policy.policy", "evaluate")}
+"""Modules that import a room above them. To be emptied."""
+
+CIRCULAR = {
+    ("sandwright.policy.policy", "sandwright.policy.collect"),
+    ("sandwright.render.outer", "sandwright.render.runtime_spec"),
+    ("sandwright.verify.outer", "sandwright.verify.lifecycle"),
+    ("sandwright.cli.engines", "sandwright.cli.images"),
+    ("sandwright.cli.program", "sandwright.cli.completion"),
+    ("sandwright.cli.program", "sandwright.cli.tasks"),
+    ("sandwright.cli.tasks", "sandwright.cli.completion"),
+}
+"""Late imports that close a circle. To be emptied."""
 
 PURE = ("document.py", "policy/", "render/", "evaluate/", "image/definition.py", "rootfs/bundles/convert.py")
-PURE_BUT = {
+"""Modules without effects, by the beginning of their name."""
+
+IMPURE = {
     "policy/collect.py",
     "policy/installation.py",
     "policy/load.py",
     "policy/repositories.py",
     "evaluate/sbpl/command.py",
 }
+"""The exceptions: these look at the host."""
+
 EFFECTS = {"os", "subprocess", "socket", "docker", "requests", "shutil", "tempfile", "time", "random"}
 
 
-def _imports(module: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}:{node.lineno}: relative import"
-            yield node.module or "", node.lineno
-            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+@dataclass(frozen=True)
+class Import:
+    """One import: the module that is imported, or of which a name is, and what kind of import it is."""
+
+    module: str
+    line: int
+    is_for_types: bool
+
+    @property
+    def room(self) -> str:
+        """The room it is from; empty for what is not ours."""
+        top, _, rest = self.module.partition(".")
+        return rest.partition(".")[0] if top == "sandwright" else ""
 
 
-def _room(dotted: str) -> str | None:
-    parts = dotted.split(".")
-    return parts[1] if parts[0] == "sandwright" and len(parts) > 1 else None
+@dataclass(frozen=True)
+class Module:
+    """One module of the package, parsed. `name` is its path in the package, `dotted` its import name."""
+
+    name: str
+    dotted: str
+    tree: ast.Module
+    imports: tuple[Import, ...]
+
+    @property
+    def room(self) -> str:
+        """The package or module right below `sandwright`."""
+        return self.name.split("/")[0].removesuffix(".py")
 
 
-def _height(room: str) -> int | None:
-    return next((height for height, rooms in enumerate(LAYERS) if room in rooms), None)
+@functools.cache
+def modules() -> tuple[Module, ...]:
+    """All modules of the package. Each file is parsed once."""
+    paths = {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    trees = {dotted: ast.parse(path.read_text(encoding="utf-8")) for dotted, path in paths.items()}
+    return tuple(
+        Module(
+            paths[dotted].relative_to(PACKAGE).as_posix(),
+            dotted,
+            tree,
+            tuple(_imports(tree, frozenset(paths), is_for_types=False)),
+        )
+        for dotted, tree in trees.items()
+    )
 
 
-def _name(module: Path) -> str:
-    return module.relative_to(PACKAGE).as_posix()
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=_name)
-def test_imports_point_down(module: Path) -> None:
-    own = _name(module).split("/")[0].removesuffix(".py")
-    if own == "__init__":
-        return
-    height = _height(own)
-    assert height is not None, f"{own} has no layer"
-    for dotted, line in _imports(module):
-        if _room(dotted) in DOORS.get(_name(module), ()):
-            continue
-        below = _height(_room(dotted) or "")
-        assert below is None or below <= height, f"{module}:{line}: {own} imports {dotted}"
+def _imports(node: ast.AST, known: frozenset[str], *, is_for_types: bool) -> Iterator[Import]:
+    """The imports in a tree, those in functions and under TYPE_CHECKING included."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.Import):
+            yield from (Import(alias.name, inner.lineno, is_for_types) for alias in inner.names)
+        elif isinstance(inner, ast.ImportFrom):
+            assert inner.module, f"line {inner.lineno}: relative import"
+            assert inner.level == 0, f"line {inner.lineno}: relative import"
+            members = [f"{inner.module}.{alias.name}" for alias in inner.names]
+            targets = [member if member in known else inner.module for member in members]
+            yield from (Import(target, inner.lineno, is_for_types) for target in dict.fromkeys(targets))
+        else:
+            typing = isinstance(inner, ast.If) and ast.unparse(inner.test) == "TYPE_CHECKING"
+            yield from _imports(inner, known, is_for_types=is_for_types or typing)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=_name)
-def test_pure_rooms_have_no_effects(module: Path) -> None:
-    name = _name(module)
-    if not name.startswith(PURE) or name in PURE_BUT:
-        return
-    for dotted, line in _imports(module):
-        assert dotted.split(".")[0] not in EFFECTS, f"{name}:{line} imports {dotted}"
+def _floor(room: str) -> int | None:
+    return next((number for number, rooms in enumerate(FLOORS) if room in rooms), None)
+
+
+def _listed(faults: list[str]) -> str:
+    return "\n" + "\n".join(faults)
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {module.room for module in modules()} - {"__init__"}
+    assert {room for room in rooms if _floor(room) is None} == set()
+
+
+def test_imports_point_down() -> None:
+    """Late imports and those for types included; rooms of one floor as `SIDEWAYS` says."""
+    faults = []
+    for module in modules():
+        own = _floor(module.room)
+        for each in module.imports:
+            floor = _floor(each.room)
+            allowed = (
+                own is None
+                or floor is None
+                or floor < own
+                or each.room == module.room
+                or each.room in SIDEWAYS.get(module.room, ())
+                or (module.dotted, each.room) in UPWARD
+            )
+            if not allowed:
+                faults.append(f"{module.name}:{each.line}: {module.room} imports {each.module}")
+    assert not faults, _listed(faults)
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    """Late imports included; those for types are none."""
+    graph = {
+        module.dotted: {
+            each.module
+            for each in module.imports
+            if not each.is_for_types
+            and each.module != module.dotted
+            and (module.dotted, each.module) not in CIRCULAR
+        }
+        for module in modules()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" is imported by\n".join(error.args[1])) from None
+
+
+def test_pure_modules_have_no_effects() -> None:
+    faults = [
+        f"{module.name}:{each.line} imports {each.module}"
+        for module in modules()
+        if module.name.startswith(PURE) and module.name not in IMPURE
+        for each in module.imports
+        if each.module.split(".")[0] in EFFECTS
+    ]
+    assert not faults, _listed(faults)
 
 
 def test_programs_are_started_in_one_module() -> None:
     starters = {
-        _name(m) for m in MODULES for dotted, _ in _imports(m) if dotted.split(".")[0] == "subprocess"
+        module.name
+        for module in modules()
+        for each in module.imports
+        if each.module.split(".")[0] == "subprocess"
     }
     assert starters == {"process.py", "smoke/inside.py"}, "the second runs inside a sandbox, with its Python"
 
 
 def test_only_the_command_line_prints_and_exits() -> None:
-    for module in MODULES:
-        if _name(module).startswith("cli/"):
-            continue
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                called = ast.unparse(node.func)
-                assert called not in {"print", "sys.exit", "exit", "input"}, f"{module}:{node.lineno}"
+    faults = [
+        f"{module.name}:{node.lineno} calls {ast.unparse(node.func)}"
+        for module in modules()
+        if module.room != "cli"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"print", "sys.exit", "exit", "input"}
+    ]
+    assert not faults, _listed(faults)
 
 
-def test_no_import_cycles() -> None:
-    graph = {_dotted(m): {d for d, _ in _top_level(m) if d.startswith("sandwright")} for m in MODULES}
-    for start, imported in graph.items():
-        seen: set[str] = set()
-        stack = list(imported)
-        while stack:
-            current = stack.pop()
-            assert current != start, f"{start} imports itself through others"
-            if current not in seen:
-                seen.add(current)
-                stack.extend(graph.get(current, ()))
+def test_every_module_and_public_name_has_a_docstring() -> None:
+    missing = [module.name for module in modules() if not ast.get_docstring(module.tree)]
+    missing += [
+        f"{module.name}:{node.name}"
+        for module in modules()
+        for node in module.tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert not missing, _listed(missing)
 
 
-def _top_level(module: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.parse(module.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            known = [s for s in submodules if _exists(s)]
-            yield from ((s, node.lineno) for s in known or [node.module or ""])
-
-
-def _exists(dotted: str) -> bool:
-    path = PACKAGE.parent.joinpath(*dotted.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-def _dotted(module: Path) -> str:
-    parts = module.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def test_every_module_and_public_name_says_what_it_is() -> None:
-    missing = []
-    for module in MODULES:
-        tree = ast.parse(module.read_text(encoding="utf-8"))
-        if not ast.get_docstring(tree):
-            missing.append(_name(module))
-        missing += [
-            f"{_name(module)}:{node.name}"
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-            and not node.name.startswith("_")
-            and not ast.get_docstring(node)
-        ]
-    assert missing == []
-
-
-def test_files_of_tests_have_names_of_their_own() -> None:
+def test_files_of_tests_have_unique_names() -> None:
     """They are modules of one name space: of two with the same name pytest collects one."""
     names = sorted(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert [name for name in set(names) if names.count(name) > 1] == []

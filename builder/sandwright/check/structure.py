@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from sandwright.document import MAX_BYTES, load_model, parse
+from sandwright.document import MAX_BYTES, parse
 from sandwright.errors import UsageError
 from sandwright.reading import read_named
+from sandwright.validation import load_model
 
 RULE = "structure/test"
 _LICENCES = (b"usr/share/doc/", b"/copyright")

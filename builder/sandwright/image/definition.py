@@ -33,6 +33,7 @@ from sandwright.image.sections import (
     Smoke,
 )
 from sandwright.reading import read_start
+from sandwright.validation import load_model
 
 FILE = "image.yaml"
 
@@ -138,7 +139,7 @@ def load_definition(folder: Path) -> ImageDefinition:
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
     source = _read(folder)
-    definition = document.load_model(ImageDefinition, source, context={"folder": folder})
+    definition = load_model(ImageDefinition, source, context={"folder": folder})
     definition._folder = folder
     faults: list[tuple[document.Path, str]] = [
         (("files", index, "source"), message)

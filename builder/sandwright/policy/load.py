@@ -16,6 +16,7 @@ from sandwright.looks import is_cover
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import Source
+from sandwright.validation import load_model
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -186,7 +187,7 @@ def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) 
     _refuse_later_version(parsed)
     problems = [*_nulls(parsed), *_contradictions(parsed)]
     try:
-        policy = document.load_model(PolicyFile, parsed, context={"methods": tuple(methods)})
+        policy = load_model(PolicyFile, parsed, context={"methods": tuple(methods)})
     except DocumentError as error:
         told = {problem.field for problem in problems}
         found = [_about_home(problem) for problem in error.problems if problem.field not in told]
