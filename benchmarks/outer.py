@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import RESULTS, write
 
-from sandwright.outer.container import OuterContainer, outer_container
+from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 

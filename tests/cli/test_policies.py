@@ -13,10 +13,10 @@ import pytest
 
 from sandwright import process
 from sandwright.cli import main
+from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy import HostFacts, Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.bwrap import render_bwrap
 from sandwright.render.methods import METHODS
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")

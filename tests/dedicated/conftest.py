@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ownedprojects import Project, planted
-from sandwright.dedicated.setup import plan_removal
+from sandwright.methods.user.setup import plan_removal
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandwright.dedicated.acl import ACCESS, AccessList, decode, encode, of_mode
-from sandwright.dedicated.sharing import let_through, passes, read, share, unshare
+from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
+from sandwright.methods.user.sharing import let_through, passes, read, share, unshare
 
 RIGHTS = st.integers(0, 7)
 LISTS = st.builds(

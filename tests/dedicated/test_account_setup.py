@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ownedprojects import Project
-from sandwright.dedicated.setup import Workspace, plan_account, plan_removal
-from sandwright.dedicated.sharing import read
 from sandwright.errors import HostError, UsageError
-from sandwright.render.dedicated import account_for
+from sandwright.methods.user.render import account_for
+from sandwright.methods.user.setup import Workspace, plan_account, plan_removal
+from sandwright.methods.user.sharing import read
 
 
 def _is_there(project: Project) -> bool:

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import RenderError
-from sandwright.methods.artifacts import write_artifacts
+from sandwright.methods.alcless.render import instance_of
+from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
-from sandwright.render.alcless import instance_of
 from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("rsync")

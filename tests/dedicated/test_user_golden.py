@@ -8,7 +8,7 @@ import pytest
 
 from goldens import CASES, case_policy, check_golden
 from sandwright.errors import RenderError
-from sandwright.render.dedicated import account_for
+from sandwright.methods.user.render import account_for
 from sandwright.render.methods import render
 from sandwright.resources import data_path
 

@@ -11,8 +11,8 @@ import pytest
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.methods.contract import Leftover
-from sandwright.methods.engines import LABEL
 from sandwright.methods.registry import backend
+from sandwright.methods.shared.engine.backend import LABEL
 from sandwright.signalling import started
 
 ENGINES = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("docker", "podman")]

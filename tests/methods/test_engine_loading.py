@@ -17,7 +17,7 @@ from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.looks import Looks
-from sandwright.methods import loading
+from sandwright.methods.shared.engine import loading
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy

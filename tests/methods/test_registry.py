@@ -16,7 +16,7 @@ from sandwright.methods.trial import Failed, judged
 
 EXAMPLE = '''
 """A method of somebody else's: bubblewrap, under another name."""
-from sandwright.methods.bwrap import Bwrap
+from sandwright.methods.bwrap.backend import Bwrap
 from sandwright.render.methods import render
 
 class Wrapped(Bwrap):
@@ -94,7 +94,8 @@ def test_what_is_no_method(installed: Path, monkeypatch: pytest.MonkeyPatch, nam
     registry.forget()
     try:
         assert registry.registered() == ("wrapped", "lacking", "absent")
-        assert type(registry.backend("bwrap")).__module__ == "sandwright.methods.bwrap", "ours stays ours"
+        ours = type(registry.backend("bwrap"))
+        assert ours.__module__ == "sandwright.methods.bwrap.backend", "ours stays ours"
         with pytest.raises(UsageError, match=said):
             registry.backend(name)
     finally:
@@ -117,7 +118,7 @@ def test_every_method_is_tried(name: str) -> None:
 @pytest.mark.needs("bwrap")
 def test_a_sandbox_that_hides_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts, and its command runs: that is not enough."""
-    from sandwright.methods import bwrap  # noqa: PLC0415
+    from sandwright.methods.bwrap import backend as bwrap  # noqa: PLC0415
 
     monkeypatch.setattr(bwrap, "HOST_ROOT", "{read: [/], write: [$PROJECT]}")
     found = bwrap.Bwrap().preflight(collect_host())

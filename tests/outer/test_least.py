@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.errors import HostError
-from sandwright.outer.least import least
-from sandwright.outer.minimise import CALLS, with_calls
+from sandwright.methods.gvisor.outer.least import least
+from sandwright.methods.gvisor.outer.minimise import CALLS, with_calls
 from sandwright.render.seccomp import profile, render_oci
 
 LETTERS = tuple("abcdefghijklmnopqrst")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from sandwright.cli.running import parsed
 from sandwright.errors import RenderError
+from sandwright.methods.gvisor.outer.render import outer_options
 from sandwright.methods.registry import backend, placed
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered, render
-from sandwright.render.outer import outer_options
 from sandwright.render.seccomp import profile
 from sandwright.resources import data_path
 

@@ -30,10 +30,10 @@ from clusters import (
 )
 from goldens import CASES, case_policy, check_golden
 from podsecurity import violations
+from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.kubernetes import render_kubernetes
 from sandwright.render.methods import render
 
 RENDERED = [case for case in CASES if case != "hostile-names"]

@@ -18,7 +18,7 @@ from clusters import (
     socket_answer,
 )
 from sandwright.errors import RenderError
-from sandwright.render.kubernetes import render_kubernetes
+from sandwright.methods.kubernetes.render import render_kubernetes
 
 
 def test_the_filter_is_named_by_its_content() -> None:

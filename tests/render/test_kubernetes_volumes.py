@@ -18,8 +18,8 @@ from clusters import (
 )
 from goldens import case_policy
 from sandwright.errors import RenderError
+from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry
-from sandwright.render.kubernetes import render_kubernetes
 
 PROTECTED = (
     ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",

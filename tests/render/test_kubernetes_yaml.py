@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sandwright import process
 from sandwright.document import parse
 from sandwright.errors import RenderError
-from sandwright.render.kubernetes.yamltext import yaml_text
+from sandwright.methods.shared.yamltext import yaml_text
 
 MEANT_OTHERWISE = [
     "", " ", "no", "No", "y", "n", "on", "off", "true", "null", "~", "1", "012", "0x1f", "0o17", "1_000",

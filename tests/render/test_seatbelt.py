@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from sandwright.errors import RenderError
 from sandwright.evaluate.sbpl import Evaluator, compile_profile, lint
+from sandwright.methods.seatbelt.quoting import quote_comment, quote_sbpl
+from sandwright.methods.seatbelt.render import render_seatbelt
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.render.seatbelt import render_seatbelt
-from sandwright.render.seatbelt.quoting import quote_comment, quote_sbpl
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = ("python-project", "strict", "ci", "hostile-names")

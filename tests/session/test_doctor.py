@@ -11,9 +11,9 @@ import pytest
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Preflight
-from sandwright.methods.engines import Docker
-from sandwright.methods.escapes import escapes
 from sandwright.methods.registry import backend
+from sandwright.methods.shared.engine.backend import Docker
+from sandwright.methods.shared.escapes import escapes
 from sandwright.session.doctor import diagnose, looked_into
 
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"

@@ -16,7 +16,7 @@ import pytest
 
 from enginehosts import EngineHost, engine_host
 from sandwright import process
-from sandwright.methods.launched import all_children
+from sandwright.methods.shared.launched import all_children
 from session.conftest import SANDWRIGHT, WAIT, Project, eventually, processes_with
 
 METHODS = [

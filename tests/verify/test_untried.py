@@ -11,9 +11,10 @@ import pytest
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageError
 from sandwright.host import HostFacts, collect_host
-from sandwright.methods import outer, registry
+from sandwright.methods import registry
 from sandwright.methods.contract import CODES, Code, Preflight
-from sandwright.methods.engines import Docker, Podman
+from sandwright.methods.gvisor.outer import backend as outer
+from sandwright.methods.shared.engine.backend import Docker, Podman
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.smoke.verdict import Verdict
 from sandwright.verify import matrix

@@ -14,7 +14,7 @@ from sandwright.cli import console
 from sandwright.cli.command import command
 
 if TYPE_CHECKING:
-    from sandwright.dedicated.setup import Plan
+    from sandwright.methods.user.setup import Plan
 
 NOT_DONE = 3
 """The exit status when a plan was shown, and nothing done."""
@@ -32,9 +32,9 @@ def account_setup(c: Context, *, policy: str = "sandbox.yaml", yes: bool = False
     Without `--yes` it only says what it would do, and 3 says that nothing was done. It needs root, or `sudo`
     without a password. What is there already is not made again.
     """
-    from sandwright.dedicated.setup import Workspace, plan_account  # noqa: PLC0415
+    from sandwright.methods.user.render import account_of  # noqa: PLC0415
+    from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
     from sandwright.policy.policy import Policy  # noqa: PLC0415
-    from sandwright.render.dedicated import account_of  # noqa: PLC0415
 
     resolved = Policy.load(policy).resolve()
     project = Path(resolved.canonical(resolved.facts.project))
@@ -59,8 +59,8 @@ def account_remove(c: Context, *, project: str = ".", yes: bool = False) -> None
 
     Without `--yes` it only says what it would do, and 3 says that nothing was done.
     """
-    from sandwright.dedicated.setup import plan_removal  # noqa: PLC0415
-    from sandwright.render.dedicated import account_for  # noqa: PLC0415
+    from sandwright.methods.user.render import account_for  # noqa: PLC0415
+    from sandwright.methods.user.setup import plan_removal  # noqa: PLC0415
 
     plan = plan_removal(account_for(os.path.realpath(project), os.geteuid()))
     _shown(plan, yes=yes, nothing=f"{plan.account} is gone")

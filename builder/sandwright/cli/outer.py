@@ -33,7 +33,7 @@ def minimise_capabilities(
     Every candidate is started for real, with a time limit. The engine must have the image `gvisor`. What is
     found is written down; what is shipped (`oci/outer.json`) is not changed.
     """
-    from sandwright.outer import minimise as measuring  # noqa: PLC0415
+    from sandwright.methods.gvisor.outer import minimise as measuring  # noqa: PLC0415
 
     with console.watching() as progress:
         document = measuring.minimise(

@@ -22,15 +22,15 @@ GROUP = "sandwright.methods"
 
 _OURS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "bwrap": ("bwrap", "Bwrap"),
-    "docker": ("engines", "Docker"),
-    "podman": ("engines", "Podman"),
-    "gvisor": ("runtimes", "Gvisor"),
-    "gvisor-docker": ("outer", "DockerGvisor"),
-    "gvisor-podman": ("outer", "PodmanGvisor"),
-    "oci": ("runtimes", "Oci"),
+    "docker": ("shared.engine", "Docker"),
+    "podman": ("shared.engine", "Podman"),
+    "gvisor": ("shared.runtime_spec", "Gvisor"),
+    "gvisor-docker": ("gvisor.outer", "DockerGvisor"),
+    "gvisor-podman": ("gvisor.outer", "PodmanGvisor"),
+    "oci": ("shared.runtime_spec", "Oci"),
     "seatbelt": ("seatbelt", "Seatbelt"),
-    "user": ("dedicated", "User"),
-    "alcless": ("dedicated", "Alcless"),
+    "user": ("user", "User"),
+    "alcless": ("user", "Alcless"),
     "noop": ("noop", "Noop"),
 })  # fmt: skip
 """Module and class by method, imported when the method is first asked for."""
@@ -50,7 +50,7 @@ def backend(name: str) -> Backend:
     """The method of a name. Raise UsageError for one that is not there, or that can't be loaded."""
     if name in _OURS:
         module, row = _OURS[name]
-        ours: Backend = getattr(import_module(f"sandwright.methods.{module}"), row)()
+        ours: Backend = getattr(import_module(f"sandwright.methods.{module}.backend"), row)()
         return ours
     installed = _installed()
     if name in installed:

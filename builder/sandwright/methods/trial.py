@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Event
 
 from sandwright.errors import SandwrightError
-from sandwright.methods.artifacts import write_artifacts
 from sandwright.methods.contract import Backend, Code, Preflight
 from sandwright.methods.reader import STATUS, reader_program
+from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.smoke.launch import Ended, base_environment, launch
 from sandwright.smoke.scratch import scratch_directory
 

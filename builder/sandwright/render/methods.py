@@ -40,7 +40,7 @@ class Rendered:
 
 def _row(method: str, module: str, function: str) -> Renderer:
     def renderer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-        found = importlib.import_module(f"sandwright.render.{module}")
+        found = importlib.import_module(f"sandwright.methods.{module}")
         artifacts: tuple[Artifact, ...] = getattr(found, function)(with_kept_limits(policy, method))
         return artifacts
 
@@ -48,16 +48,16 @@ def _row(method: str, module: str, function: str) -> Renderer:
 
 
 METHODS: Mapping[str, Renderer] = MappingProxyType({
-    "bwrap": _row("bwrap", "bwrap", "render_bwrap"),
-    "docker": _row("docker", "engines", "render_docker"),
-    "podman": _row("podman", "engines", "render_podman"),
-    "gvisor": _row("gvisor", "runtime_spec", "render_gvisor"),
-    "oci": _row("oci", "runtime_spec", "render_oci"),
-    "seatbelt": _row("seatbelt", "seatbelt", "render_seatbelt"),
-    "kubernetes": _row("kubernetes", "kubernetes", "render_kubernetes"),
-    "user": _row("user", "dedicated", "render_user"),
-    "alcless": _row("alcless", "alcless", "render_alcless"),
-    "noop": _row("noop", "noop", "render_noop"),
+    "bwrap": _row("bwrap", "bwrap.render", "render_bwrap"),
+    "docker": _row("docker", "shared.engine.render", "render_docker"),
+    "podman": _row("podman", "shared.engine.render", "render_podman"),
+    "gvisor": _row("gvisor", "shared.runtime_spec.render", "render_gvisor"),
+    "oci": _row("oci", "shared.runtime_spec.render", "render_oci"),
+    "seatbelt": _row("seatbelt", "seatbelt.render", "render_seatbelt"),
+    "kubernetes": _row("kubernetes", "kubernetes.render", "render_kubernetes"),
+    "user": _row("user", "user.render", "render_user"),
+    "alcless": _row("alcless", "alcless.render", "render_alcless"),
+    "noop": _row("noop", "noop.render", "render_noop"),
 })  # fmt: skip
 """The renderers by method."""
 
@@ -78,10 +78,10 @@ def render(
     Raise RenderError that names each feature the method can't enforce and `degrade` does not accept, or for a
     method that has no renderer; UsageError for a method nobody declares. `method` may be one of `FORMS`.
     """
-    if method in FORMS and renderer is None:
-        form = importlib.import_module(f"sandwright.render.{method}")
-        renderer, declaration = form.render_form, form.DECLARATION
     base = FORMS.get(method, method)
+    if method in FORMS and renderer is None:
+        form = importlib.import_module(f"sandwright.methods.{base}.{method}")
+        renderer, declaration = form.render_form, form.DECLARATION
     findings = check_expressible(policy, base, declaration)
     policy = with_kept_limits(policy, base, declaration)
     chosen = renderer if renderer is not None else METHODS.get(method)

@@ -11,9 +11,9 @@ from typing import Any
 from sandwright.host import HostFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
-from sandwright.methods.engines import Engine
-from sandwright.methods.escapes import escapes
-from sandwright.methods.runtimes import Runtime
+from sandwright.methods.shared.engine.backend import Engine
+from sandwright.methods.shared.escapes import escapes
+from sandwright.methods.shared.runtime_spec.backend import Runtime
 from sandwright.policy.names import METHODS
 from sandwright.session import preflights
 

@@ -24,8 +24,8 @@ from sandwright.host import collect_host
 from sandwright.image.cache import default_cache
 from sandwright.looks import Looks
 from sandwright.methods import registry
-from sandwright.methods.artifacts import write_artifacts
 from sandwright.methods.contract import Backend
+from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.installation import refuse_changeable

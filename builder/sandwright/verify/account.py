@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandwright.dedicated.sharing import let_through, share
+from sandwright.methods.user.sharing import let_through, share
 from sandwright.verify.ground import Ground
 
 CLOSED = "of-a-person/.ssh/config"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.methods.dedicated import account_uid
 from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.registry import backend
+from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
 from sandwright.verify.account import share_ground

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sandwright.methods.dedicated import account_uid
+from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.attempt import Word, attempt
 from sandwright.verify.ground import Ground

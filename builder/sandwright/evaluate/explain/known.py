@@ -12,7 +12,6 @@ from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding
-from sandwright.render.kubernetes.pod import uses_gvisor
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.seccomp import profile
 
@@ -157,7 +156,7 @@ def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapp
             return f"{found.reason}; accepted: {found.accepted}"
     if method == "seatbelt" and asked.kind == "read" and asked.path == "/":
         return "getcwd(3) and dyld read the names at the root; nothing else is read there"
-    runsc = method == "gvisor" or (method == "kubernetes" and uses_gvisor(policy))
+    runsc = method == "gvisor" or (method == "kubernetes" and "gvisor" in policy.methods)
     if runsc and asked.kind == "syscall" and asked.name in _sentry():
         return "gVisor's own kernel answers it: the filter could only say EPERM, by which callers are lost"
     return ""

@@ -29,7 +29,7 @@ Reading = Callable[[Rendered, ResolvedPolicy], Sandbox]
 
 def _row(module: str, function: str, *, with_policy: bool = False) -> Reading:
     def reading(rendered: Rendered, policy: ResolvedPolicy) -> Sandbox:
-        found = getattr(importlib.import_module(f"sandwright.evaluate.explain.{module}"), function)
+        found = getattr(importlib.import_module(f"sandwright.methods.{module}.explain"), function)
         sandbox: Sandbox = found(rendered, policy) if with_policy else found(rendered)
         return sandbox
 
@@ -37,14 +37,14 @@ def _row(module: str, function: str, *, with_policy: bool = False) -> Reading:
 
 
 READINGS: Mapping[str, Reading] = MappingProxyType({
-    "bwrap": _row("bubblewrap", "read_bwrap"),
-    "docker": _row("engine", "read_engine"),
-    "podman": _row("engine", "read_engine"),
-    "gvisor": _row("runtime", "read_runtime"),
-    "oci": _row("runtime", "read_runtime"),
+    "bwrap": _row("bwrap", "read_bwrap"),
+    "docker": _row("shared.engine", "read_engine"),
+    "podman": _row("shared.engine", "read_engine"),
+    "gvisor": _row("shared.runtime_spec", "read_runtime"),
+    "oci": _row("shared.runtime_spec", "read_runtime"),
     "seatbelt": _row("seatbelt", "read_seatbelt", with_policy=True),
-    "kubernetes": _row("cluster", "read_cluster"),
-    "user": _row("account", "read_user"),
-    "noop": _row("nothing", "read_noop"),
+    "kubernetes": _row("kubernetes", "read_cluster"),
+    "user": _row("user", "read_user"),
+    "noop": _row("noop", "read_noop"),
 })  # fmt: skip
 """By method."""

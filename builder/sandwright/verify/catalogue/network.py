@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from sandwright.render.engines.container import PROXY
+from sandwright.methods.shared.engine.container import PROXY
 from sandwright.render.recipe import proxy_environment, sandbox_environment
 from sandwright.verify.attempt import attempt
 from sandwright.verify.image import ENGINES

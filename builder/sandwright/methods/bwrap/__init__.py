@@ -1,0 +1,1 @@
+"""bubblewrap: namespaces of the kernel, without a daemon and without root."""

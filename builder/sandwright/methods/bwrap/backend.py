@@ -1,0 +1,135 @@
+"""bubblewrap: namespaces of the kernel, without a daemon and without root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.host import HostFacts
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, all_children, signalled
+from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+from sandwright.setup.requirements import how_to_get
+
+CONTROLLING = ("/usr/bin/setsid", "--ctty")
+"""Makes the sandbox's terminal the controlling one (util-linux, busybox): bwrap takes it away, with
+`--new-session`, and without one no key sends a signal."""
+
+_SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
+_APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
+
+
+@dataclass(frozen=True)
+class Bwrap(Launched):
+    """The row of bubblewrap."""
+
+    name: str = "bwrap"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one, since the sandbox must not type into ours (CVE-2017-5226), that the command controls."""
+        return "taken"
+
+    def programs(self) -> Sequence[str]:
+        """One."""
+        return ("bwrap",)
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it with a policy that hides one directory."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"bubblewrap is Linux'; this is {host.os}")
+        if "bwrap" not in host.programs:
+            get = how_to_get("bwrap", host.package_manager)
+            return Preflight(
+                self.name, "program-missing", "bwrap is not installed", get and f"get it with: {get}"
+            )
+        return judged(
+            self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explained(failed, host)
+        )
+
+    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
+        """With a terminal: in a session that it controls, so that keys and its size send signals."""
+        inner = (*CONTROLLING, *argv) if terminal and Path(CONTROLLING[0]).exists() else argv
+        return super().wrap(directory, inner)
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command itself: bwrap, which is between, would die of it and take the command along."""
+        return signalled(command_of(launcher), number)
+
+
+def command_of(launcher: int) -> Iterator[int]:
+    """The process that is the command: the first child of the sandbox's process 1."""
+    for process in first_processes(launcher):
+        inner = [(ids[-1], child) for child in all_children(process) if (ids := _inside(child))]
+        yield from (child for _, child in sorted(inner)[:1])
+        return
+
+
+def first_processes(launcher: int) -> Iterator[int]:
+    """The processes below a launcher that are process 1 of a namespace of their own."""
+    for process in _descendants(launcher):
+        ids = _inside(process)
+        if len(ids) > 1 and ids[-1] == 1:
+            yield process
+
+
+def _descendants(process: int) -> Iterator[int]:
+    for child in all_children(process):
+        yield child
+        yield from _descendants(child)
+
+
+def _inside(process: int) -> list[int]:
+    """A process's ids, from our namespace of processes inwards (proc(5), NSpid)."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next(([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [])
+
+
+def explained(failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+    """What a start that failed means here, and what helps."""
+    said = failed.said
+    if "No permissions to create new namespace" in said or "Creating new namespace failed" in said:
+        return _namespaces(host)
+    if "setting up uid map" in said or "RTM_NEWADDR" in said:
+        if host.apparmor_restricts_user_namespaces:
+            return _restricted()
+        return "container-filter", f"the user namespace can't be set up: {said}", _outer(host)
+    if "Can't mount proc" in said:
+        message = "what lies over /proc here keeps new ones from being mounted"
+        return "container-masks", message, _outer(host)
+    if "pivot_root" in said or "make / slave" in said or "Failed to mount" in said:
+        return "container-filter", f"mounting is refused here: {said}", _outer(host)
+    return "not-started", said, ""
+
+
+def _namespaces(host: HostFacts) -> tuple[Code, str, str]:
+    if host.apparmor_restricts_user_namespaces and not host.is_root:
+        return _restricted()
+    if not host.user_namespaces:
+        message = f"user namespaces are switched off (sysctl {_SWITCHES})"
+        return "namespaces-off", message, "sysctl -w user.max_user_namespaces=10000"
+    if host.surroundings != "machine":
+        return "container-filter", "the container that we are in refuses new namespaces", _outer(host)
+    return "namespaces-off", "the kernel refuses new namespaces", ""
+
+
+def _restricted() -> tuple[Code, str, str]:
+    return (
+        "namespaces-restricted",
+        f"user namespaces are restricted by AppArmor (sysctl {_APPARMOR})",
+        "install an AppArmor profile for bwrap that grants `userns,` (Ubuntu: package apparmor-profiles)",
+    )
+
+
+def _outer(host: HostFacts) -> str:
+    """How a container has to be started for bwrap to work in it (measured with runc 1.1 and crun 1.8)."""
+    if host.surroundings == "machine":
+        return ""
+    return (
+        "start the outer container with a seccomp profile that allows unshare, mount, umount2 and "
+        "pivot_root, and with --security-opt systempaths=unconfined"
+    )

@@ -1,0 +1,103 @@
+"""Reads bubblewrap's artifacts back: its arguments as bwrap takes them, the filter, the launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.verdict import Place
+from sandwright.methods.bwrap.render import COVERED
+from sandwright.policy.facts import EntryKind
+from sandwright.render.methods import Rendered
+from sandwright.render.mounts import Mount, MountKind
+
+_ARITY = {
+    **dict.fromkeys(
+        (
+            *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+            *("--unshare-net", "--die-with-parent", "--new-session", "--unshare-cgroup", "--unshare-all"),
+            *("--share-net", "--clearenv", "--as-pid-1", "--disable-userns"),
+        ),
+        0,
+    ),
+    **dict.fromkeys(
+        (
+            *("--hostname", "--seccomp", "--sync-fd", "--cap-drop", "--cap-add", "--uid", "--gid", "--proc"),
+            *("--dev", "--tmpfs", "--remount-ro", "--chdir", "--dir", "--unsetenv", "--add-seccomp-fd"),
+            *("--perms", "--size", "--mqueue", "--lock-file", "--info-fd", "--block-fd", "--userns-block-fd"),
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        (
+            *("--bind", "--ro-bind", "--dev-bind", "--bind-try", "--ro-bind-try", "--symlink", "--setenv"),
+            *("--bind-data", "--ro-bind-data", "--file", "--chmod"),
+        ),
+        2,
+    ),
+}
+"""How many values follow each option (bwrap(1))."""
+
+
+def read_bwrap(rendered: Rendered) -> Enclosure:
+    """The sandbox that the arguments make. Raise DocumentError for an option that bwrap doesn't have."""
+    options = list(_options(rendered.artifact("args").content))
+    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    net = [each for each in options if each[0] in ("--unshare-net", "--unshare-all", "--share-net")]
+    return Enclosure(
+        "host",
+        tuple(_mounts(options)),
+        network=_place(net[-1]) if net and net[-1][0] != "--share-net" else None,
+        environment={words[1]: _place(words) for words in options if words[0] == "--setenv"},
+        passing=launchers.passing(launch),
+        calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
+        absent=dict(launchers.absent(launch)),
+    )
+
+
+def _options(content: bytes) -> Iterator[tuple[str, ...]]:
+    """Each option with its values."""
+    words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    index = 0
+    while index < len(words):
+        count = _ARITY.get(words[index])
+        if count is None:
+            raise DocumentError("args", [Problem(0, 0, f"argument {index}", f"{words[index]!r} is unknown")])
+        yield tuple(words[index : index + 1 + count])
+        index += 1 + count
+
+
+def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Place]]:
+    """In the order in which they are made, with what is made read-only at the end."""
+    closed = {words[1] for words in options if words[0] == "--remount-ro"}
+    modes = (words[1] if words[0] == "--perms" else "" for words in options)
+    for before, words in zip(("", *modes), options, strict=False):
+        mount = _mount(words)
+        if mount is not None and (mount.target in closed or before == COVERED):
+            mount = replace(mount, writable=False)
+        if mount is not None:
+            yield mount, _place(words)
+
+
+def _mount(words: tuple[str, ...]) -> Mount | None:
+    name, target = words[0].removesuffix("-try"), words[-1]
+    if name in ("--bind", "--ro-bind", "--dev-bind"):
+        kind: MountKind = "mask" if words[1] == "/dev/null" and target != "/dev/null" else "bind"
+        entry: EntryKind = "file" if kind == "mask" else "directory"
+        return Mount(target, kind, name != "--ro-bind" and kind == "bind", words[1], entry)
+    if name == "--tmpfs":
+        return Mount(target, "tmpfs", writable=True)
+    if name in ("--dev", "--proc"):
+        return Mount(target, "dev" if name == "--dev" else "proc", writable=True)
+    if name == "--symlink":
+        return Mount(target, "symlink", source=words[1], entry="symlink")
+    if name in ("--ro-bind-data", "--bind-data", "--file"):
+        return Mount(target, "tmpfs", writable=name != "--ro-bind-data", entry="file")
+    return None
+
+
+def _place(words: Sequence[str]) -> Place:
+    return Place("args", " ".join(words))

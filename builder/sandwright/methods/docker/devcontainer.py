@@ -1,0 +1,210 @@
+"""Renders the sandbox of the method docker as a development container (containers.dev): for editors.
+
+It is the same container, but nothing of ours starts it: the variables of the host, the time limit, the way to
+the proxy and the shims are a launcher's, and are not there. The tool that starts it replaces `${…}` in every
+text, so a value that holds such is refused. An image may carry settings of its own (`devcontainer.metadata`),
+which the tool adds to these; and an editor brings its own channels (agents, credentials) into what it opens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sandwright.errors import RenderError
+from sandwright.methods.shared.engine.arguments import (
+    limits_of_processors,
+    mount_argument,
+    mount_fields,
+    network_arguments,
+    scratch_options,
+    ulimits,
+)
+from sandwright.methods.shared.engine.container import Container, container, network_files
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.accounts import group_file, passwd_file
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.filters import oci_filter
+from sandwright.render.uncovered import plan_without_covers
+
+PLACE = ".sandbox/devcontainer"
+"""Where `render` writes it in a project: a place that the sandbox can't write, unlike `.devcontainer`, whose
+`initializeCommand` the tool runs on the host."""
+
+FOLDER = "${localWorkspaceFolder}"
+
+DECLARATION: Mapping[str, Support] = {
+    **DECLARATIONS["docker"],
+    "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
+    "filesystem.protect": Support(
+        "partly", "a repository's own directory is read-only as a whole; what doesn't exist yet can be made"
+    ),
+    "network.proxy": Support(
+        "stricter", "a development container has no network: nobody brings the proxy in"
+    ),
+    "environment.pass": Support("stricter", "no variable of the host is passed to a development container"),
+    "credentials.shims": Support(
+        "cannot",
+        "a development container has no session with a bridge; "
+        "a program of that name in the image would be called in a shim's place",
+    ),
+    "resources.time": Support("cannot", "a development container runs for as long as it is open"),
+}
+"""What it makes of each feature: docker's, but for what the launcher would do."""
+
+_VARIABLE = re.compile(r"\$\{.*?\}", re.DOTALL)
+
+Json = dict[str, Any]
+
+
+def render_form(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`devcontainer.json`, and the files that it names.
+
+    Raise RenderError for what Docker or the file can't be told.
+    """
+    policy = with_kept_limits(policy, "docker")
+    if policy.network.mode == "proxy":  # without a launcher there is none
+        policy = replace(policy, network=replace(policy.network, mode="none"))
+    made = container(policy, plan_without_covers(policy, root="image"), "docker")
+    files = tuple(_files(policy, made))
+    document = {**_document(policy, made), "runArgs": [*_arguments(made), *_mounts(policy, made)]}
+    for text in _texts(document):
+        if _VARIABLE.search(text):
+            raise RenderError(f"devcontainer.json can't hold {text!r}: what reads it replaces ${{…}}")
+    project = _project(policy)
+    own = f"{project}/{PLACE}"
+    document["runArgs"] += [_overlay(own, each.name) for each in files if each.name != "seccomp.json"]
+    rights = [] if made.gains_rights else ["no-new-privileges"]
+    document |= {
+        "securityOpt": [*rights, f"seccomp={own}/seccomp.json"],
+        "workspaceMount": _workspace_mount(policy, made, project),
+    }
+    return json_artifact("devcontainer.json", document, "the sandbox as a development container"), *files
+
+
+def _files(policy: ResolvedPolicy, made: Container) -> Iterator[Artifact]:
+    filter_ = oci_filter(policy, host_sockets=made.network == "host", caps=made.capabilities)
+    yield json_artifact("seccomp.json", filter_, "the filter of system calls")
+    if made.account is not None:
+        yield Artifact("passwd", passwd_file(made.account), "the accounts, over the image's /etc/passwd")
+        yield Artifact("group", group_file(made.account), "their groups, over the image's /etc/group")
+    for name, content in network_files(made).items():
+        yield Artifact(name, content, f"over the image's and the engine's /etc/{name}")
+
+
+def _document(policy: ResolvedPolicy, made: Container) -> Json:
+    """What is the same wherever the project lies."""
+    project = policy.canonical(policy.facts.project)
+    document: Json = {
+        "name": project.rpartition("/")[2] or "sandbox",
+        "image": made.image,
+        "init": True,
+        "privileged": False,
+        "overrideCommand": True,
+        "shutdownAction": "stopContainer",
+        "updateRemoteUserUID": False,
+        "userEnvProbe": "none",
+        "forwardPorts": [],
+        "otherPortsAttributes": {"onAutoForward": "ignore"},
+        "capAdd": list(made.capabilities),
+        "containerEnv": dict(_environment(made)),
+        "remoteEnv": {"SSH_AUTH_SOCK": ""},
+        "customizations": {"vscode": {"settings": _SETTINGS}},
+        "workspaceFolder": made.directory,
+    }
+    if made.user is not None:
+        document |= dict.fromkeys(("containerUser", "remoteUser"), ":".join(map(str, made.user)))
+    return document
+
+
+_SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": False}
+"""What VS Code would bring in by itself."""
+
+
+def _environment(made: Container) -> Iterator[tuple[str, str]]:
+    """The variables that are set. Those that Docker's client would take from elsewhere are set to nothing."""
+    yield from dict.fromkeys(made.unset, "").items()
+    if made.account is not None:
+        yield "HOME", made.account.home
+    yield from made.environment.items()
+
+
+def _arguments(made: Container) -> Iterator[str]:
+    """What of the container devcontainer.json has no key for."""
+    yield from ("--read-only", "--no-healthcheck", "--cap-drop=ALL", "--ipc=private", "--cgroupns=private")
+    yield from ("--pull=never",) if made.ours else ()
+    yield from (*network_arguments(made), f"--hostname={made.hostname}")
+    limits = made.limits
+    if limits.memory is not None:
+        yield from (f"--memory={limits.memory}b", f"--memory-swap={limits.memory}b")
+    if limits.cpus is not None:
+        period, quota = limits_of_processors(limits.cpus)
+        yield from (f"--cpu-period={period}", f"--cpu-quota={quota}")
+    if limits.pids is not None:
+        yield f"--pids-limit={limits.pids}"
+    yield from (f"--ulimit={name}={limit}:{limit}" for name, limit in ulimits(limits).items())
+
+
+def _mounts(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
+    """All but the project itself, and a home that can be written: editors put their server there."""
+    project = policy.canonical(policy.facts.project)
+    for bind in made.binds:
+        if bind.target != project:
+            access = () if bind.writable else ("readonly",)
+            yield mount_argument("type=bind", f"src={bind.source}", f"dst={bind.target}", *access)
+    for path in made.files:
+        yield mount_argument("type=bind", "src=/dev/null", f"dst={path}", "readonly")
+    for path in made.folders:
+        yield mount_argument("type=tmpfs", f"dst={path}", "ro", "tmpfs-mode=0555")
+    home = made.account.home if made.account is not None else ""
+    places = {each.target for each in made.binds} | {*made.folders}
+    for path in dict.fromkeys([*made.scratch, *([home] if home and home not in places else [])]):
+        if ":" in path:
+            raise RenderError(f"Docker takes no colon in a directory of its own: {path!r}")
+        owner = ",uid={},gid={}".format(*made.user) if path == home and made.user is not None else ""
+        yield f"--tmpfs={path}:{scratch_options()}{owner}"
+
+
+def _project(policy: ResolvedPolicy) -> str:
+    """The project's directory on the host: as a variable, where what is put in can't mean anything more.
+
+    Raise RenderError for a path that would be replaced in part.
+    """
+    path = policy.canonical(policy.facts.project)
+    if not set(path) & set(',"\r\n'):
+        return FOLDER
+    if _VARIABLE.search(path):
+        raise RenderError(f"devcontainer.json can't hold {path!r}: what reads it replaces ${{…}}")
+    return path
+
+
+def _overlay(own: str, name: str) -> str:
+    return mount_argument("type=bind", f"src={own}/{name}", f"dst=/etc/{name}", "readonly")
+
+
+def _workspace_mount(policy: ResolvedPolicy, made: Container, source: str) -> str:
+    """The project; nothing, where the policy doesn't bring in all of it."""
+    project = policy.canonical(policy.facts.project)
+    for bind in made.binds:
+        if bind.target == project:
+            access = () if bind.writable else ("readonly",)
+            return mount_fields("type=bind", f"source={source}", f"target={project}", *access)
+    return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in JSON data, keys among them."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, each in value.items():
+                yield key
+                yield from _texts(each)
+        case list():
+            for each in value:
+                yield from _texts(each)

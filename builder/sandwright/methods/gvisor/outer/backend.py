@@ -1,0 +1,148 @@
+"""gVisor in a container of its own (`outer` in a policy): runsc in a hardened container of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sandwright import process
+from sandwright.errors import CommandFailed, SandwrightError
+from sandwright.host import HostFacts, collect_host
+from sandwright.looks import Looks, Question
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.shared.engine.backend import Docker, Engine, Podman, client_environment
+from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
+from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+from sandwright.render.methods import render as render_method
+from sandwright.smoke.scratch import scratch_directory
+
+NAME = "gvisor"
+IMAGE = f"sandwright/{NAME}:latest"
+"""The image of the outer container, as the engine knows it."""
+
+_ASKING = 10.0
+
+_FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
+"""What the trial's root has to have beside directories: the container's own lie over them."""
+
+
+@dataclass(frozen=True)
+class OuterGvisor(Launched):
+    """gVisor in an engine's container: a method of its own to who tries it out and starts it.
+
+    In a policy it is `method: gvisor` with `outer`.
+    """
+
+    engine: Literal["docker", "podman"]
+
+    @property
+    def declaration(self) -> Mapping[str, Support]:
+        """That of gVisor."""
+        return DECLARATIONS["gvisor"]
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """As gVisor, in this engine's container."""
+        return render_method(replace(policy, outer=self.engine), "gvisor")
+
+    def programs(self) -> Sequence[str]:
+        """Those of the engine; runsc is the image's."""
+        return self._engine.programs()
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """On what the engine depends on."""
+        yield from self._engine.depends(host)
+
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
+        from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+
+        self._load(collect_host())
+        root = rootfs(policy, looks or Looks())
+        return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
+
+    def _load(self, host: HostFacts) -> None:
+        """Give the engine the container's image as it was built here, if it lacks that very one."""
+        from sandwright.methods.images import our_layout  # noqa: PLC0415 - it brings archives along
+        from sandwright.methods.shared.engine.loading import give  # noqa: PLC0415
+
+        if layout := our_layout(NAME):
+            give(self.engine, NAME, layout, host.platform, self._engine.settings(host))
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start the container, and in it gVisor on a root of empty directories."""
+        if missing := self._missing(host):
+            return missing
+        with scratch_directory() as scratch:
+            for name in DIRECTORIES:
+                (scratch / name).mkdir(exist_ok=True)
+            for name in _FILES:
+                (scratch / name).touch()
+            own = {**client_environment(), **self._engine.settings(host), "SANDWRIGHT_ROOTFS": str(scratch)}
+            failed = try_out(self, IMAGE_ROOT, limit=limit, environment=own)
+        return judged(self.name, failed, self.explained)
+
+    def _missing(self, host: HostFacts) -> Preflight | None:
+        """What is not there: the engine, or the image in it."""
+        if not any(name in host.programs for name in self.programs()[:1]):
+            return Preflight(self.name, "program-missing", f"{self.engine} is not installed")
+        if dead := self._engine.dead():
+            return replace(dead, method=self.name)
+        try:
+            self._load(host)
+            process.run(
+                *(self.engine, "image", "inspect", "--format", ".", IMAGE),
+                env=None if not (own := self._engine.settings(host)) else {**client_environment(), **own},
+                timeout=_ASKING,
+            )
+        except CommandFailed:
+            return Preflight(
+                self.name, "image-missing", f"{self.engine} has no image {IMAGE}", _load(self.engine)
+            )
+        except SandwrightError as error:
+            return Preflight(self.name, "not-started", str(error))
+        return None
+
+    def explained(self, failed: Failed) -> tuple[Code, str, str]:
+        """What a start that failed means: the session program has said why in words."""
+        said = failed.said
+        if "namespaces" in said or "pivot_root" in said:
+            return "container-filter", said, "something around the engine takes away what gVisor needs"
+        return self._engine.explained(failed)
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher; it reaches the command through the client, the container and runsc."""
+        return signalled([launcher], number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
+        """Nothing of its own: the container is the engine's, and has its label; the rest goes with it."""
+        return ()
+
+    @property
+    def _engine(self) -> Engine:
+        return Docker() if self.engine == "docker" else Podman()
+
+
+def _load(engine: str) -> str:
+    built = f"sandwright build-images --name {NAME}"
+    return f"{built}, and where that is not below this checkout or $SANDWRIGHT_BUILD, load it into {engine}"
+
+
+@dataclass(frozen=True)
+class DockerGvisor(OuterGvisor):
+    """The row of gVisor in a container of Docker."""
+
+    name: str = "gvisor-docker"
+    engine: Literal["docker", "podman"] = "docker"
+
+
+@dataclass(frozen=True)
+class PodmanGvisor(OuterGvisor):
+    """The row of gVisor in a container of Podman."""
+
+    name: str = "gvisor-podman"
+    engine: Literal["docker", "podman"] = "podman"

@@ -1,0 +1,194 @@
+"""An outer container that stays: sandboxes are made in it by name, over one shared root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError
+from sandwright.host import collect_host
+from sandwright.methods.gvisor.outer.backend import IMAGE
+from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
+from sandwright.methods.shared.engine.arguments import mount_argument
+from sandwright.methods.shared.engine.backend import LABEL, PREFIX, Docker, Podman, client_environment
+from sandwright.methods.shared.rundirs import recorded
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.smoke.launch import base_environment
+from sandwright.smoke.scratch import scratch_directory
+
+LIMIT = 60.0
+"""Seconds that anything asked of a container may take."""
+
+
+@dataclass(frozen=True)
+class OuterContainer:
+    """A running container with gVisor in it. `program` is the engine's client.
+
+    Its methods call the session program inside. The names of sandboxes are letters, digits, dots and hyphens.
+    Results are those of the session program: falsy unless the status is 0.
+    """
+
+    program: str
+    name: str
+    environment: Mapping[str, str] = field(repr=False)
+
+    def run(
+        self,
+        *argv: str,
+        stdin: bytes | None = None,
+        variables: Mapping[str, str] | None = None,
+        limit: float = LIMIT,
+    ) -> process.Result:
+        """Run one command in a sandbox of its own, from start to end; its status is the command's.
+
+        125 says that nothing was run, 127 that the command isn't there. `variables` are added to those that
+        the policy sets. Raise CommandFailed when it runs out of time.
+        """
+        return self._ask("run", *argv, stdin=stdin, variables=variables, limit=limit)
+
+    def create(self, sandbox: str, *argv: str, variables: Mapping[str, str] | None = None) -> None:
+        """Make a sandbox whose command waits for `start`. What it writes is kept. Raise HostError."""
+        self._must("create", sandbox, *argv, variables=variables)
+
+    def start(self, sandbox: str) -> None:
+        """Let the command of a sandbox begin. Raise HostError."""
+        self._must("start", sandbox)
+
+    def exec(self, sandbox: str, *argv: str, limit: float = LIMIT) -> process.Result:
+        """Run another command in a sandbox that was started."""
+        return self._ask("exec", sandbox, *argv, limit=limit)
+
+    def wait(self, sandbox: str, *, limit: float = LIMIT) -> int:
+        """Wait for the command to end; 128 + n says that signal n ended it. Raise CommandFailed in time."""
+        return self._ask("wait", sandbox, limit=limit).status
+
+    def output(self, sandbox: str) -> process.Result:
+        """What the command has written so far, to standard output and to standard error."""
+        return self._ask("output", sandbox)
+
+    def kill(self, sandbox: str, signal: str = "TERM") -> None:
+        """Send the command a signal. Raise HostError when it is not running."""
+        self._must("kill", sandbox, signal)
+
+    def delete(self, sandbox: str) -> None:
+        """End a sandbox, whatever its state, and remove all of it. Raise HostError when there is none."""
+        self._must("delete", sandbox)
+
+    def sandboxes(self) -> tuple[str, ...]:
+        """The names of those that are there."""
+        return tuple(self._must("list").text.splitlines())
+
+    def _must(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Result:
+        result = self._ask(*words, variables=variables)
+        if not result:
+            raise HostError(
+                f"gVisor's {words[0]} {' '.join(words[1:2])}: {result.stderr.strip() or result.status}"
+            )
+        return result
+
+    def _ask(
+        self,
+        *words: str,
+        stdin: bytes | None = None,
+        variables: Mapping[str, str] | None = None,
+        limit: float = LIMIT,
+    ) -> process.Result:
+        """Values of variables are told to the client in its environment; arguments are for all to read."""
+        given = dict(variables or {})
+        options = ["--env=SANDWRIGHT_PASSED=" + " ".join(given)] if given else []
+        options += [f"--env={name}" for name in given]
+        interactive = ["--interactive"] if stdin is not None else []
+        return process.run(
+            *(self.program, "exec", *interactive, *options, self.name, SESSION, *words),
+            env={**self.environment, **given},
+            stdin=stdin,
+            check=False,
+            timeout=limit,
+        )
+
+
+@contextlib.contextmanager
+def outer_container(
+    policy: ResolvedPolicy,
+    rootfs: Path,
+    *,
+    given: Grant | None = None,
+    image: str = IMAGE,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[OuterContainer]:
+    """Start the container that a policy's `outer` asks for, for the length of a `with`.
+
+    `rootfs` is the unpacked root that its sandboxes share. With it go all sandboxes in it, and everything
+    that they and runsc kept. `image` is the reference of the image `gvisor`, `environment` that of the
+    engine's client in place of ours; `given` is for measuring. The network is none or the host's: a proxy
+    comes with `sandwright run`, as do guards for protected names that don't exist yet; Git's directories that
+    need those are read-only instead. Raise HostError when the container can't be started, RenderError like
+    rendering.
+    """
+    engine = policy.outer
+    name = f"{PREFIX}{uuid.uuid4().hex}"
+    with scratch_directory() as scratch, recorded(engine, name):
+        own = {**base_environment(), **client_environment(), **_settings(engine)}
+        environment = own if environment is None else environment
+        program = shutil.which(engine, path=environment.get("PATH")) or process.which(engine)
+        options = _options(policy, rootfs, scratch, given)
+        started = process.run(
+            *(program, "run", "--detach", f"--name={name}", f"--label={LABEL}=outer-{name}"),
+            *(*options, image, SESSION, "idle"),
+            env=environment,
+            check=False,
+            timeout=LIMIT,
+        )
+        try:
+            if not started:
+                raise HostError(f"{engine} can't start gVisor's container: {started.stderr.strip()}")
+            yield OuterContainer(program, name, environment)
+        finally:
+            process.run(
+                program, "rm", "--force", "--volumes", name, env=environment, check=False, timeout=LIMIT
+            )
+
+
+_KEEP_ID = "--userns=keep-id"
+"""What a Podman without root needs, and a root's refuses."""
+
+
+def own_limits() -> Iterator[str]:
+    """Options for limits: the caller's own. By itself Podman asks for more, and needs CAP_SYS_RESOURCE."""
+    for name, kind, most in (
+        ("nproc", resource.RLIMIT_NPROC, 32768),
+        ("nofile", resource.RLIMIT_NOFILE, 1 << 20),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(hard, most)
+        yield f"--ulimit={name}={limit}:{limit}"
+
+
+def _settings(engine: str) -> Mapping[str, str]:
+    return (Docker() if engine == "docker" else Podman()).settings(collect_host())
+
+
+def _options(policy: ResolvedPolicy, rootfs: Path, scratch: Path, given: Grant | None) -> Iterator[str]:
+    options = outer_options(policy, given=given)
+    for name, content in options.files.items():
+        (scratch / name).write_bytes(content)
+        (scratch / name).chmod(0o644)
+    (scratch / "nothing").touch(mode=0o444)
+    scratch.chmod(0o755)
+    yield f"--security-opt=seccomp={scratch}/seccomp.json"
+    root = os.geteuid() == 0
+    yield from (word for word in options.words if not (root and word == _KEEP_ID))
+    if policy.outer == "podman":
+        yield from own_limits()
+    yield mount_argument("type=bind", "readonly", f"src={rootfs}", "dst=/sandwright/rootfs")
+    for name in options.files.keys() - {"seccomp.json"}:
+        yield mount_argument("type=bind", "readonly", f"src={scratch}/{name}", f"dst=/sandwright/{name}")
+    for path in options.hidden:
+        yield mount_argument("type=bind", "readonly", f"src={scratch}/nothing", f"dst={path}")

@@ -1,0 +1,322 @@
+"""Renders gVisor in a container of its own: an engine's container around runsc, which holds the sandbox.
+
+The container shows what the policy shows of the host, below `/host`, with all that it hides already hidden:
+runsc's gofer can serve nothing else. It has no network but what the policy grants, the limits of the policy
+in its control group, a read-only root, a filter of our own, and the few capabilities that `oci/outer.json`
+names as measured. In it the session program of the image `gvisor` writes a bundle for each session and starts
+runsc.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sandwright.errors import RenderError
+from sandwright.methods.shared.engine.arguments import run_arguments
+from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
+from sandwright.methods.shared.engine.launch import launch_values
+from sandwright.methods.shared.engine.render import account_files, arguments_file, host_files, proxy_files
+from sandwright.methods.shared.runtime_spec.render import (
+    IMAGE_DIRECTORIES,
+    NOTHING,
+    refuse_few_threads,
+    root_accounts,
+    runtime_config,
+)
+from sandwright.policy.names import Outer
+from sandwright.policy.paths import ancestors
+from sandwright.policy.resolved import ResolvedPolicy, Resources
+from sandwright.render.artifact import Artifact, json_artifact, json_text
+from sandwright.render.baseline import load_baseline
+from sandwright.render.launcher import engine_launcher
+from sandwright.render.mounts import MountPlan, mount_plan
+from sandwright.render.recipe import proxy_environment
+from sandwright.render.seccomp import SeccompProfile, profile, render_oci
+from sandwright.render.uncovered import plan_without_covers
+from sandwright.render.watched import engine_watch
+from sandwright.resources import data_path
+
+HOST = "/host"
+"""Where the container shows paths of the host: none of them lies over a program of the container's own."""
+
+STATE = "/run/sandwright"
+"""A tmpfs for bundles, and for all that runsc keeps."""
+
+SESSION = "/sandwright/session"
+"""The program of the image that starts sessions."""
+
+_PACKED = "@packed@"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the container is given so that runsc can do its work.
+
+    `capabilities` are those of its bounding set; `seccomp` is their filter. `masked`: the
+    engine's masks stay on /proc.
+    """
+
+    capabilities: tuple[str, ...]
+    seccomp: SeccompProfile
+    masked: bool
+
+    def filter(self) -> dict[str, Any]:
+        """The profile as the engines read it."""
+        return render_oci(self.seccomp, caps=self.capabilities)
+
+
+@functools.cache
+def grant(*, rootless: bool) -> Grant:
+    """What was measured to be the least, from `oci/outer.json`."""
+    data = json.loads(data_path("oci", "outer.json").read_text(encoding="utf-8"))
+    mode = "rootless" if rootless else "rootful"
+    held = tuple(row["capability"] for row in data["capabilities"][mode])
+    return Grant(held, profile(data["seccomp"][mode]), data["proc"][mode]["masked"])
+
+
+def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple[Artifact, ...]:
+    """The artifacts for a policy whose `outer` names an engine.
+
+    `config.json` is the sandbox's, `arguments` and `seccomp.json` are the container's, `launch` starts both.
+    `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
+    what neither can be told.
+    """
+    _check(policy)
+    given = given or grant(rootless=policy.facts.uid != 0)
+    plan = mount_plan(policy, root="image")
+    document = inner_config(policy, plan)
+    points = list(_points(document))
+    made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
+    config = Artifact("config.json", _json(document).encode("utf-8", "surrogateescape"), _CONFIG)
+    files = (
+        config,
+        arguments_file(made, _words(made, given)),
+        json_artifact("seccomp.json", given.filter(), "the outer container's filter of system calls"),
+        *account_files(made),
+        *(replace(each, name=f"inside/{each.name}") for each in root_accounts(policy)),
+        *host_files(made),
+        *proxy_files(policy),
+        *engine_watch(policy, plan),
+    )
+    accounts = [(f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)]
+    outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": accounts}
+    values = {**launch_values(policy, made), "outer": outer}
+    return (*files, *engine_launcher(_without_own(policy), plan, files, values))
+
+
+@dataclass(frozen=True)
+class Options:
+    """A container without a launcher: options of `run`, files that they name, paths of files that are hidden.
+
+    The files are `seccomp.json`, and what the container has in `/sandwright`: `config.json`, and accounts.
+    """
+
+    words: tuple[str, ...]
+    files: Mapping[str, bytes]
+    hidden: tuple[str, ...]
+
+
+def outer_options(policy: ResolvedPolicy, *, given: Grant | None = None) -> Options:
+    """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too.
+
+    Nobody makes covers for it: Git's directories that need one are read-only as a whole, and other protected
+    names that don't exist can be made.
+    """
+    if policy.network.mode == "proxy":
+        raise RenderError("network.mode: proxy comes with a launcher, and a container that stays has none")
+    given = given or grant(rootless=policy.facts.uid != 0)
+    _check(policy)
+    plan = plan_without_covers(policy, root="image")
+    document = inner_config(policy, plan)
+    made = outer_container(policy, plan, _engine(policy.outer), given, private=_private(document))
+    files = {"config.json": _json(document), "seccomp.json": json_text(given.filter())}
+    words = [word for word in _words(made, given) if word not in ("--rm", "--interactive")]
+    encoded = {name: text.encode("utf-8", "surrogateescape") for name, text in files.items()}
+    encoded |= {each.name: each.content for each in root_accounts(policy)}
+    return Options(tuple(words), encoded, made.files)
+
+
+def _without_own(policy: ResolvedPolicy) -> ResolvedPolicy:
+    """The policy, passing on none of the variables by which the container is told what to do."""
+    environment = policy.environment
+    return replace(policy, environment=replace(environment, secret=environment.secret | _OWN_VARIABLES))
+
+
+_OWN_VARIABLES = frozenset(("SANDWRIGHT_FLAGS", "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
+
+
+def _check(policy: ResolvedPolicy) -> None:
+    """Refuse what an outer container has no place for."""
+    if policy.credentials.shims:
+        source = policy.source("credentials.shims")
+        raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
+    refuse_few_threads(policy, "gVisor's container")
+
+
+_CONFIG = "the sandbox's configuration (OCI runtime-spec), for runsc"
+
+
+def _engine(outer: Outer) -> Engine:
+    if outer == "none":
+        raise AssertionError("there is no outer container to render")
+    return outer
+
+
+def outer_container(
+    policy: ResolvedPolicy, plan: MountPlan, engine: Engine, given: Grant, *, private: Iterable[str]
+) -> Container:
+    """The container around runsc: the policy's own, with everything of the host below `/host`.
+
+    `private` are the names at the sandbox's root that are not the image's.
+    """
+    made = container(policy, plan, engine)
+    facts = policy.facts
+    environment = {
+        "SANDWRIGHT_FLAGS": " ".join(runsc_flags(policy)),
+        "SANDWRIGHT_PRIVATE": "\n".join(private),
+    }
+    return replace(
+        made,
+        image="sandwright/gvisor:latest",
+        ours="gvisor",
+        user=(facts.uid, facts.gid),
+        keep_id=engine == "podman" and facts.uid != 0,
+        capabilities=given.capabilities,
+        gains_rights=False,
+        directory="/",
+        binds=tuple(Bind(each.source, _shown(each.target), each.writable) for each in made.binds),
+        folders=tuple(map(_shown, made.folders)),
+        files=tuple(map(_shown, made.files)),
+        scratch=("/tmp",),  # noqa: S108 - the container's own
+        environment=environment,
+        limits=replace(policy.resources, files=None),
+    )
+
+
+def _shown(path: str) -> str:
+    return f"{HOST}{path}"
+
+
+def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
+    """The options of runsc. With a network it uses the container's, which is all that the policy grants."""
+    yield "--oci-seccomp"
+    yield f"--network={'none' if policy.network.mode == 'none' else 'host'}"
+    if policy.facts.uid != 0:
+        yield "--rootless"
+    if policy.network.unix_sockets:
+        yield "--host-uds=open"
+
+
+def inner_config(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
+    """The configuration that all sessions have in common. Limits and users are the container's.
+
+    The container may make no namespace of users: its filter and its capabilities are those of runsc alone.
+    """
+    document = runtime_config(replace(policy, resources=_per_process(policy.resources)), plan, gvisor=True)
+    document["mounts"] = [*_mounts(document["mounts"]), *_names(), *_account_mounts(policy)]
+    if policy.network.mode == "proxy":
+        document["process"]["env"] = list(_way_out(policy, document["process"]["env"]))
+    document["linux"]["resources"] = {}
+    linux = document["linux"]
+    linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
+    for name in ("cgroupsPath", "uidMappings", "gidMappings"):
+        linux.pop(name, None)
+    return document
+
+
+def _json(document: dict[str, Any]) -> str:
+    """The document, with what is long and the same for all, and each namespace, on a line.
+
+    The session program reads it line by line, and leaves the namespace of networks out where the sandbox
+    uses the container's; that is never the last.
+    """
+    linux = document["linux"]
+    namespaces = sorted(linux["namespaces"], key=lambda each: str(each["type"]) != "network")
+    packed: list[Any] = [linux["seccomp"], *namespaces]
+    marked = [f"{_PACKED}{index}" for index in range(len(packed))]
+    linux = {**linux, "seccomp": marked[0], "namespaces": marked[1:]}
+    text = json_text({**document, "linux": linux})
+    for mark, value in zip(marked, packed, strict=True):
+        text = text.replace(f'"{mark}"', json.dumps(value, sort_keys=True), 1)
+    return text
+
+
+def _points(document: dict[str, Any]) -> Iterator[str]:
+    """What the image must have, since it is mounted on in one of its own directories."""
+    targets = [each["destination"] for each in document["mounts"]]
+    for path in targets:
+        if path.split("/")[1] in IMAGE_DIRECTORIES and not set(targets) & set(ancestors(path)):
+            yield path
+
+
+def _private(document: dict[str, Any]) -> list[str]:
+    """The names at the root in which mount points are made. Raise RenderError for one with a line break."""
+    firsts = {each["destination"].split("/")[1] for each in document["mounts"]} - IMAGE_DIRECTORIES
+    if any("\n" in name for name in firsts):
+        raise RenderError(
+            "a name at the host's root holds a line break, which gVisor's container can't be told"
+        )
+    return sorted(firsts)
+
+
+def _per_process(limits: Resources) -> Resources:
+    return replace(limits, memory=None, cpus=None, pids=None)
+
+
+def _mounts(mounts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """With the host's paths where the container has them; /sys is the sentry's own, also without root."""
+    own = {mount.destination: mount for mount in load_baseline().mounts}
+    for mount in mounts:
+        if mount["destination"] == "/sys":
+            sysfs = own["/sys"]
+            yield {**mount, "type": sysfs.type, "source": sysfs.source, "options": list(sysfs.options)}
+        elif mount["type"] == "bind" and mount["source"] != NOTHING:
+            yield {**mount, "source": _shown(mount["source"])}
+        else:
+            yield mount
+
+
+def _names() -> Iterator[dict[str, Any]]:
+    """The container's own names of hosts, which its engine or its launcher put there."""
+    for path in ("/etc/hosts", "/etc/resolv.conf"):
+        options = ["bind", "rprivate", "nosuid", "nodev", "ro"]
+        yield {"destination": path, "type": "bind", "source": path, "options": options}
+
+
+def _account_mounts(policy: ResolvedPolicy) -> Iterator[dict[str, Any]]:
+    for each in root_accounts(policy):
+        options = ["bind", "rprivate", "nosuid", "nodev", "ro"]
+        source = f"/sandwright/{each.name}"
+        yield {"destination": f"/etc/{each.name}", "type": "bind", "source": source, "options": options}
+
+
+def _way_out(policy: ResolvedPolicy, environment: Iterable[str]) -> Iterator[str]:
+    """The variables with the proxy's name in the container, instead of a port of the sandbox's localhost."""
+    found = dict(each.split("=", 1) for each in environment)
+    found |= policy.environment.set
+    found |= proxy_environment(policy.environment.set, host=PROXY)
+    yield from (f"{name}={value}" for name, value in sorted(found.items()))
+
+
+def _words(made: Container, given: Grant) -> list[str]:
+    """The options of `run`."""
+    words = [*run_arguments(made), f"--tmpfs={STATE}:{_STATE_OPTIONS}"]
+    if given.masked:
+        return words
+    kept = [word for word in words if not word.startswith("--security-opt=mask=")]
+    return [*kept, _UNMASKED[made.engine]]
+
+
+_STATE_OPTIONS = "rw,exec,suid,dev,mode=1777,size=1048576k"
+"""A user namespace can't take `nosuid` and `nodev` off again, and without root runsc makes its root read-only
+with neither (EPERM). Nothing gains by a set-id program here, nor makes a device: no-new-privileges holds, and
+CAP_MKNOD is not there."""
+
+_UNMASKED = {
+    "docker": "--security-opt=systempaths=unconfined",
+    "podman": "--security-opt=unmask=ALL",
+}

@@ -1,0 +1,1 @@
+"""A Job in a cluster: rendered, and not run from here."""

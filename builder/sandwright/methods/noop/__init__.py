@@ -1,0 +1,1 @@
+"""The method that enforces nothing."""

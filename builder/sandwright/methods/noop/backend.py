@@ -1,0 +1,25 @@
+"""The method that enforces nothing, for whoever named it and gave a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandwright.host import HostFacts
+from sandwright.methods.contract import LIMIT, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched
+
+
+@dataclass(frozen=True)
+class Noop(Launched):
+    """The row of noop."""
+
+    name: str = "noop"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
+        """There is no sandbox to start, and it says so."""
+        return Preflight(self.name, "ready", "enforces nothing; a policy that names it must give a reason")

@@ -1,0 +1,1 @@
+"""runc and crun on an unpacked image."""

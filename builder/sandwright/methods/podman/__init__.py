@@ -1,0 +1,1 @@
+"""Podman: containers of its engine."""

@@ -1,0 +1,1 @@
+"""Seatbelt: macOS' own sandbox, through sandbox-exec."""

@@ -1,0 +1,47 @@
+"""Seatbelt: macOS' own sandbox, through sandbox-exec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandwright.host import HostFacts
+from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched
+from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+
+PROGRAM = "sandbox-exec"
+
+
+@dataclass(frozen=True)
+class Seatbelt(Launched):
+    """The row of Seatbelt. It has not been seen to run: there was no Mac."""
+
+    name: str = "seatbelt"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
+
+    def programs(self) -> Sequence[str]:
+        """One, of the system."""
+        return (PROGRAM,)
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it on macOS; say elsewhere that it is not there, and what answers instead."""
+        if host.os != "darwin":
+            message = f"Seatbelt is macOS'; this is {host.os}"
+            return Preflight(
+                self.name,
+                "wrong-system",
+                message,
+                "`sandwright sbpl-eval` answers for its profiles on any system",
+            )
+        return judged(self.name, try_out(self, HOST_ROOT, limit=limit), _explained)
+
+
+def _explained(failed: Failed) -> tuple[Code, str, str]:
+    if "Operation not permitted" in failed.said and "sandbox" in failed.said:
+        return "container-filter", "this process is in a sandbox already, and Seatbelt does not nest", ""
+    return "not-started", failed.said, ""

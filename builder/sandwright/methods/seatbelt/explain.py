@@ -1,0 +1,157 @@
+"""Asks a rendered Seatbelt profile: it is run, as macOS runs it, and its rules decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sandwright.evaluate.explain import launchers
+from sandwright.evaluate.explain.enclosure import Passing
+from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
+from sandwright.evaluate.sbpl.decide import Evaluator
+from sandwright.evaluate.sbpl.filters import matches, write_filter
+from sandwright.evaluate.sbpl.paths import Links
+from sandwright.evaluate.sbpl.profile import compile_profile
+from sandwright.evaluate.sbpl.request import Resource, parse_request
+from sandwright.evaluate.sbpl.source import readable
+from sandwright.methods.seatbelt.places import native
+from sandwright.policy.facts import EntryKind, HostFacts
+from sandwright.policy.paths import same_name
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+
+PROXY_PORT = 3128
+"""The port that the profile is asked with: which one it is, the launcher says at each start."""
+
+_VNODES: dict[EntryKind, str] = {
+    "directory": "DIRECTORY",
+    "file": "REGULAR-FILE",
+    "symlink": "SYMLINK",
+    "socket": "SOCKET",
+    "device": "CHARACTER-DEVICE",
+    "fifo": "FIFO",
+}
+
+
+@dataclass(frozen=True)
+class Seatbelt:
+    """A profile that has run, and what the launcher passes on."""
+
+    evaluator: Evaluator
+    policy: ResolvedPolicy
+    passing: Passing
+    told: dict[str, Place]
+
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:  # noqa: ARG002 - no architecture
+        """What it decides, on the host of `facts`."""
+        match asked.kind:
+            case "read" | "write" | "exec":
+                hidden = next(self._hidden_links(asked, facts), None)
+                return hidden or self._first_refusal(list(self._operations(asked, facts)))
+            case "connect":
+                return self._first_refusal([self._connecting(asked)])
+            case "env" if asked.name in self.told:
+                return Verdict(allowed=True, because=IS_SET, place=self.told[asked.name])
+            case "env":
+                return self.passing.verdict(asked.name)
+            case "syscall":
+                return Verdict(allowed=None, because="a profile decides operations, not Linux's system calls")
+
+    def way_to_proxy(self) -> Verdict:
+        """Whether the proxy's port can be reached."""
+        resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
+        return _asked(self.evaluator, "network-outbound", resource)
+
+    def _hidden_links(self, asked: Asked, facts: HostFacts) -> Iterator[Verdict]:
+        """The refusals to follow links on the way: macOS looks at the metadata of each."""
+        same = same_name(facts)
+        for link in asked.links:
+            target = facts.link(link) or ""
+            if "/" in target or same(target) != same(link.rpartition("/")[2]):
+                resource: Resource = {"path": self._native(link), "vnode-type": "SYMLINK"}
+                verdict = _asked(self.evaluator, "file-read-metadata", resource)
+                if not verdict.allowed:
+                    yield replace(verdict, target=link)
+
+    def _operations(self, asked: Asked, facts: HostFacts) -> Iterator[tuple[str, Resource]]:
+        """The operations that macOS checks for an action: all of them have to be allowed."""
+        path, kind = self._native(asked.path), facts.kind(asked.path)
+        vnode = _VNODES.get(kind or "file", "REGULAR-FILE")
+        match asked.kind:
+            case "read":
+                yield "file-read-data", {"path": path, "vnode-type": vnode}
+            case "exec":
+                yield "file-read-data", {"path": path, "vnode-type": vnode}
+                yield "process-exec*", {"path": path, "vnode-type": vnode}
+            case _ if kind is None:
+                yield "file-write-create", {"path": path, "vnode-type": vnode}
+                yield "file-write-data", {"path": path, "vnode-type": vnode}
+            case _ if kind == "directory":
+                inside = f"{path.rstrip('/')}/{_NEW}"
+                yield "file-write-create", {"path": inside, "vnode-type": "REGULAR-FILE"}
+            case _:
+                yield "file-write-data", {"path": path, "vnode-type": vnode}
+
+    def _connecting(self, asked: Asked) -> tuple[str, Resource]:
+        if asked.path:
+            return "network-outbound", {"unix": "true", "path": self._native(asked.path)}
+        host = "localhost" if asked.host == "localhost" else asked.host
+        address = f"[{host}]" if ":" in host else host
+        return "network-outbound", {"remote": f"{address}:{asked.port}", "proto": "tcp"}
+
+    def _first_refusal(self, operations: list[tuple[str, Resource]]) -> Verdict:
+        """The first denial; where there is none, what allows the last operation."""
+        verdict = Verdict(allowed=None, because="nothing is checked")
+        for operation, resource in operations:
+            verdict = _asked(self.evaluator, operation, resource)
+            if not verdict.allowed:
+                return verdict
+        return verdict
+
+    def _native(self, path: str) -> str:
+        return native(path, self.policy)
+
+
+_NEW = "sandwright-explain"
+"""A name that nothing has, to ask whether something new can be made."""
+
+
+def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> Seatbelt:
+    """The profile, run with a proxy's port as the launcher gives one."""
+    params = {"PROXY_PORT": str(PROXY_PORT)} if policy.network.mode == "proxy" else {}
+    profile = compile_profile(rendered.artifact("profile.sb").content, file="profile.sb", params=params)
+    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    evaluator = Evaluator(profile, links=None if policy.facts.os == "darwin" else _LinuxHomes())
+    return Seatbelt(evaluator, policy, launchers.passing(launch), dict(launchers.told(launch)))
+
+
+class _LinuxHomes(Links):
+    """The links of macOS but that at `/home`: a profile for a look at it keeps a Linux host's homes there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._targets.pop("/home")
+        self._heads.discard("home")
+
+
+def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> Verdict:
+    """What a profile decides on an operation, and the filter of the rule that fits."""
+    request = parse_request(resource)
+    decision = evaluator.decide_request(operation, request)
+    rule = decision.rule
+    if rule is None:
+        return Verdict(decision.allowed, f"{decision.operation}: {decision.note}")
+    fitting = next((each for each in rule.filters if matches(each, request)), None)
+    text = " ".join(rule.text.split())
+    if fitting is not None and (len(rule.filters) > 1 or len(text) > _WIDTH):
+        text = f"({rule.action} {decision.level} … {readable(write_filter(fitting))} …)"
+    short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    position = rule.position
+    because = f"{decision.operation} by a rule with a filter"
+    if decision.stage == "unfiltered rule":
+        because = f"{decision.operation} by what is left over"
+    return Verdict(decision.allowed, because, Place("profile.sb", short, position.line, position.column))
+
+
+_WIDTH = 160
+"""Characters of a rule that are shown; some hold hundreds of paths."""

@@ -1,0 +1,1 @@
+"""What Docker and Podman share: containers of an engine."""

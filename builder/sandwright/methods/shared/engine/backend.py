@@ -1,0 +1,233 @@
+"""Docker and Podman: containers of an engine, through its command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMissing
+from sandwright.host import HostFacts, collect_host
+from sandwright.looks import Looks, Question
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.emptyimage import empty_image
+from sandwright.methods.shared.engine.loading import load_built
+from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.resources import data_path
+from sandwright.setup.requirements import how_to_get
+
+LABEL = "sandwright.session"
+"""The label of every container and network that a launcher makes: the session, or a number of its own."""
+
+PREFIX = "sandwright-"
+"""What the names of containers begin with."""
+
+INSIDE = "-inside"
+"""How the name of a network with only a sandbox and its proxy ends, behind the sandbox's name."""
+
+PROXY = "-proxy"
+"""Likewise that of the proxy's container."""
+
+_CLIENT = (
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_CERT_PATH",
+    "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST",
+)
+"""Variables by which a client finds its engine."""
+
+
+def client_environment() -> dict[str, str]:
+    """The variables of ours by which a client finds its engine."""
+    return {name: os.environ[name] for name in _CLIENT if name in os.environ}
+
+
+_ASKING = 10.0
+_LOADING = 60.0
+
+
+@dataclass(frozen=True)
+class Engine(Launched):
+    """A method whose launcher is a client of an engine."""
+
+    def programs(self) -> Sequence[str]:
+        """The client."""
+        return (self.name,)
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """As all do; and on what names the engine."""
+        yield from super().depends(host)
+        yield "variable", "DOCKER_HOST"
+        yield "variable", "CONTAINER_HOST"
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Give the engine an image of empty directories, and start that."""
+        if self.name not in host.programs:
+            get = how_to_get(_WANTED[self.name], host.package_manager)
+            return Preflight(
+                self.name, "program-missing", f"{self.name} is not installed", get and f"get it with: {get}"
+            )
+        if dead := self.dead():
+            return dead
+        try:
+            with empty_image(self.name, host.platform, purpose="preflight") as image:
+                own = {**client_environment(), **self.settings(host)}
+                failed = try_out(self, IMAGE_ROOT, limit=limit, image=image, environment=own)
+        except SandwrightError as error:
+            failed = Failed("not-started", _telling(str(error)))
+        return judged(self.name, failed, self.explained)
+
+    def runtime_version(self, host: HostFacts) -> str:
+        """What the runtime behind the engine says of its version."""
+        found = process.run(
+            *(self.name, *_RUNTIME[self.name]), timeout=_ASKING, check=False,
+            env={**os.environ, **self.settings(host)},
+        )  # fmt: skip
+        return found.text
+
+    def settings(self, host: HostFacts) -> Mapping[str, str]:  # noqa: ARG002
+        """Variables that the client needs on this machine."""
+        return {}
+
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """What the client needs; the engine is given images that were built here, if it lacks them."""
+        settings = self.settings(collect_host())
+        load_built(self.name, policy, looks or Looks(), settings)
+        return settings
+
+    def dead(self) -> Preflight | None:
+        """What is wrong when no engine answers."""
+        return None
+
+    def explained(self, failed: Failed) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        said = failed.said
+        if "cgroup" in said:
+            return "cgroups", said, "give the engine a cgroup hierarchy that it can use"
+        return "not-started", said, ""
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which passes it on to the client, and that to the container."""
+        return signalled([launcher], number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
+        """What runs left that nobody looks after any more, in the order in which it can go.
+
+        A run is known by its directory, which only its launcher makes; labels and names of containers are
+        anybody's who may use the engine. Raise SandwrightError when no engine answers.
+        """
+        gone = list(abandoned(self.name))
+        if not gone or process.find(self.name) is None:
+            return
+        runs = {directory.name for directory in gone}
+        form = '{{.Names}}\t{{.Label "sandwright.session"}}'
+        if self.name == "podman":
+            form = '{{.Names}}\t{{index .Labels "sandwright.session"}}'
+        listed = process.run(
+            self.name, "ps", "--all", "--filter", f"label={LABEL}", "--format", form, timeout=_ASKING
+        )
+        for line in listed.text.splitlines():
+            name, _, session = line.partition("\t")
+            if name.removesuffix(PROXY) in runs:
+                yield Leftover(self.name, "container", name, session)
+        listed = process.run(
+            *(self.name, "network", "ls", "--filter", f"label={LABEL}", "--format", "{{.Name}}"),
+            timeout=_ASKING,
+        )
+        for name in listed.text.splitlines():
+            if name.removesuffix(INSIDE) in runs:
+                yield Leftover(self.name, "network", name)
+        for directory in gone:
+            yield Leftover(self.name, "directory", str(directory))
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove a container, network or directory of ours. Raise CommandFailed when the engine does not."""
+        name = Path(leftover.name).name
+        gone = {directory.name: directory for directory in abandoned(self.name)}
+        if name.removesuffix(PROXY).removesuffix(INSIDE) not in gone:
+            raise HostError(f"{leftover} is not ours")
+        if leftover.kind == "network":
+            process.run(self.name, "network", "rm", name, timeout=_LOADING)
+        elif leftover.kind == "directory":
+            shutil.rmtree(gone[name])
+        else:
+            process.run(self.name, "rm", "--force", "--volumes", name, timeout=_LOADING)
+
+
+def _telling(said: str) -> str:
+    """The line of a client's words that says what is wrong; behind it some point to their help."""
+    lines = [line for line in said.splitlines() if line.strip() and "--help" not in line]
+    return lines[-1] if lines else said
+
+
+@dataclass(frozen=True)
+class Docker(Engine):
+    """The row of Docker."""
+
+    name: str = "docker"
+
+    def dead(self) -> Preflight | None:
+        """The daemon does not answer."""
+        try:
+            process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=_ASKING)
+        except CommandFailed as error:
+            said = (error.stderr.strip().splitlines() or [f"it did not answer within {_ASKING:g} s"])[-1]
+            if "permission denied" in error.stderr.lower():
+                return Preflight(self.name, "no-permission", f"the daemon turns us away: {said}", _MEMBER)
+            return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
+        except ToolMissing as error:
+            return Preflight(self.name, "program-missing", str(error))
+        return None
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """Also on the daemon, which is another one when its socket is."""
+        yield from super().depends(host)
+        yield "identity", "/var/run/docker.sock"
+        yield "identity", "/var/run/docker.pid"
+
+
+@dataclass(frozen=True)
+class Podman(Engine):
+    """The row of Podman, which has no daemon."""
+
+    name: str = "podman"
+
+    def programs(self) -> Sequence[str]:
+        """It starts a runtime."""
+        return ("podman", "runc", "crun")
+
+    def settings(self, host: HostFacts) -> Mapping[str, str]:
+        """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
+        if given := os.environ.get(_CONFIGURATION):
+            return {_CONFIGURATION: given}
+        if host.cgroups != "hybrid" or "runc" not in host.programs:
+            return {}
+        return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """Also on a configuration that the caller names."""
+        yield from super().depends(host)
+        yield "variable", _CONFIGURATION
+
+
+_CONFIGURATION = "CONTAINERS_CONF"
+_RUNTIME = {
+    "docker": (
+        *("version", "--format"),
+        "{{range .Server.Components}}{{.Name}} version {{.Version}}\n{{end}}",
+    ),
+    "podman": ("info", "--format", "{{.Host.OCIRuntime.Version}}"),
+}
+"""How an engine is asked for the version of its runtime."""
+
+_WANTED = {"docker": "dockerd", "podman": "podman"}
+_MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
+_START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"

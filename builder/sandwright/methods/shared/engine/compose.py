@@ -1,0 +1,162 @@
+"""Spells a container as a service of a Compose file (compose-spec, 2025), for who starts it without `launch`.
+
+Compose can't do all that the launcher does, and the file says what: it makes no covers, so directories of Git
+are read-only as a whole; it keeps no time limit; it passes no variables by pattern; it looks for nothing that
+changed since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sandwright.methods.shared.engine.arguments import limits_of_processors, scratch_options, ulimits
+from sandwright.methods.shared.engine.container import Container, network_files, placed
+from sandwright.methods.shared.yamltext import quoted, yaml_text
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import loads_code
+from sandwright.render.mounts import MountPlan
+from sandwright.render.uncovered import without_covers
+
+Json = dict[str, Any]
+
+SERVICE = "sandbox"
+
+
+def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> str:
+    """The Compose file: one service, to be run with `docker compose run --rm sandbox COMMAND`.
+
+    `plan` is what the launcher's `container` was made of. Paths of its own are relative to the file. Raise
+    RenderError for a colon in a temporary directory's path.
+    """
+    container = placed(container, without_covers(policy, plan))
+    service = {
+        **_image(container),
+        **_rights(container),
+        **_limits(container),
+        "environment": list(_environment(policy, container)),
+        "tmpfs": [f"{path}:{scratch_options()}" for path in container.scratch],
+    }
+    document = {"name": "sandwright", "services": {SERVICE: _literal(service)}}
+    text = yaml_text(document, note=_note(policy, plan, container))
+    volumes = "".join(f"    - {volume}\n" for volume in _volumes(container))
+    return f"{text}    volumes:\n{volumes}"
+
+
+def _image(container: Container) -> Json:
+    return {
+        "image": container.image,
+        "pull_policy": "never",
+        "init": True,
+        "entrypoint": [],
+        "stdin_open": True,
+        "hostname": container.hostname,
+        "working_dir": container.directory,
+        "network_mode": container.network,
+        "labels": {"sandwright.session": "compose"},
+        "logging": {"driver": "none"},
+        "healthcheck": {"disable": True},
+        "restart": "no",
+    }
+
+
+def _rights(container: Container) -> Json:
+    nothing_gained = [] if container.gains_rights else ["no-new-privileges:true"]
+    rights: Json = {
+        "read_only": True,
+        "ipc": "private",
+        "cgroup": "private",
+        "cap_drop": ["ALL"],
+        "cap_add": list(container.capabilities),
+        "security_opt": [*nothing_gained, "seccomp:./seccomp.json"],
+    }
+    if not container.capabilities:
+        del rights["cap_add"]
+    if container.user is not None:
+        rights["user"] = "{}:{}".format(*container.user)
+    if container.keep_id:
+        rights["userns_mode"] = "keep-id"
+    return rights
+
+
+def _limits(container: Container) -> Json:
+    limits = container.limits
+    found: Json = {
+        "ulimits": {name: {"soft": limit, "hard": limit} for name, limit in sorted(ulimits(limits).items())},
+    }
+    if limits.memory is not None:
+        found |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
+    if limits.cpus is not None:
+        period, quota = limits_of_processors(limits.cpus)
+        found |= {"cpu_period": period, "cpu_quota": quota}
+    if limits.pids is not None:
+        found["pids_limit"] = limits.pids
+    return found
+
+
+def _environment(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
+    """Values, then names whose values Compose takes from its own environment, then what stays empty."""
+    yield from (f"{name}={value}" for name, value in sorted(container.environment.items()))
+    for pattern in policy.environment.passed:
+        if not pattern.endswith("*") and policy.environment.passes(pattern) and not loads_code(pattern):
+            yield pattern
+    yield from (f"{name}=" for name in container.unset)
+
+
+def _volumes(container: Container) -> Iterator[str]:
+    """The items of the list that is last in the service, a line each: there may be thousands."""
+    for bind in container.binds:
+        yield _bind(bind.source, bind.target, writable=bind.writable)
+    for path in container.files:
+        yield _bind("/dev/null", path)
+    for path in container.folders:
+        yield f"{{type: tmpfs, target: {_text(path)}, read_only: true, tmpfs: {{mode: {0o555}}}}}"
+    accounts = ("passwd", "group") if container.account is not None else ()
+    for name in (*accounts, *network_files(container)):
+        yield _bind(f"./{name}", f"/etc/{name}")
+
+
+def _bind(source: str, target: str, *, writable: bool = False) -> str:
+    access = f"read_only: {'false' if writable else 'true'}"
+    options = "bind: {create_host_path: false, propagation: rprivate}"
+    return f"{{type: bind, source: {_text(source)}, target: {_text(target)}, {access}, {options}}}"
+
+
+def _text(text: str) -> str:
+    return f'"{text}"' if _PLAIN.fullmatch(text) else quoted(_literal(text))
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")
+
+
+def _literal(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+    """The same with every dollar sign doubled: Compose replaces variables in values, and in none of ours."""
+    match value:
+        case str():
+            return value.replace("$", "$$")
+        case dict():
+            return {key: _literal(item) for key, item in value.items()}
+        case list():
+            return [_literal(item) for item in value]
+        case _:
+            return value
+
+
+def _note(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> Iterator[str]:
+    engine = "podman" if container.engine == "podman" else "docker"
+    yield f"{engine} compose --file compose.yaml run --rm {SERVICE} COMMAND"
+    yield "Rendered from the policy beside the launcher, which does more. Not here:"
+    yield "- a look for what changed since this was rendered"
+    patterns = [pattern for pattern in policy.environment.passed if pattern.endswith("*")]
+    missing: Mapping[str, bool] = {
+        "the time limit (resources.time)": policy.resources.time is not None,
+        f"variables by pattern ({', '.join(patterns)})": bool(patterns),
+        "files that guard Git's directories: those are read-only as a whole": _closes(plan),
+        "what keeps restricted names that don't exist yet from being made": bool(plan.covers),
+    }
+    yield from (f"- {text}" for text, there in missing.items() if there)
+
+
+def _closes(plan: MountPlan) -> bool:
+    return any(cover.closes for cover in plan.covers)

@@ -1,0 +1,103 @@
+"""Renders what Docker and Podman make a sandbox of: arguments, accounts, a filter, a service, a launcher.
+
+Both engines get the same container (`container`), spelled for each (`arguments`) and for Compose (`compose`),
+and our own filter of system calls: their defaults differ from each other, and over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sandwright.methods.shared.engine.arguments import mount_fields, run_arguments
+from sandwright.methods.shared.engine.compose import compose_file
+from sandwright.methods.shared.engine.container import CLIENTS, Container, Engine, container, network_files
+from sandwright.methods.shared.engine.launch import launch_values
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.accounts import group_file, passwd_file
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.filters import oci_filter
+from sandwright.render.launcher import engine_launcher
+from sandwright.render.mounts import MountPlan, mount_plan
+from sandwright.render.proxy import ProxyPlace, render_proxy
+from sandwright.render.templates import Quoted, render_template
+from sandwright.render.watched import engine_watch
+
+
+def render_docker(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`arguments`, `seccomp.json`, `compose.yaml`, `launch`, `watch`, and files that lie over the image's.
+
+    Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
+    host's network. Raise RenderError for what can't be told to the
+    engine, DocumentError for a seccomp profile from a file that is none.
+    """
+    return _render(policy, "docker")
+
+
+def render_podman(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """The same for Podman, where the caller keeps his numbers inside, also without root."""
+    return _render(policy, "podman")
+
+
+def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
+    plan = mount_plan(policy, root="image")
+    made = container(policy, plan, engine)
+    files = (
+        _arguments(made),
+        _seccomp(policy, made),
+        *account_files(made),
+        *host_files(made),
+        *proxy_files(policy),
+        *engine_watch(policy, plan),
+    )
+    launchers = engine_launcher(policy, plan, files, launch_values(policy, made))
+    return (*files, _compose(policy, plan, made), *launchers)
+
+
+def _arguments(made: Container) -> Artifact:
+    return arguments_file(made, run_arguments(made))
+
+
+def arguments_file(made: Container, arguments: Iterable[str]) -> Artifact:
+    """The options of `run`, and what hides files, for `launch` to read."""
+    hidden = [mount_fields(f"dst={path}") for path in made.files]
+    values = {"engine": Quoted(made.engine), "arguments": list(arguments), "files": hidden}
+    text = render_template("oci", "launchers/engine-arguments.sh.j2", **values)
+    return Artifact("arguments", text.encode(), f"the options of `{made.engine} run`, for `launch`")
+
+
+def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:
+    """In the host's network there are its abstract sockets."""
+    filter_ = oci_filter(policy, host_sockets=made.network == "host", caps=made.capabilities)
+    return json_artifact("seccomp.json", filter_, "the filter of system calls")
+
+
+def proxy_files(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """The directory that is put over the proxy's /etc/squid, whose image has its own program and pages."""
+    if policy.network.mode == "proxy":
+        place = ProxyPlace(
+            log="/dev/stdout",
+            cache_log="/dev/stderr",
+            errors="/etc/squid/errors",
+            listen="0.0.0.0",  # noqa: S104 - in a container of its own
+            clients_file=CLIENTS,
+        )
+        yield from (replace(each, name=f"proxy/{each.name}") for each in render_proxy(policy, place))
+
+
+def account_files(made: Container) -> Iterator[Artifact]:
+    """The caller as accounts of the container, unless `user.mapping` is off."""
+    if made.account is not None:
+        yield Artifact("passwd", passwd_file(made.account), "the accounts, over the image's /etc/passwd")
+        yield Artifact("group", group_file(made.account), "their groups, over the image's /etc/group")
+
+
+def host_files(made: Container) -> Iterator[Artifact]:
+    """The names of hosts, but in the host's network."""
+    for name, content in network_files(made).items():
+        yield Artifact(name, content, f"over the image's and the engine's /etc/{name}")
+
+
+def _compose(policy: ResolvedPolicy, plan: MountPlan, made: Container) -> Artifact:
+    text = compose_file(policy, plan, made)
+    return Artifact("compose.yaml", text.encode(), "the same as a service of Compose")

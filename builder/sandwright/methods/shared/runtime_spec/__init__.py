@@ -1,0 +1,1 @@
+"""What oci and gvisor share: an OCI runtime on an unpacked image."""

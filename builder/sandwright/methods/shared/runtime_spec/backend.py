@@ -1,0 +1,157 @@
+"""OCI runtimes on an unpacked image: runc and crun (`oci`), and gVisor's runsc (`gvisor`)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import places, process
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.looks import Looks
+from sandwright.methods.bwrap.backend import first_processes
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.shared.launched import Launched, children, deadly, signalled
+from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.setup.requirements import how_to_get
+from sandwright.smoke.scratch import scratch_directory, unmount_below
+from sandwright.smoke.tree import kill_all
+
+DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
+"""What an image's root has to have; the trial's is made of nothing else."""
+
+_KILL = 10.0
+
+
+@dataclass(frozen=True)
+class Runtime(Launched):
+    """A method whose launcher starts a runtime on a bundle of the run's own."""
+
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """Where the image is unpacked. Raise HostError when it is not there."""
+        from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+
+        return {ROOTFS: str(rootfs(policy, looks or Looks()))}
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it on a root that holds nothing but empty directories."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"it runs on Linux only; this is {host.os}")
+        if not any(name in host.programs for name in self.programs()):
+            missing = " or ".join(self.programs())
+            get = how_to_get(self.programs()[0], host.package_manager)
+            return Preflight(
+                self.name, "program-missing", f"{missing} is not installed", get and f"get it with: {get}"
+            )
+        with scratch_directory() as scratch:
+            for name in DIRECTORIES:
+                (scratch / name).mkdir(exist_ok=True)
+            failed = try_out(self, IMAGE_ROOT, limit=limit, environment={"SANDWRIGHT_ROOTFS": str(scratch)})
+        return judged(self.name, failed, lambda failed: self.explained(failed, host))
+
+    def without_image(self) -> Preflight | None:
+        """What is wrong where the image that a policy has by default is not here."""
+        from sandwright.methods.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
+
+        said = missing(image := default_image())
+        return Preflight(self.name, "image-missing", said, BUILD.format(image)) if said else None
+
+    def runtime_version(self, host: HostFacts) -> str:
+        """What the program says that the launcher takes."""
+        program = next((name for name in self.programs() if name in host.programs), "")
+        return process.run(program, "--version", timeout=_KILL, check=False).text if program else ""
+
+    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        said = failed.said
+        if "cgroups in hybrid mode" in said:
+            return "cgroups", "crun refuses control groups of both versions at once", "install runc beside it"
+        if "cgroup" in said and (
+            "not found" in said or "no such" in said.lower() or "permission" in said.lower()
+        ):
+            return "cgroups", said, "mount a cgroup hierarchy, or leave out resources.memory, cpus and pids"
+        if not host.user_namespaces and not host.is_root:
+            return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
+        return "not-started", said, ""
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
+        """Directories of runs of this user that nobody looks after any more."""
+        for directory in abandoned(self.name):
+            yield Leftover(self.name, "directory", str(directory))
+
+    def remove(self, leftover: Leftover) -> None:
+        """End what its container still runs, forget its state, and remove it."""
+        directory = Path(leftover.name)
+        if directory not in abandoned(self.name):
+            raise HostError(f"{leftover} is not a directory that a run left behind")
+        for name in filter(process.find, self.programs()):
+            argv = (name, "--root", directory / "state", "delete", "--force", directory.name)
+            process.run(*argv, timeout=LIMIT, check=False)
+        unmount_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        if directory.exists():
+            raise HostError(f"{directory} can't be removed")
+
+
+@dataclass(frozen=True)
+class Oci(Runtime):
+    """The row of runc and crun."""
+
+    name: str = "oci"
+
+    def programs(self) -> Sequence[str]:
+        """The first that is there is taken."""
+        return ("runc", "crun")
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command, through the runtime.
+
+        It is process 1 of its namespace, for which the kernel drops a signal that is not waited for
+        (pid_namespaces(7)); there is nobody else to take it, so the command is killed then.
+        """
+        first = list(first_processes(launcher))
+        if first and deadly(first[0], number):
+            kill_all(first[:1])
+            return "killed"
+        return signalled(children(launcher), number) if first else ""
+
+
+@dataclass(frozen=True)
+class Gvisor(Runtime):
+    """The row of runsc."""
+
+    name: str = "gvisor"
+
+    def programs(self) -> Sequence[str]:
+        """One."""
+        return ("runsc",)
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command with runsc's `kill`: its `run` would die of the signal, and pass nothing on."""
+        runtime = process.find("runsc")
+        for words in map(_words, children(launcher)):
+            if runtime and "run" in words and "--root" in words:
+                root = Path(words[words.index("--root") + 1])
+                if str(root.parent.parent) != places.runs():
+                    continue
+                argv = (runtime, "--root", root, "kill", root.parent.name, str(number))
+                sent = process.run(*argv, timeout=_KILL, check=False)
+                return "sent" if sent else ""
+        return ""
+
+    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+        """What a start that failed means, and what helps."""
+        if "unknown platform" in failed.said or "invalid platform" in failed.said:
+            return "not-started", f"this runsc has no platform that works here: {failed.said}", ""
+        return super().explained(failed, host)
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []

@@ -1,0 +1,70 @@
+"""Reads the configuration of an OCI runtime back: mounts, namespaces, environment, filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sandwright.document import Document, field_name
+from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.verdict import Place
+from sandwright.methods.shared.runtime_spec.render import NOTHING
+from sandwright.render.methods import Rendered
+from sandwright.render.mounts import Mount, MountKind
+from sandwright.render.seccomp.jsontext import parse_json
+
+_OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
+
+
+def read_runtime(rendered: Rendered) -> Enclosure:
+    """The container that `config.json` makes."""
+    content = rendered.artifact("config.json").content
+    document = parse_json(content, file="config.json")
+    config: Any = document.data
+    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    kinds = [each["type"] for each in config["linux"]["namespaces"]]
+    network = ("linux", "namespaces", kinds.index("network")) if "network" in kinds else None
+    environment = {
+        text.partition("=")[0]: _place(document, ("process", "env", index), text)
+        for index, text in enumerate(config["process"]["env"])
+    }
+    return Enclosure(
+        "image",
+        tuple(_mounts(document, config)),
+        network=_place(document, network, "network") if network else None,
+        environment=environment,
+        passing=launchers.passing(launch),
+        calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
+        absent=dict(launchers.absent(launch)),
+        sockets=rendered.method != "gvisor" or " --host-uds=open " in launch,
+    )
+
+
+def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, Place]]:  # noqa: ANN401 - JSON
+    """In order: the runtime masks and closes its own paths after all mounts are made."""
+    for index, each in enumerate(config["mounts"]):
+        mount = _mount(each)
+        text = f"{each['type']} {each['source']} on {mount.target}, {'rw' if mount.writable else 'ro'}"
+        yield mount, _place(document, ("mounts", index), text)
+    for key, kind in (("maskedPaths", "mask"), ("readonlyPaths", "proc")):
+        for index, path in enumerate(config["linux"].get(key, ())):
+            found: MountKind = "mask" if kind == "mask" else "proc"
+            yield Mount(path, found), _place(document, ("linux", key, index), path)
+
+
+def _mount(each: dict[str, Any]) -> Mount:
+    target, kind, options = each["destination"], each["type"], each["options"]
+    writable = "ro" not in options
+    if kind == "bind" or "rbind" in options or "bind" in options:
+        if each["source"] in ("/dev/null", NOTHING):
+            return Mount(target, "mask", entry="file")
+        return Mount(target, "bind", writable, source=each["source"])
+    if kind in _OWN:
+        return Mount(target, "proc", writable)
+    return Mount(target, "dev" if target == "/dev" else "tmpfs", writable)
+
+
+def _place(document: Document, path: tuple[str | int, ...], text: str) -> Place:
+    line, column = document.position(path)
+    return Place("config.json", f"{field_name(path)}: {text}", line, column)

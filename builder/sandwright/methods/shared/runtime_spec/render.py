@@ -1,0 +1,289 @@
+"""Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
+
+The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
+image's directories, the name of the control group) the launcher puts in, each at a line that no other is
+written like. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
+annotations, which could steer a runtime, and no SELinux label, with which runsc does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, assert_never
+
+from sandwright.errors import RenderError
+from sandwright.policy.paths import ancestors, depth
+from sandwright.policy.resolved import ResolvedPolicy, Resources
+from sandwright.render.accounts import account_of, group_file, passwd_file
+from sandwright.render.artifact import Artifact, json_artifact
+from sandwright.render.baseline import Baseline, load_baseline
+from sandwright.render.covers import Cover
+from sandwright.render.filters import gvisor_filter, oci_filter
+from sandwright.render.launcher import runtime_launcher
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.recipe import sandbox_environment
+from sandwright.render.shims import ShimPlace, shim_place
+from sandwright.render.watched import watch_artifacts
+
+OCI_VERSION = "1.0.2"
+"""The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
+
+PERIOD = 100_000
+"""Microseconds in which a share of processors is counted: the kernel's default."""
+
+CGROUP = "/sandwright-run"
+"""The control group; the launcher puts the run's own name in. Without a path runsc sets no limits; where
+there are none, and no root to make a group, there is no path."""
+
+_SYSTEM = frozenset(
+    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr", "var")
+)
+"""Directories at the root that belong to the image: what is mounted below them needs a place there."""
+
+_OWN = frozenset(("dev", "proc", "sys"))
+"""Those of them that the runtime mounts anew."""
+
+IMAGE_DIRECTORIES = _SYSTEM - _OWN
+"""Those that stay the image's: no mount point is made in them."""
+
+NOTHING = "nothing"
+"""What lies over a denied file under runsc, which opens devices on any mount.
+
+It is a file without rights, in the bundle of each run."""
+
+LEAST_PIDS = 128
+"""Threads of which runsc is sure to have enough. On two busy processors it was seen to die or to hang with 12
+to 80, and with 96 once a shell had started others."""
+
+
+def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`config.json` for runc and crun, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
+
+    Not these two when `user.mapping` is off.
+    """
+    return _render(policy, gvisor=False)
+
+
+def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """The same for runsc, which `launch` starts with `--oci-seccomp`.
+
+    With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
+    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
+    A policy with `outer` gets a container around it all: see `sandwright.methods.gvisor.outer.render`.
+    """
+    if policy.outer != "none":
+        from sandwright.methods.gvisor.outer.render import render_outer  # noqa: PLC0415 - it needs this module
+
+        return render_outer(policy)
+    refuse_few_threads(policy, "gVisor")
+    return _render(policy, gvisor=True)
+
+
+def refuse_few_threads(policy: ResolvedPolicy, who: str) -> None:
+    """Refuse a limit of processes that gVisor, whose threads count too, can't live with."""
+    pids = policy.resources.pids
+    if pids is not None and pids < LEAST_PIDS:
+        raise RenderError(
+            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for {who}: "
+            f"its own threads are counted too, and it dies or hangs without them; give {LEAST_PIDS} or more"
+        )
+
+
+def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
+    plan = mount_plan(policy, root="image")
+    document = runtime_config(policy, plan, gvisor=gvisor)
+    config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
+    shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
+    points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
+    files = (config, *root_accounts(policy), *watch_artifacts(policy, plan.mounts, plan.covers))
+    launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
+    return *files, *launchers
+
+
+def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """Who root inside is: the caller, so that the home that getpwuid(3) tells is $HOME."""
+    if policy.mapping != "off":
+        account = account_of(policy, 0, 0)
+        yield Artifact("passwd", passwd_file(account), "the accounts, over the image's /etc/passwd")
+        yield Artifact("group", group_file(account), "their groups, over the image's /etc/group")
+
+
+def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:
+    """The configuration as JSON data. Its command is a shell, its root `rootfs` beside it."""
+    baseline = load_baseline()
+    return {
+        "ociVersion": OCI_VERSION,
+        "hostname": baseline.hostname,
+        "process": _process(policy, baseline),
+        "root": {"path": "rootfs", "readonly": True},
+        "mounts": list(_mounts(policy, plan, baseline, gvisor=gvisor)),
+        "linux": _linux(policy, baseline, gvisor=gvisor),
+    }
+
+
+def _process(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
+    """Root of a user namespace where the caller is not root: one id is what can be mapped without help."""
+    privileged = policy.process.privileged
+    held = sorted(baseline.capabilities["init" if privileged else "none"])
+    default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
+    environment = {**default, **sandbox_environment(policy)}
+    return {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "args": ["/bin/sh"],
+        "env": [f"{name}={value}" for name, value in sorted(environment.items())],
+        "cwd": _start(policy),
+        "capabilities": {"bounding": held, "effective": held, "permitted": held},
+        "rlimits": list(_rlimits(policy.resources, baseline)),
+        "noNewPrivileges": not privileged,
+    }
+
+
+def _rlimits(resources: Resources, baseline: Baseline) -> Iterator[dict[str, Any]]:
+    for limit in baseline.rlimits:
+        yield {"type": limit.type, "soft": limit.soft, "hard": limit.hard}
+    if resources.files is not None:
+        yield {"type": "RLIMIT_NOFILE", "soft": resources.files, "hard": resources.files}
+
+
+def _start(policy: ResolvedPolicy) -> str:
+    """The directory that the command starts in, where a listed path brings it in."""
+    cwd = policy.canonical(policy.facts.variables["CWD"])
+    listed = (rule for rule in policy.filesystem.rules if rule.readable and rule.origin == "listed")
+    above = any(_inside(cwd, rule.path) for rule in listed if rule.path != "/")
+    return cwd if above and policy.is_path_readable(cwd) else "/"
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")
+
+
+def _mounts(
+    policy: ResolvedPolicy, plan: MountPlan, baseline: Baseline, *, gvisor: bool
+) -> Iterator[dict[str, Any]]:
+    """Parents first, one a destination: the baseline's, the plan's, the covers.
+
+    runsc doesn't start with a mount over a socket, and without `--host-uds` connects to none of the host's.
+    """
+    unreachable = gvisor and not policy.network.unix_sockets
+    rootless = policy.facts.uid != 0
+    chosen: dict[str, dict[str, Any]] = {}
+    for mount in baseline.mounts:
+        shared = mount.destination == "/sys" and _shares_sys(policy, gvisor=gvisor)
+        each = baseline.rootless_sys if shared else mount
+        options = [
+            option for option in each.options if not (rootless and option.startswith(("uid=", "gid=")))
+        ]
+        options += [_RECURSIVE] if shared and not rootless else []
+        chosen[each.destination] = _mount(each.destination, each.type, each.source, options)
+    for planned in plan.mounts:
+        if not (unreachable and planned.entry == "socket"):
+            chosen[planned.target] = _planned(planned, gvisor=gvisor)
+    for cover in plan.covers:
+        chosen[cover.path] = _covered(cover)
+    yield from sorted(chosen.values(), key=lambda each: (depth(each["destination"]), each["destination"]))
+
+
+def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
+    """Whether `/sys` is the host's: only who owns the network can mount one of its own."""
+    return policy.facts.uid != 0 or not (gvisor or policy.network.mode == "none")
+
+
+def _covered(cover: Cover) -> dict[str, Any]:
+    if cover.entry == "directory":
+        return _mount(cover.path, "tmpfs", "tmpfs", ["nosuid", "nodev", "ro", "mode=555"])
+    return _mount(cover.path, "bind", cover.path, [*_BIND, "ro"])
+
+
+_BIND = ("rbind", "rprivate", "nosuid", "nodev")
+
+_RECURSIVE = "rro"
+"""Read-only with all that the host has mounted below, which `ro` alone leaves writable (runtime-spec 1.1,
+mount_setattr(2) since Linux 5.12; without it runtimes refuse). runsc has no such option, and needs none: its
+gofer keeps to `ro` for all that it serves. Below a file nothing is mounted, and crun 1.8 refuses it
+there."""
+
+
+def _planned(mount: Mount, *, gvisor: bool) -> dict[str, Any]:
+    access = "rw" if mount.writable else "ro"
+    match mount.kind:
+        case "bind":
+            deep = mount.entry == "directory" and not (mount.writable or gvisor)
+            return _mount(
+                mount.target, "bind", mount.source, [*_BIND, access, *([_RECURSIVE] if deep else [])]
+            )
+        case "mask" if mount.entry != "directory":
+            return _mount(mount.target, "bind", NOTHING if gvisor else "/dev/null", [*_BIND, "ro"])
+        case "tmpfs" | "mask":
+            options = ["nosuid", "nodev", access, f"mode={'1777' if mount.writable else '555'}"]
+            return _mount(mount.target, "tmpfs", "tmpfs", options)
+        case "dev" | "proc" | "symlink":
+            raise AssertionError(f"a plan over an image holds no {mount.kind}")  # pragma: no cover
+        case _:
+            assert_never(mount.kind)
+
+
+def _mount(destination: str, kind: str, source: str, options: Iterable[str]) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}
+
+
+def _points(plan: MountPlan) -> Iterator[str]:
+    """What the image must have, since it is mounted on in one of its own directories."""
+    targets = [mount.target for mount in plan.mounts] + [cover.path for cover in plan.covers]
+    inside = {mount.target for mount in plan.mounts}
+    for path in targets:
+        if path.split("/")[1] in _SYSTEM - _OWN and not inside & set(ancestors(path)):
+            yield path
+
+
+def _private(plan: MountPlan, baseline: Baseline, shims: ShimPlace | None) -> list[str]:
+    """The directories at the root in which mount points are made: never the image's, which is shared."""
+    firsts = {mount.destination.split("/")[1] for mount in baseline.mounts}
+    firsts |= {shims.directory.split("/")[1]} if shims else set()
+    firsts |= {mount.target.split("/")[1] for mount in plan.mounts}
+    return sorted(firsts - (_SYSTEM - _OWN))
+
+
+def _linux(policy: ResolvedPolicy, baseline: Baseline, *, gvisor: bool) -> dict[str, Any]:
+    host, rootless = policy.network.mode == "host", policy.facts.uid != 0
+    shared = _shares_sys(policy, gvisor=gvisor)
+    kinds = [kind for kind in baseline.namespaces if not (host and kind == "network")]
+    held = baseline.capabilities["init" if policy.process.privileged else "none"]
+    linux: dict[str, Any] = {
+        "maskedPaths": [*baseline.masked, *(baseline.masked_rootless if shared else ())],
+        "namespaces": [{"type": kind} for kind in kinds],
+        "readonlyPaths": list(baseline.readonly),
+        "resources": _resources(policy.resources, rootless=rootless),
+        "seccomp": (gvisor_filter if gvisor else oci_filter)(policy, host_sockets=host, caps=held),
+    }
+    if linux["resources"]:
+        linux["cgroupsPath"] = CGROUP
+    if not (rootless and gvisor):  # runsc makes this namespace itself with `--rootless`, and no second one
+        linux["namespaces"].append({"type": "user"})
+        linux |= _mappings(policy)
+    return linux
+
+
+def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
+    """One id, the caller's; root's namespace has all, as what it mounts may lie in directories of others."""
+    facts = policy.facts
+    size = _ALL_IDS if facts.uid == 0 else 1
+    return {
+        "uidMappings": [{"containerID": 0, "hostID": facts.uid, "size": size}],
+        "gidMappings": [{"containerID": 0, "hostID": facts.gid, "size": size}],
+    }
+
+
+_ALL_IDS = 2**32 - 1
+"""All that a user namespace can map (user_namespaces(7))."""
+
+
+def _resources(resources: Resources, *, rootless: bool) -> dict[str, Any]:
+    limits: dict[str, Any] = {} if rootless else {"devices": [{"allow": False, "access": "rwm"}]}
+    if resources.memory is not None:
+        limits["memory"] = {"limit": resources.memory, "swap": resources.memory}
+    if resources.cpus is not None:
+        limits["cpu"] = {"period": PERIOD, "quota": round(resources.cpus * PERIOD)}
+    if resources.pids is not None:
+        limits["pids"] = {"limit": resources.pids}
+    return limits

@@ -1,0 +1,1 @@
+"""An account of the project's own, on Linux."""

@@ -1,0 +1,177 @@
+"""An account of the project's own: `user`, on Linux, and `alcless`, on macOS."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.looks import Looks
+from sandwright.methods.bwrap.backend import first_processes
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, all_children, signalled
+from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+from sandwright.methods.user.render import Account, account_of, render_for
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.methods import Rendered
+from sandwright.setup.requirements import how_to_get
+
+SET_UP = "sandwright account-setup"
+"""What shows how an account is made, and with `--yes` makes it."""
+
+_ASKING = 10.0
+
+
+class NoAccount(HostError):
+    """A project has no account here, and the message says what makes one."""
+
+
+def account_uid(policy: ResolvedPolicy) -> int:
+    """The number of the account of a policy's project. Raise NoAccount."""
+    try:
+        return pwd.getpwnam(account_of(policy).name).pw_uid
+    except KeyError:
+        project = policy.facts.project
+        raise NoAccount(f"{project} has no account here; `{SET_UP}` shows what makes one") from None
+
+
+@dataclass(frozen=True)
+class User(Launched):
+    """The row of an account on Linux."""
+
+    name: str = "user"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one, since the account must not type into ours (CVE-2017-5226)."""
+        return "controlling"
+
+    def programs(self) -> Sequence[str]:
+        """What root does is util-linux', coreutils' and Perl's."""
+        return ("unshare", "setpriv", "chroot", "perl")
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it as `nobody`, which every system has: a project's own account is not looked for."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"it is Linux'; this is {host.os}")
+        if missing := [name for name in self.programs() if process.find(name) is None]:
+            get = how_to_get(missing[0], host.package_manager)
+            message = f"{', '.join(missing)} not installed"
+            return Preflight(self.name, "program-missing", message, get and f"get it with: {get}")
+        if reason := without_root(host):
+            return Preflight(
+                self.name, "no-root", reason, "allow this user `sudo` without a password, or run it as root"
+            )
+        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explained)
+        each = "each project needs an account of its own, once"
+        return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
+
+    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+        """Nothing; but the account has to be there. Raise NoAccount."""
+        if looks is not None:
+            looks.ask("type", account_of(policy).place)
+        account_uid(policy)
+        return {}
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the command: of what runs in the launcher's first process, what is not root's."""
+        commands = [
+            child for first in first_processes(launcher) for child in all_children(first) if _owner(child)
+        ]
+        if not commands or os.geteuid() == 0:
+            return signalled(commands, number)
+        sent = process.run(
+            "sudo", "-n", "kill", f"-{number}", *map(str, commands), timeout=_ASKING, check=False
+        )
+        return "sent" if sent else ""
+
+
+@dataclass(frozen=True)
+class _Trial(User):
+    """The same as `nobody`, for a project in a directory that is made for it."""
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        place = Path(policy.facts.project).with_name("place")
+        return Rendered(self.name, render_for(policy, Account("nobody", "", str(place))), ())
+
+    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
+        """And lets it in, whatever mode is given to new files here."""
+        scratch = directory.parent
+        (scratch / "place").mkdir(exist_ok=True)
+        for path in (scratch, *_below(scratch / "project")):
+            path.chmod(0o755)
+        return super().wrap(directory, argv, terminal=terminal)
+
+
+@dataclass(frozen=True)
+class Alcless(Launched):
+    """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
+
+    name: str = "alcless"
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
+
+    def programs(self) -> Sequence[str]:
+        """What makes and enters accounts, and what copies."""
+        return ("alclessctl", "rsync")
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Look for what it needs; only an instance that is there already could be started."""
+        if host.os != "darwin":
+            return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")
+        if missing := [name for name in self.programs() if process.find(name) is None]:
+            message = f"{', '.join(missing)} not installed"
+            return Preflight(self.name, "program-missing", message, "see github.com/AkihiroSuda/alcless")
+        listed = process.run("alclessctl", "list", timeout=limit, check=False)
+        if not listed:
+            return Preflight(self.name, "not-started", listed.stderr.strip())
+        return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which ends what runs as the account: nobody else may."""
+        return signalled([launcher], number)
+
+
+def without_root(host: HostFacts) -> str:
+    """Why nothing can be done as root here; empty when it can."""
+    if host.is_root:
+        return ""
+    if process.find("sudo") is None:
+        return "it needs root, and there is no sudo"
+    if not process.run("sudo", "-n", "true", timeout=_ASKING, check=False):
+        return "it needs root, and sudo asks for a password"
+    return ""
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    yield directory
+    yield from directory.rglob("*")
+
+
+def _owner(pid: int) -> int:
+    """Whose a process is; root's when it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}").stat().st_uid
+    return 0
+
+
+def _explained(failed: Failed) -> tuple[Code, str, str]:
+    said = failed.said
+    if "no namespaces" in said:
+        return (
+            "container-filter",
+            said,
+            "run the container around it with CAP_SYS_ADMIN and a filter that allows unshare",
+        )
+    if "can't be mounted" in said:
+        return "container-filter", said, "give the container around it the right to mount"
+    return "not-started", said, ""

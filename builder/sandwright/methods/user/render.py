@@ -1,0 +1,148 @@
+"""Renders what runs a command as an account of the project's own: the method `user`.
+
+The account is the wall: the kernel lets it read and write what its own rights say, and the set-up gives it
+the workspace and nothing else. Around it stand namespaces and the mount plan that bubblewrap gets too, made
+by root before it becomes the account, so that a policy means the same with both. `plan` holds the mounts, as
+words that each end with NUL, which `inside.pl` takes. Nothing is compiled, no daemon runs, and no user
+namespace is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from sandwright.methods.bwrap.render import COVERED, SWITCHES, start_directory
+from sandwright.policy.paths import ancestors, depth
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.baseline import load_baseline
+from sandwright.render.filters import architecture, bpf_filter
+from sandwright.render.launcher import account_launcher
+from sandwright.render.mounts import Mount, MountPlan, mount_plan
+from sandwright.render.recipe import sandbox_environment
+from sandwright.render.watched import watch_artifacts
+from sandwright.resources import data_path
+
+ACCOUNTS = "/var/lib/sandwright/accounts"
+"""Where each account has a directory of its name, root's, and its home in it."""
+
+NUMBERS = {"amd64": {"mount": 165, "prctl": 157}, "arm64": {"mount": 40, "prctl": 167}}
+"""System calls (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h)."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account by name, its home, and the empty directory on which the root of a run is made."""
+
+    name: str
+    home: str
+    place: str
+
+
+def account_for(project: str, uid: int) -> Account:
+    """The account of a project, by its canonical path, for the user who works there: always the same."""
+    name = f"sandwright-{digest_of(project, uid)[:12]}"
+    return Account(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
+
+
+def digest_of(project: str, uid: int) -> str:
+    """What names what belongs to a project and a user."""
+    return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def account_of(policy: ResolvedPolicy) -> Account:
+    """The account for a policy's project and user."""
+    return account_for(policy.canonical(policy.facts.project), policy.facts.uid)
+
+
+def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`plan`, `seccomp.bpf`, `inside.pl`, `mount-watch`, `mounts`, `enter`, `launch`; `watch` with covers."""
+    return render_for(policy, account_of(policy))
+
+
+def render_for(policy: ResolvedPolicy, account: Account) -> tuple[Artifact, ...]:
+    """The same for any account; one whose home is empty has none. Raise like `render_bwrap`."""
+    plan = mount_plan(policy, root="host")
+    words = b"".join(
+        word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(policy, plan, account)
+    )
+    files = (
+        Artifact("plan", words, "the mounts of its root, for inside.pl"),
+        Artifact("seccomp.bpf", bpf_filter(policy), "the filter of system calls"),
+        *watch_artifacts(policy, _mounts(plan, account), plan.covers),
+        Artifact(
+            "inside.pl",
+            data_path("oci", "account", "inside.pl").read_bytes(),
+            "makes that root, and sets the filter",
+        ),
+    )
+    values = {
+        "account": account.name,
+        "place": account.place,
+        "start": start_directory(policy, plan),
+        "set": [f"{name}={value}" for name, value in _environment(policy, account).items()],
+        "own_network": policy.network.mode == "none",
+        **NUMBERS[architecture(policy)],
+    }
+    return *files, *account_launcher(policy, plan, files, values)
+
+
+def _environment(policy: ResolvedPolicy, account: Account) -> dict[str, str]:
+    """What is set: the home is the account's, unless the policy says otherwise."""
+    return {"HOME": account.home or "/nonexistent", **sandbox_environment(policy)}
+
+
+def _words(policy: ResolvedPolicy, plan: MountPlan, account: Account) -> Iterator[str]:
+    """The steps of `inside.pl`, each with its words. What is read-only is so once all is mounted."""
+    mounts = _mounts(plan, account)
+    memory = {
+        mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
+    }
+    shown = {mount.target for mount in mounts} - memory
+    for mount in mounts:
+        if mount.kind != "symlink" and _in_memory(mount.target, memory, shown):
+            yield from ("directory" if mount.entry == "directory" else "file", mount.target)
+        yield from _mount(mount)
+        if mount.kind == "proc":
+            for path in sorted((*load_baseline().readonly, *SWITCHES)):
+                yield from ("try", path)
+    for cover in plan.covers:
+        directory = cover.entry == "directory"
+        yield from ("tmpfs", cover.path, COVERED) if directory else ("ro-bind", cover.path, cover.path)
+    for mount in mounts:
+        if mount.target in memory and not mount.writable:
+            yield from ("readonly", mount.target)
+    if policy.network.mode == "none":
+        yield "loopback"
+
+
+def _mounts(plan: MountPlan, account: Account) -> list[Mount]:
+    """The plan's, and the account's home."""
+    mounts = list(plan.mounts)
+    if account.home:
+        mounts.append(Mount(account.home, "bind", writable=True, source=account.home))
+    return sorted(mounts, key=lambda mount: (depth(mount.target), mount.target))
+
+
+def _in_memory(path: str, memory: set[str], shown: set[str]) -> bool:
+    """Whether what is nearest above a path is the sandbox's own, where a mount point has to be made."""
+    return next((above in memory for above in ancestors(path) if above in memory or above in shown), False)
+
+
+def _mount(mount: Mount) -> tuple[str, ...]:
+    match mount.kind:
+        case "bind":
+            return ("bind" if mount.writable else "ro-bind", mount.source, mount.target)
+        case "symlink":
+            return ("symlink", mount.source, mount.target)
+        case "mask" if mount.entry != "directory":
+            return ("ro-bind", "/dev/null", mount.target)
+        case "tmpfs" | "mask":
+            return ("tmpfs", mount.target, "1777" if mount.writable else "0755")
+        case "dev" | "proc":
+            return (mount.kind, mount.target)
+        case _:
+            assert_never(mount.kind)

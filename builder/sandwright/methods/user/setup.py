@@ -1,0 +1,311 @@
+"""Plans an account for a project, and its end: steps that say what they will do, and then do it.
+
+What is made is written down in a file of root's beside the account's home, so that the end takes back that
+and nothing else: the rights that were given, the mode of the project's directory, whose the project's files
+are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import HostError, UsageError
+from sandwright.methods.user import sharing
+from sandwright.methods.user.render import ACCOUNTS, Account
+from sandwright.progress import SILENT, Progress
+
+RECORD = "record.json"
+"""What was made, beside the account's home."""
+
+SCHEMA = 1
+_LIMIT = 60.0
+_TREE = 600.0
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A project, and the other trees that its policy lets be written. `user` is who will start runs."""
+
+    project: Path
+    others: tuple[Path, ...]
+    user: int
+
+    @property
+    def trees(self) -> tuple[Path, ...]:
+        """All that is shared with the account."""
+        return (self.project, *self.others)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a plan does. `does` gives what the person should know afterwards."""
+
+    says: tuple[str, ...]
+    does: Callable[[], Sequence[str]]
+
+    def describe(self) -> Sequence[str]:
+        """What it will do."""
+        return self.says
+
+    def execute(self, progress: Progress) -> Sequence[str]:
+        """Do it. Raise HostError, CommandFailed or ToolMissing."""
+        with progress.step(self.says[0]):
+            return self.does()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order; none when there is nothing to do."""
+
+    account: str
+    steps: tuple[Step, ...] = field(default=())
+
+    def describe(self) -> list[str]:
+        """The lines to show before anything is done."""
+        return [line for step in self.steps for line in step.describe()]
+
+    def execute(self, progress: Progress = SILENT) -> list[str]:
+        """Do all steps; give what is worth knowing.
+
+        What was done before one fails stays done, and is done no second time.
+        """
+        return [note for step in self.steps for note in step.execute(progress)]
+
+
+def plan_account(account: Account, workspace: Workspace) -> Plan:
+    """What makes an account, or what of it is missing. Raise UsageError for what can't be shared."""
+    for tree in workspace.trees:
+        _check(tree)
+    return Plan(account.name, tuple(_making(account, workspace)))
+
+
+def plan_removal(account: Account) -> Plan:
+    """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
+    uid = uid_of(account.name)
+    record = _record(account)
+    if uid is None and record is None:
+        raise UsageError(f"there is no account {account.name}")
+    running = [] if uid is None else processes(uid)
+    if running:
+        raise HostError(
+            f"{account.name} runs processes {', '.join(map(str, running))}: end its sessions first"
+        )
+    return Plan(account.name, tuple(_removing(account, uid, record or _Record("", 0, (), (), 0))))
+
+
+def uid_of(name: str) -> int | None:
+    """The number of an account, None where there is none."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
+
+
+def processes(uid: int) -> list[int]:
+    """The processes of a user, by number."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += [int(entry.name)] if entry.stat().st_uid == uid else []
+    return sorted(found)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What was made: `passed` may be passed through; `mode` is the project's before."""
+
+    project: str
+    uid: int
+    shared: tuple[str, ...]
+    passed: tuple[str, ...]
+    mode: int
+
+    def encode(self) -> bytes:
+        given = {**self.__dict__, "schema": SCHEMA}
+        return json.dumps(given, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def _record(account: Account) -> _Record | None:
+    path = Path(account.home).parent / RECORD
+    try:
+        data = json.loads(path.read_bytes())
+        return _Record(
+            data["project"], data["uid"], tuple(data["shared"]), tuple(data["passed"]), data["mode"]
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HostError(f"{path} can't be read: {error}") from error
+
+
+def _check(tree: Path) -> None:
+    """Refuse what is no place for an account to write in."""
+    if not tree.is_dir():
+        raise UsageError(f"{tree} is no directory, and can't be shared")
+    owner = tree.stat().st_uid
+    if len(tree.parts) <= 2 or any(tree == Path(each.pw_dir) for each in pwd.getpwall()):
+        raise UsageError(f"{tree} is too much to share with an account: take a directory in it")
+    if os.geteuid() not in (0, owner):
+        raise UsageError(f"{tree} belongs to somebody else, who has to share it")
+
+
+def _making(account: Account, workspace: Workspace) -> Iterator[Step]:
+    uid, before, project = uid_of(account.name), _record(account), workspace.project
+    passed = _closed(workspace.trees, -1 if uid is None else uid)
+    record = _Record(
+        str(project),
+        workspace.user,
+        tuple(map(str, workspace.trees)),
+        tuple(dict.fromkeys([*(before.passed if before else ()), *map(str, passed)])),
+        before.mode if before else stat.S_IMODE(project.stat().st_mode),
+    )
+    own = Path(account.home).parent
+    if uid is None:
+        says = f"make the system account {account.name}, without a password or a shell"
+        yield Step((says,), lambda: _useradd(account))
+    if before != record or not own.is_dir():
+        says = f"make {own}: its home (0700), a place for the root of its runs, and {RECORD}"
+        yield Step((says,), lambda: _directories(account, record))
+    for directory in passed:
+        says = f"let it pass through {directory}, without seeing what is there (an entry --x)"
+        yield Step((says,), _through(account, directory))
+    if project.stat().st_mode & stat.S_IRWXO:
+        says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
+        yield Step((says,), _others(project, 0))
+    for tree in workspace.trees:
+        if uid is None or sharing.read(tree).permissions(uid) != 7:
+            says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
+            yield Step((says,), _sharing(account, tree))
+
+
+def _closed(trees: Sequence[Path], uid: int) -> list[Path]:
+    """The directories above some trees that an account can't pass through."""
+    above = dict.fromkeys(each for tree in trees for each in reversed(tree.parents))
+    return [each for each in above if not sharing.passes(each, uid)]
+
+
+def _useradd(account: Account) -> Sequence[str]:
+    _as_root(
+        "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", account.home,
+        "--shell", "/usr/sbin/nologin", "--comment", "sandwright", account.name,
+    )  # fmt: skip
+    return ()
+
+
+def _directories(account: Account, record: _Record) -> Sequence[str]:
+    own = Path(account.home).parent
+    user = pwd.getpwnam(account.name)
+    modes = {Path(ACCOUNTS).parent: "0755", Path(ACCOUNTS): "0711", own: "0755", Path(account.place): "0700"}
+    for directory, mode in modes.items():
+        _as_root("install", "-d", "-m", mode, str(directory))
+    whose = ("-o", str(user.pw_uid), "-g", str(user.pw_gid))
+    _as_root("install", "-d", "-m", "0700", *whose, account.home)
+    # Git works in nobody else's repository, unless it is told to (CVE-2022-24765).
+    config = f'[safe]\n\tdirectory = "{_in_git(record.project)}"\n'.encode("utf-8", "surrogateescape")
+    _as_root("install", "-m", "0644", *whose, "/dev/stdin", f"{account.home}/.gitconfig", stdin=config)
+    _as_root("install", "-m", "0644", "/dev/stdin", str(own / RECORD), stdin=record.encode())
+    return ()
+
+
+def _in_git(value: str) -> str:
+    """A value between quotes in Git's configuration (git-config(1))."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _through(account: Account, directory: Path) -> Callable[[], Sequence[str]]:
+    def does() -> Sequence[str]:
+        sharing.let_through(directory, pwd.getpwnam(account.name).pw_uid)
+        return ()
+
+    return does
+
+
+def _others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
+    """Gives all others what the last digit of a mode says."""
+
+    def does() -> Sequence[str]:
+        project.chmod(stat.S_IMODE(project.stat().st_mode) & ~stat.S_IRWXO | mode & stat.S_IRWXO)
+        return ()
+
+    return does
+
+
+def _sharing(account: Account, tree: Path) -> Callable[[], Sequence[str]]:
+    return lambda: [f"{tree}: {each}" for each in sharing.share(tree, pwd.getpwnam(account.name).pw_uid)]
+
+
+def _removing(account: Account, uid: int | None, record: _Record) -> Iterator[Step]:
+    own, project = Path(account.home).parent, Path(record.project)
+    for tree in filter(Path.is_dir, map(Path, record.shared)):
+        if uid is not None:
+            says = (f"give its files in {tree} to the owner of that", f"take its rights over {tree} back")
+            yield Step(says, _taking(tree, uid))
+    if record.project and project.is_dir():
+        others = f"{record.mode & stat.S_IRWXO:o}"
+        yield Step(
+            (f"let all others do with {project} what they could (mode o={others})",),
+            _others(project, record.mode),
+        )
+    for directory in filter(Path.is_dir, map(Path, record.passed)):
+        if uid is not None and sharing.read(directory).permissions(uid) is not None:
+            yield Step((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
+    if uid is not None:
+        yield Step((f"remove the system account {account.name}",), lambda: _userdel(account.name))
+    if own.exists():
+        yield Step((f"remove {own}, its home with all that is in it",), lambda: _gone(own))
+
+
+def _taking(tree: Path, uid: int) -> Callable[[], Sequence[str]]:
+    def does() -> Sequence[str]:
+        owner = tree.stat()
+        whose = f"{owner.st_uid}:{owner.st_gid}"
+        _as_root(
+            "find",
+            str(tree),
+            "-xdev",
+            "-uid",
+            str(uid),
+            "-exec",
+            "chown",
+            "-h",
+            whose,
+            "{}",
+            "+",
+            limit=_TREE,
+        )
+        return [f"{tree}: {each}" for each in sharing.unshare(tree, uid)]
+
+    return does
+
+
+def _keeping_out(directory: Path, uid: int) -> Callable[[], Sequence[str]]:
+    def does() -> Sequence[str]:
+        sharing.keep_out(directory, uid)
+        return ()
+
+    return does
+
+
+def _gone(own: Path) -> Sequence[str]:
+    _as_root("rm", "-rf", "--one-file-system", str(own))
+    _as_root("rmdir", "--ignore-fail-on-non-empty", ACCOUNTS, str(Path(ACCOUNTS).parent))
+    return ()
+
+
+def _userdel(name: str) -> Sequence[str]:
+    _as_root("userdel", name)
+    return ()
+
+
+def _as_root(*words: str, stdin: bytes | None = None, check: bool = True, limit: float = _LIMIT) -> None:
+    """Run a program as root. Raise HostError where nobody lets us, CommandFailed, ToolMissing."""
+    argv = words if os.geteuid() == 0 else ("sudo", "-n", "--", *words)
+    process.run(*argv, stdin=stdin, check=check, timeout=limit)
