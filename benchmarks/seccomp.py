@@ -24,9 +24,9 @@ from pathlib import Path
 
 from benchmarks.harness import RESULTS, BenchmarkError, write
 
-from sandwright.render.seccomp import compile_bpf, load_profile_json, profile
-from sandwright.render.seccomp.document import ProfileDocument
-from sandwright.render.seccomp.resolve import applies
+from sandwright.seccomp import compile_bpf, load_profile_json, profile
+from sandwright.seccomp.document import ProfileDocument
+from sandwright.seccomp.resolve import applies
 
 SOURCE = Path(__file__).with_name("runner") / "syscalls.c"
 PODMAN = Path("/usr/share/containers/seccomp.json")

@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from sandwright.evaluate.seccomp.command import evaluate_command
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.seccomp.command import evaluate_command
 
 Json = dict[str, Any]
 PROJECT = "/home/u/p"

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from sandwright.evaluate.bpf import SystemCall
-from sandwright.evaluate.seccomp.decide import Arguments, Call
-from sandwright.render.seccomp.abi import MINUS_ONE, RUNS, X32_BIT, Abi, Architecture
-from sandwright.render.seccomp.resolve import Check, Filter, FilterRule
+from sandwright.seccomp.abi import MINUS_ONE, RUNS, X32_BIT, Abi, Architecture
+from sandwright.seccomp.decide import Arguments, Call
+from sandwright.seccomp.resolve import Check, Filter, FilterRule
 
 NUMBERS = (*range(600), 1023, 4095, 65535, X32_BIT - 1)
 UPPER = 0xFFFFFFFF << 32

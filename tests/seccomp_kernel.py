@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from sandwright import process
 from sandwright.evaluate.bpf import Instruction
-from sandwright.render.seccomp.action import Action, Kind, from_value
+from sandwright.seccomp.action import Action, Kind, from_value
 
 MAGIC = 0x5A4D1C
 _LOAD, _EQUAL, _RETURN, _RETURN_A = 0x20, 0x15, 0x06, 0x16

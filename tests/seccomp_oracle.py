@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from sandwright.evaluate.bpf import Instruction, read_program
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, known_names, targets
-from sandwright.render.seccomp.document import ProfileDocument, ProfileRule
-from sandwright.render.seccomp.resolve import applies
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, known_names, targets
+from sandwright.seccomp.document import ProfileDocument, ProfileRule
+from sandwright.seccomp.resolve import applies
 
 OPERATORS = {"NE": 1, "LT": 2, "LE": 3, "EQ": 4, "GE": 5, "GT": 6, "MASKED_EQ": 7}
 """The comparisons as <seccomp.h> numbers them."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import seccomp_profile
-from sandwright.render.seccomp import SeccompProfile, compile_bpf
-from sandwright.render.seccomp.model import Group
+from sandwright.seccomp import SeccompProfile, compile_bpf
+from sandwright.seccomp.model import Group
 from sandwright.verify.subject import Subject
 
 Artifacts = tuple[Artifact, ...]

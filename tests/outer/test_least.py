@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sandwright.errors import HostError
 from sandwright.methods.gvisor.outer.least import least
 from sandwright.methods.gvisor.outer.minimise import CALLS, with_calls
-from sandwright.render.seccomp import profile, render_oci
+from sandwright.seccomp import profile, render_oci
 
 LETTERS = tuple("abcdefghijklmnopqrst")
 

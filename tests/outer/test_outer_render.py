@@ -21,8 +21,8 @@ from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered, render
-from sandwright.render.seccomp import profile
 from sandwright.resources import data_path
+from sandwright.seccomp import profile
 
 POLICY = """\
 schema: 1

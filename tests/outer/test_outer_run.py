@@ -26,7 +26,7 @@ from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
-from sandwright.render.seccomp import profile
+from sandwright.seccomp import profile
 
 POLICY = """\
 schema: 1

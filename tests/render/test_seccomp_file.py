@@ -12,13 +12,12 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
-from sandwright.evaluate.seccomp import Call, decide
 from sandwright.policy import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
 from sandwright.render.methods import render
-from sandwright.render.seccomp import load_profile_json, resolve
-from sandwright.render.seccomp.abi import Abi, numbers
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp import Call, decide, load_profile_json, resolve
+from sandwright.seccomp.abi import Abi, numbers
+from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
 
 FILE = "/home/u/p/calls.json"
 ENTRIES = {

@@ -8,10 +8,10 @@ import pytest
 
 from sandwright.errors import DocumentError
 from sandwright.evaluate.bpf import Instruction, SystemCall, listing, read_program, run_program
-from sandwright.render.seccomp import compile_bpf, compile_filter, load_profile_json, profile, resolve
-from sandwright.render.seccomp.abi import NATIVE, Architecture
-from sandwright.render.seccomp.action import Action, Kind
-from sandwright.render.seccomp.assembler import (
+from sandwright.seccomp import compile_bpf, compile_filter, load_profile_json, profile, resolve
+from sandwright.seccomp.abi import NATIVE, Architecture
+from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.assembler import (
     JUMP_AT_LEAST,
     JUMP_EQUAL,
     JUMP_GREATER,

@@ -5,21 +5,23 @@ from __future__ import annotations
 import pytest
 
 from sandwright.evaluate.bpf import read_program, run_program
-from sandwright.evaluate.seccomp import Call, decide, decide_profile
-from sandwright.render.seccomp import (
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import (
+    Call,
     compile_bpf,
     compile_filter,
-    json_text,
+    decide,
+    decide_profile,
     load_profile_json,
     profile,
     profiles,
     render_oci,
     resolve,
 )
-from sandwright.render.seccomp.abi import NATIVE, Architecture
-from sandwright.render.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
-from sandwright.render.seccomp.document import ProfileDocument
-from sandwright.render.seccomp.resolve import Filter
+from sandwright.seccomp.abi import NATIVE, Architecture
+from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
+from sandwright.seccomp.document import ProfileDocument
+from sandwright.seccomp.resolve import Filter
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from sandwright.errors import DocumentError, UsageError
-from sandwright.evaluate.seccomp import evaluate_command
-from sandwright.evaluate.seccomp.command import CAPABILITIES
+from sandwright.seccomp.command import CAPABILITIES, evaluate_command
 
 PROFILE = """{
  "defaultAction": "SCMP_ACT_ERRNO",

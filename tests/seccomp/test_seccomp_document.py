@@ -9,12 +9,11 @@ import pytest
 
 from sandwright.document import MAX_BYTES
 from sandwright.errors import DocumentError
-from sandwright.evaluate.seccomp import Call, decide
-from sandwright.render.seccomp import load_profile_json, resolve
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers
-from sandwright.render.seccomp.action import Action, Kind
-from sandwright.render.seccomp.document import kernel_version
-from sandwright.render.seccomp.jsontext import parse_json
+from sandwright.seccomp import Call, decide, load_profile_json, resolve
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.document import kernel_version
+from sandwright.seccomp.jsontext import parse_json
 
 HEAD = '{"defaultAction": "SCMP_ACT_ERRNO", '
 

@@ -14,14 +14,8 @@ from typing import Any
 import pytest
 
 from sandwright import process
-from sandwright.render.seccomp import (
-    SeccompProfile,
-    compile_bpf,
-    json_text,
-    profile,
-    render_gvisor,
-    render_oci,
-)
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
 from seccomp_engines import PYTHON, empty_root, image, name, run_bundle, run_in_engine, runtime_command
 
 pytestmark = [

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sandwright.evaluate.bpf import listing, read_program
-from sandwright.render.seccomp import compile_bpf, json_text, profile, profiles, render_gvisor, render_oci
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import compile_bpf, profile, profiles, render_gvisor, render_oci
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "seccomp"
 NAMES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")

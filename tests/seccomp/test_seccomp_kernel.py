@@ -14,18 +14,10 @@ import pytest
 
 from sandwright import process
 from sandwright.evaluate.bpf import Instruction, SystemCall, read_program, run_program
-from sandwright.evaluate.seccomp import decide
-from sandwright.render.seccomp import (
-    compile_bpf,
-    json_text,
-    load_profile_json,
-    profile,
-    profiles,
-    render_oci,
-    resolve,
-)
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture
-from sandwright.render.seccomp.action import KILL_PROCESS, KILL_THREAD
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import compile_bpf, decide, load_profile_json, profile, profiles, render_oci, resolve
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture
+from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD
 from seccomp_calls import as_seen, calls
 from seccomp_kernel import ask_kernel, guarded, machine, run_filters
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sandwright.errors import DocumentError
-from sandwright.evaluate.seccomp import lint_profile
-from sandwright.render.seccomp import json_text, profile, profiles, render_oci
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import profile, profiles, render_oci
+from sandwright.seccomp.lint import lint_profile
 
 INT = 4294967295
 

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandwright.evaluate.bpf import run_program
-from sandwright.evaluate.seccomp import Call, decide
-from sandwright.evaluate.seccomp.command import evaluate_command
-from sandwright.render.seccomp import json_text, load_profile_json, profile, render_oci, resolve
-from sandwright.render.seccomp.abi import Abi, numbers
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import Call, decide, load_profile_json, profile, render_oci, resolve
+from sandwright.seccomp.abi import Abi, numbers
+from sandwright.seccomp.command import evaluate_command
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp
 

@@ -9,9 +9,9 @@ import pytest
 
 from sandwright.document import parse
 from sandwright.errors import DocumentError
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
-from sandwright.render.seccomp.catalogue import profile, profiles, read_groups, read_profiles
-from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.catalogue import profile, profiles, read_groups, read_profiles
+from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
 
 IS_1 = Comparison(0, (1,))
 

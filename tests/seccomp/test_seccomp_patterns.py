@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright.render.seccomp.patterns import Pattern, all_but
+from sandwright.seccomp.patterns import Pattern, all_but
 
 
 @st.composite

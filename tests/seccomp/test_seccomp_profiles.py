@@ -7,11 +7,20 @@ import functools
 import pytest
 
 from sandwright.evaluate.bpf import Instruction, read_program, run_program
-from sandwright.evaluate.seccomp import Call, decide, decide_profile
-from sandwright.evaluate.seccomp.decide import Arguments
-from sandwright.render.seccomp import compile_bpf, json_text, load_profile_json, profile, render_oci, resolve
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers
-from sandwright.render.seccomp.resolve import Filter
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import (
+    Call,
+    compile_bpf,
+    decide,
+    decide_profile,
+    load_profile_json,
+    profile,
+    render_oci,
+    resolve,
+)
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.seccomp.decide import Arguments
+from sandwright.seccomp.resolve import Filter
 from seccomp_calls import as_seen
 
 ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 38, 93

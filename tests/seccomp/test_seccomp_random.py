@@ -14,20 +14,22 @@ from hypothesis import strategies as st
 
 from sandwright.errors import DocumentError
 from sandwright.evaluate.bpf import read_program, run_program
-from sandwright.evaluate.seccomp import Call, decide, decide_profile
-from sandwright.render.seccomp import (
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import (
+    Call,
     compile_bpf,
     compile_filter,
-    json_text,
+    decide,
+    decide_profile,
     load_profile_json,
     profile,
     render_oci,
     resolve,
 )
-from sandwright.render.seccomp.abi import Abi, numbers
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
-from sandwright.render.seccomp.document import ProfileDocument
-from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.seccomp.abi import Abi, numbers
+from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.document import ProfileDocument
+from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp
 

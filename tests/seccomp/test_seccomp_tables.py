@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from sandwright.render.seccomp import profiles
-from sandwright.render.seccomp.abi import Abi, Target, guess, known_names, names, numbers, targets
-from sandwright.render.seccomp.action import Action, Kind, errno_name, errno_numbers, from_value
+from sandwright.seccomp import profiles
+from sandwright.seccomp.abi import Abi, Target, guess, known_names, names, numbers, targets
+from sandwright.seccomp.action import Action, Kind, errno_name, errno_numbers, from_value
 
 
 @pytest.mark.parametrize(

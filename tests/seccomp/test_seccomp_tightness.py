@@ -14,11 +14,11 @@ import pytest
 
 from sandwright import process
 from sandwright.evaluate.bpf import run_program
-from sandwright.evaluate.seccomp import Call, decide
-from sandwright.evaluate.seccomp.lint_rules import int_arguments
-from sandwright.render.seccomp import json_text, load_profile_json, profile, render_oci, resolve
-from sandwright.render.seccomp.abi import NATIVE, Architecture
-from sandwright.render.seccomp.resolve import Filter
+from sandwright.render.artifact import json_text
+from sandwright.seccomp import Call, decide, load_profile_json, profile, render_oci, resolve
+from sandwright.seccomp.abi import NATIVE, Architecture
+from sandwright.seccomp.lint_rules import int_arguments
+from sandwright.seccomp.resolve import Filter
 from seccomp_calls import as_seen, calls
 from seccomp_engines import image, name
 from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp

@@ -98,7 +98,7 @@ def seccomp_eval(
     json: bool = False,
 ) -> None:
     """Say what a seccomp profile does with a system call, and by which rule."""
-    from sandwright.evaluate.seccomp.command import evaluate_command  # noqa: PLC0415
+    from sandwright.seccomp.command import evaluate_command  # noqa: PLC0415
 
     if not profile or not syscall:
         raise UsageError(

@@ -184,7 +184,7 @@ def _lint(file: str, facts: str) -> Iterator[tuple[str, str]]:
             found = lint_sbpl(read_file(file), file=file, importer=FileImporter(trusted=True))
             yield from ((finding.severity, str(finding)) for finding in found)
         case ".json":
-            from sandwright.evaluate.seccomp.lint import lint_profile  # noqa: PLC0415
+            from sandwright.seccomp.lint import lint_profile  # noqa: PLC0415
 
             faults = lint_profile(read_file(file), file)
             yield from ((fault.severity.value, fault.render(file)) for fault in faults)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
-from sandwright.render.seccomp.action import Action, from_value
+from sandwright.seccomp.action import Action, from_value
 
 MAX_INSTRUCTIONS = 4096
 DATA_SIZE = 64

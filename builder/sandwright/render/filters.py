@@ -14,10 +14,10 @@ from typing import Any
 from sandwright.errors import RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
-from sandwright.render.seccomp.abi import Architecture
-from sandwright.render.seccomp.action import ALLOW, EPERM
-from sandwright.render.seccomp.adopted import (
+from sandwright.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
+from sandwright.seccomp.abi import Architecture
+from sandwright.seccomp.action import ALLOW, EPERM
+from sandwright.seccomp.adopted import (
     AF_UNIX,
     DATAGRAMS,
     TYPE_MASK,
@@ -25,9 +25,9 @@ from sandwright.render.seccomp.adopted import (
     adopt,
     makes_unix_sockets,
 )
-from sandwright.render.seccomp.document import kernel_version
-from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group
-from sandwright.render.seccomp.oci import BOTH
+from sandwright.seccomp.document import kernel_version
+from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group
+from sandwright.seccomp.oci import BOTH
 
 Json = dict[str, Any]
 

@@ -9,10 +9,10 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
-from sandwright.evaluate.seccomp import Call, Decision, decide
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers
-from sandwright.render.seccomp.document import load_profile_json
-from sandwright.render.seccomp.resolve import resolve
+from sandwright.seccomp import Call, Decision, decide
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
+from sandwright.seccomp.document import load_profile_json
+from sandwright.seccomp.resolve import resolve
 
 Arguments = tuple[int, int, int, int, int, int]
 

@@ -13,7 +13,7 @@ from sandwright.policy.paths import below, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.seccomp import profile
+from sandwright.seccomp import profile
 
 
 def features(policy: ResolvedPolicy, asked: Asked) -> tuple[str, ...]:

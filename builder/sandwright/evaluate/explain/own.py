@@ -9,15 +9,14 @@ from dataclasses import replace
 from sandwright.errors import UsageError
 from sandwright.evaluate.explain.calls import Arguments, architecture, padded
 from sandwright.evaluate.explain.verdict import Asked
-from sandwright.evaluate.seccomp import Call, decide, decide_profile
 from sandwright.policy import explain as own
 from sandwright.policy.explain import QUESTIONS, Explanation, Ground, Question
 from sandwright.policy.paths import follow
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.wording import one_of
 from sandwright.render.filters import from_file
-from sandwright.render.seccomp import profile
-from sandwright.render.seccomp.abi import NATIVE, guess, known_names, numbers
+from sandwright.seccomp import Call, decide, decide_profile, profile
+from sandwright.seccomp.abi import NATIVE, guess, known_names, numbers
 
 _KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
 _ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:]*):([0-9]+)")

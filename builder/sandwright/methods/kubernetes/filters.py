@@ -14,9 +14,9 @@ from sandwright.errors import RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.filters import gvisor_filter, oci_filter, seccomp_profile
-from sandwright.render.seccomp import SeccompProfile, render_gvisor, render_oci
-from sandwright.render.seccomp.action import ALLOW, EPERM
-from sandwright.render.seccomp.model import ArgumentRule, Case, Comparison, Group
+from sandwright.seccomp import SeccompProfile, render_gvisor, render_oci
+from sandwright.seccomp.action import ALLOW, EPERM
+from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group
 
 IP = frozenset((2, 10))
 """AF_INET and AF_INET6 on Linux of every architecture (linux/socket.h)."""

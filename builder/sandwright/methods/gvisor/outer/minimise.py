@@ -29,10 +29,10 @@ from sandwright.methods.gvisor.outer.workload import Place, fault
 from sandwright.methods.images import store_of
 from sandwright.policy.names import Outer
 from sandwright.progress import SILENT, Progress
-from sandwright.render.seccomp import SeccompProfile, profile
-from sandwright.render.seccomp.model import Group
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image
+from sandwright.seccomp import SeccompProfile, profile
+from sandwright.seccomp.model import Group
 
 MODES = ("rootful", "rootless")
 """Whether runsc is root in the container, or anybody else with `--rootless`."""

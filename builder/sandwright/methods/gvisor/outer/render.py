@@ -35,10 +35,10 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.seccomp import SeccompProfile, profile, render_oci
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.render.watched import engine_watch
 from sandwright.resources import data_path
+from sandwright.seccomp import SeccompProfile, profile, render_oci
 
 HOST = "/host"
 """Where the container shows paths of the host: none of them lies over a program of the container's own."""

@@ -12,7 +12,7 @@ from sandwright.evaluate.explain.verdict import Place
 from sandwright.methods.shared.runtime_spec.render import NOTHING
 from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount, MountKind
-from sandwright.render.seccomp.jsontext import parse_json
+from sandwright.seccomp.jsontext import parse_json
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 

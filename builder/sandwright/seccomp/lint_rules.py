@@ -7,12 +7,12 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from sandwright.document import Path, Value
-from sandwright.evaluate.seccomp.fault import Fault, Severity, fault_at
-from sandwright.render.seccomp import tables
-from sandwright.render.seccomp.abi import guess, known_names
-from sandwright.render.seccomp.action import Kind, errno_name
-from sandwright.render.seccomp.document import Argument, Operator, ProfileDocument, ProfileRule
-from sandwright.render.seccomp.resolve import U32
+from sandwright.seccomp import tables
+from sandwright.seccomp.abi import guess, known_names
+from sandwright.seccomp.action import Kind, errno_name
+from sandwright.seccomp.document import Argument, Operator, ProfileDocument, ProfileRule
+from sandwright.seccomp.fault import Fault, Severity, fault_at
+from sandwright.seccomp.resolve import U32
 
 ORDERED = (Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sandwright.render.seccomp.action import Action
+from sandwright.seccomp.action import Action
 
 R = TypeVar("R")
 Rank = tuple[int, int, int]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from sandwright.render.seccomp import tables
+from sandwright.seccomp import tables
 
 Architecture = Literal["amd64", "arm64"]
 """An architecture that artifacts are made for. The others are ABIs such a machine may run besides."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sandwright.evaluate.seccomp.fault import Fault
-from sandwright.evaluate.seccomp.lint_answers import answer_faults
-from sandwright.evaluate.seccomp.lint_rules import rule_faults
-from sandwright.render.seccomp.abi import Architecture
-from sandwright.render.seccomp.document import load_profile_json
-from sandwright.render.seccomp.resolve import applies, resolve
+from sandwright.seccomp.abi import Architecture
+from sandwright.seccomp.document import load_profile_json
+from sandwright.seccomp.fault import Fault
+from sandwright.seccomp.lint_answers import answer_faults
+from sandwright.seccomp.lint_rules import rule_faults
+from sandwright.seccomp.resolve import applies, resolve
 
 
 def lint_profile(

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from sandwright.document import Document, Path, Value, field_name, parse
 from sandwright.errors import DocumentError, Problem
-from sandwright.render.seccomp import abi
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, refusal
-from sandwright.render.seccomp.model import INT, ArgumentRule, Case, Comparison, Group, SeccompProfile
 from sandwright.resources import data_path
+from sandwright.seccomp import abi
+from sandwright.seccomp.action import ALLOW, EPERM, Action, refusal
+from sandwright.seccomp.model import INT, ArgumentRule, Case, Comparison, Group, SeccompProfile
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from sandwright.render.seccomp.abi import MINUS_ONE, X32_BIT, Abi, names
-from sandwright.render.seccomp.action import ENOSYS, Action
-from sandwright.render.seccomp.document import ProfileRule
-from sandwright.render.seccomp.model import DEFAULT, Case, Comparison, SeccompProfile, Treatment
-from sandwright.render.seccomp.resolve import Check, Filter, FilterRule, Relation
+from sandwright.seccomp.abi import MINUS_ONE, X32_BIT, Abi, names
+from sandwright.seccomp.action import ENOSYS, Action
+from sandwright.seccomp.document import ProfileRule
+from sandwright.seccomp.model import DEFAULT, Case, Comparison, SeccompProfile, Treatment
+from sandwright.seccomp.resolve import Check, Filter, FilterRule, Relation
 
 Arguments = tuple[int, int, int, int, int, int]
 """The six arguments of a call, as 64 bits without a sign."""

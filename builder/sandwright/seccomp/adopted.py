@@ -15,19 +15,19 @@ from typing import Any
 
 from sandwright.document import field_name
 from sandwright.errors import DocumentError, Problem
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, targets
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
-from sandwright.render.seccomp.bpf import compile_filter
-from sandwright.render.seccomp.catalogue import profile
-from sandwright.render.seccomp.document import (
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, targets
+from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.bpf import compile_filter
+from sandwright.seccomp.catalogue import profile
+from sandwright.seccomp.document import (
     Argument,
     Operator,
     ProfileDocument,
     ProfileRule,
     load_profile_json,
 )
-from sandwright.render.seccomp.model import INT, MAX_ARGUMENTS
-from sandwright.render.seccomp.resolve import (
+from sandwright.seccomp.model import INT, MAX_ARGUMENTS
+from sandwright.seccomp.resolve import (
     U32,
     Check,
     Filter,

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sandwright.render.seccomp.action import ALLOW, ENOSYS, EPERM, Action, Kind
-from sandwright.render.seccomp.patterns import Pattern, all_but
+from sandwright.seccomp.action import ALLOW, ENOSYS, EPERM, Action, Kind
+from sandwright.seccomp.patterns import Pattern, all_but
 
 INT = 0xFFFFFFFF
 """The mask under which an int argument is compared."""

@@ -13,9 +13,9 @@ from enum import Enum
 
 from sandwright.document import Document, Path, Position, Value, field_name
 from sandwright.errors import DocumentError, Problem
-from sandwright.render.seccomp import action as actions
-from sandwright.render.seccomp.action import Action, Kind
-from sandwright.render.seccomp.jsontext import parse_json
+from sandwright.seccomp import action as actions
+from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.jsontext import parse_json
 
 U64 = (1 << 64) - 1
 ARCHITECTURES = frozenset(

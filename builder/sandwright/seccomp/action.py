@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from sandwright.render.seccomp import tables
+from sandwright.seccomp import tables
 
 MAX_ERRNO = 4095
 """The kernel turns a larger one into this (kernel/seccomp.c, SECCOMP_RET_ERRNO)."""

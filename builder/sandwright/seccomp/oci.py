@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sandwright.render import artifact
-from sandwright.render.seccomp.abi import NATIVE, Architecture, numbers
-from sandwright.render.seccomp.action import ALLOW, EPERM, Action, Kind
-from sandwright.render.seccomp.model import DEFAULT, Alternative, SeccompProfile, Treatment
+from sandwright.seccomp.abi import NATIVE, Architecture, numbers
+from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.model import DEFAULT, Alternative, SeccompProfile, Treatment
 
 BOTH: tuple[Architecture, ...] = ("amd64", "arm64")
 
@@ -74,11 +73,6 @@ def render_gvisor(
         "defaultAction": Kind.ERRNO.oci,
         "syscalls": rules,
     }
-
-
-def json_text(value: Json) -> str:
-    """An artifact as it is written to a file."""
-    return artifact.json_text(value)
 
 
 def _known(treatments: Mapping[str, Treatment], arch: Sequence[Architecture]) -> dict[str, Treatment]:

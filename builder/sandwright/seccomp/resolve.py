@@ -20,9 +20,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import assert_never
 
-from sandwright.render.seccomp.abi import BY_OCI_NAME, NATIVE, RUNS, Abi, Architecture, Target, targets
-from sandwright.render.seccomp.action import KILL_THREAD, Action
-from sandwright.render.seccomp.document import (
+from sandwright.seccomp.abi import BY_OCI_NAME, NATIVE, RUNS, Abi, Architecture, Target, targets
+from sandwright.seccomp.action import KILL_THREAD, Action
+from sandwright.seccomp.document import (
     U64,
     Argument,
     Condition,
@@ -30,7 +30,7 @@ from sandwright.render.seccomp.document import (
     ProfileDocument,
     ProfileRule,
 )
-from sandwright.render.seccomp.order import Step, Tree
+from sandwright.seccomp.order import Step, Tree
 
 U32 = (1 << 32) - 1
 

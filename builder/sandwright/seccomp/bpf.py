@@ -12,17 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from sandwright.render.seccomp.abi import MINUS_ONE, NATIVE, RUNS, X32_BIT, Abi, Architecture, numbers
-from sandwright.render.seccomp.action import KILL_PROCESS, Action
-from sandwright.render.seccomp.assembler import (
+from sandwright.seccomp.abi import MINUS_ONE, NATIVE, RUNS, X32_BIT, Abi, Architecture, numbers
+from sandwright.seccomp.action import KILL_PROCESS, Action
+from sandwright.seccomp.assembler import (
     JUMP_AT_LEAST,
     JUMP_EQUAL,
     JUMP_GREATER,
     Assembler,
     Label,
 )
-from sandwright.render.seccomp.model import DEFAULT, Comparison, SeccompProfile, Treatment
-from sandwright.render.seccomp.resolve import U32, Check, Filter, Relation
+from sandwright.seccomp.model import DEFAULT, Comparison, SeccompProfile, Treatment
+from sandwright.seccomp.resolve import U32, Check, Filter, Relation
 
 NUMBER = 0
 ARCH = 4

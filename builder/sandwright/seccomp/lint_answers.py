@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sandwright.evaluate.seccomp.decide import Arguments, Call, decide
-from sandwright.evaluate.seccomp.fault import Fault, Severity, fault_at
-from sandwright.evaluate.seccomp.lint_rules import ordered_pairs
-from sandwright.render.seccomp.abi import NATIVE, Abi, Architecture, numbers, targets
-from sandwright.render.seccomp.action import ENOSYS, EPERM, Action, Kind
-from sandwright.render.seccomp.catalogue import profile as shipped_profile
-from sandwright.render.seccomp.document import ProfileRule
-from sandwright.render.seccomp.resolve import Filter
+from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers, targets
+from sandwright.seccomp.action import ENOSYS, EPERM, Action, Kind
+from sandwright.seccomp.catalogue import profile as shipped_profile
+from sandwright.seccomp.decide import Arguments, Call, decide
+from sandwright.seccomp.document import ProfileRule
+from sandwright.seccomp.fault import Fault, Severity, fault_at
+from sandwright.seccomp.lint_rules import ordered_pairs
+from sandwright.seccomp.resolve import Filter
 
 TIOCSTI = 0x5412
 CLONE_NEWUSER = 0x10000000

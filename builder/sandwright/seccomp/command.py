@@ -10,8 +10,7 @@ from typing import Any
 
 from sandwright.document import field_name
 from sandwright.errors import UsageError
-from sandwright.evaluate.seccomp.decide import Call, Decision, Stage, decide
-from sandwright.render.seccomp.abi import (
+from sandwright.seccomp.abi import (
     MINUS_ONE,
     RUNS,
     X32_BIT,
@@ -22,9 +21,10 @@ from sandwright.render.seccomp.abi import (
     numbers,
     targets,
 )
-from sandwright.render.seccomp.action import Action, Kind, errno_name
-from sandwright.render.seccomp.document import U64, ProfileRule, kernel_version, load_profile_json
-from sandwright.render.seccomp.resolve import Filter, resolve
+from sandwright.seccomp.action import Action, Kind, errno_name
+from sandwright.seccomp.decide import Call, Decision, Stage, decide
+from sandwright.seccomp.document import U64, ProfileRule, kernel_version, load_profile_json
+from sandwright.seccomp.resolve import Filter, resolve
 
 CAPABILITIES = tuple(
     f"CAP_{name}"

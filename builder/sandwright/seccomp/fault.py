@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sandwright.render.seccomp.document import ProfileRule
+from sandwright.seccomp.document import ProfileRule
 
 
 class Severity(Enum):
