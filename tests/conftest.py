@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
-from sandwright.smoke.dockerd import docker_daemon
+from sandwright.runtime.dockerd import docker_daemon
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import collect_host
-from sandwright.smoke.runtimes.podman import containers_conf
+from sandwright.runtime.podman import containers_conf
 
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "usr", "volume")
 CHANGES = (

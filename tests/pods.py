@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import collect_host
-from sandwright.smoke.marker_image import write_docker_archive
-from sandwright.smoke.runtimes.podman import containers_conf
-from sandwright.smoke.tree import end_all
+from sandwright.runtime.marker_image import write_docker_archive
+from sandwright.runtime.podman import containers_conf
+from sandwright.runtime.processes import end_all
 
 INFRA = "localhost/sandwright-infra:1"
 """What Podman runs to hold a Pod's namespaces; its own is built of a program that Debian's package lacks."""

@@ -11,9 +11,9 @@ from sandwright.policy.load import layer, run_layer
 from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.prove import Resolve, Weaken, prove
 from sandwright.verify.subject import Subject
+from sandwright.verify.verdict import Verdict
 from weakening import replaced
 
 Prove = Callable[..., dict[str, str]]

@@ -13,8 +13,8 @@ from sandwright.image.build import Built, Supply
 from sandwright.release.evidence import Matrix
 from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Proof, Release, prepare
-from sandwright.smoke.report import Report, Row, Subject
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import Report, Row, Subject
+from sandwright.verify.verdict import Finding, Verdict
 from smallworld import World
 
 PASSED = (Finding("starts", Verdict.PASS, "exit status 0"),)

@@ -27,7 +27,7 @@ from sandwright import process
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
-from sandwright.smoke.dockerd import no_way_from
+from sandwright.runtime.dockerd import no_way_from
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.xdist_group("proxy-image")  # an engine has one, and one network of these addresses

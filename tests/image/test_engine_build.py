@@ -36,9 +36,9 @@ from sandwright.image.lock import checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.smoke import inengine
-from sandwright.smoke.dockerd import docker_client
-from sandwright.smoke.verdict import Verdict
+from sandwright.runtime.dockerd import docker_client
+from sandwright.verify.smoke import inengine
+from sandwright.verify.verdict import Verdict
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("engine-builds")]
 

@@ -10,12 +10,12 @@ import pytest
 
 from outerimages import OuterHost, outer_host
 from proving import resolver
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify import prove as proving_module
 from sandwright.verify.outer import outer
 from sandwright.verify.program import own_platform, probe_program
 from sandwright.verify.prove import Weaken
 from sandwright.verify.subject import Subject
+from sandwright.verify.verdict import Verdict
 from weakening import Artifacts, replaced
 
 POLICY = """\

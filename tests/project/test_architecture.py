@@ -33,7 +33,7 @@ FLOORS = (
     {"render"},
     {"evaluate"},
     {"rootfs", "registry", "image"},
-    {"runtime", "smoke"},
+    {"runtime"},
     {"bridge", "egress"},
     {"methods"},
     {"session"},
@@ -54,7 +54,6 @@ SIDEWAYS = {
     "setup": {"host", "process"},
     "image": {"registry", "rootfs"},
     "registry": {"rootfs"},
-    "smoke": {"runtime"},
     "check": {"release"},
 }
 """What a room imports from its own floor."""
@@ -232,7 +231,9 @@ def test_programs_are_started_in_one_module() -> None:
         for each in module.imports
         if each.module.split(".")[0] == "subprocess"
     }
-    assert starters == {"process.py", "smoke/inside.py"}, "the second runs inside a sandbox, with its Python"
+    assert starters == {"process.py", "verify/smoke/guest.py"}, (
+        "the second runs inside a sandbox, with its Python"
+    )
 
 
 def test_only_the_command_line_prints_and_exits() -> None:

@@ -31,8 +31,8 @@ from sandwright.registry.reference import parse_reference
 from sandwright.registry.settings import Patience, Settings
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
-from sandwright.smoke.run import smoke_images
-from sandwright.smoke.target import Target
+from sandwright.verify.smoke.run import smoke_images
+from sandwright.verify.smoke.target import Target
 from smallworld import document
 from tars import archive, file, folder
 

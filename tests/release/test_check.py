@@ -34,7 +34,7 @@ from sandwright.release.publish import make_plan, publish
 from sandwright.release.signing import Key, load_verifier
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.verdict import Finding, Verdict
 from smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]

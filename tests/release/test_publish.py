@@ -27,8 +27,8 @@ from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Release
-from sandwright.smoke.report import write_report
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import write_report
+from sandwright.verify.verdict import Finding, Verdict
 from smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]

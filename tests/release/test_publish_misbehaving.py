@@ -22,7 +22,7 @@ from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import Key
 from sandwright.release.subject import Release
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.verdict import Finding, Verdict
 from smallworld import small_world
 from standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
 

@@ -16,8 +16,8 @@ from sandwright import process
 from sandwright.cli.program import main
 from sandwright.image.build import Built
 from sandwright.release.evidence import write_matrix
-from sandwright.smoke.report import write_report
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import write_report
+from sandwright.verify.verdict import Finding, Verdict
 from sigstoreserver import ISSUER, sigstore, token
 from smallworld import World, small_world
 

@@ -19,8 +19,8 @@ from sandwright.release.evidence import (
     smoke_evidence,
     write_matrix,
 )
-from sandwright.smoke.report import Report, Row
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.verdict import Finding, Verdict
 
 AMD, ARM, OLD = (f"sha256:{letter * 64}" for letter in "abc")
 MANIFESTS = {"linux/amd64": AMD, "linux/arm64": ARM}

@@ -20,7 +20,7 @@ from sandwright.host import collect_host
 from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
-from sandwright.smoke.runtimes.podman import containers_conf
+from sandwright.runtime.podman import containers_conf
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 

@@ -16,9 +16,9 @@ from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import Accounts
-from sandwright.smoke.mapping.cases import CALLER, Case, Who, cases
-from sandwright.smoke.mapping.prove import fault, prove_mapping
-from sandwright.smoke.mapping.starts import Start
+from sandwright.verify.mapping.cases import CALLER, Case, Who, cases
+from sandwright.verify.mapping.prove import fault, prove_mapping
+from sandwright.verify.mapping.starts import Start
 
 root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users")
 

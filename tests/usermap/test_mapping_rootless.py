@@ -16,7 +16,7 @@ import mappedimages
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.image.export import write_archive
-from sandwright.smoke.runtimes.podman import containers_conf
+from sandwright.runtime.podman import containers_conf
 
 pytestmark = [
     pytest.mark.needs("podman", "runc", "busybox", "setpriv", "unshare", "newuidmap"),

@@ -9,6 +9,9 @@ import pytest
 from proving import Prove, red
 from sandwright.verify.program import own_platform, probe_program
 from sandwright.verify.prove import Weaken
+from small_image import host, listening, small_image
+
+__all__ = ["host", "listening", "program", "prove_with", "small_image"]
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import NO_ANSWER, Answer, attempt
 from sandwright.verify.expected import claims, expected
 from sandwright.verify.outcome import judge
 from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.verdict import Verdict
 
 OK, EROFS, EACCES = Answer("ok"), Answer("errno", "EROFS"), Answer("errno", "EACCES")
 DENIED = Step(attempt("create", "/x"), "readonly.write")

@@ -16,8 +16,8 @@ from sandwright.methods.contract import CODES, Code, Preflight
 from sandwright.methods.gvisor.outer import backend as outer
 from sandwright.methods.shared.engine.backend import Docker, Podman
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify import matrix
+from sandwright.verify.verdict import Verdict
 
 METHODS = [name for name in matrix.METHODS if name != "seatbelt"]
 BROKEN = ("hangs", "not-started", "not-denied")

@@ -12,11 +12,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from sandwright import process
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family
 from sandwright.verify.report import Report, encode, junit, summary
+from sandwright.verify.verdict import Verdict
 
 KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
 

@@ -16,7 +16,6 @@ from sandwright.policy.collect import collect
 from sandwright.policy.policy import Policy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family
@@ -25,6 +24,7 @@ from sandwright.verify.report import Report, encode, junit
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import Subject
 from sandwright.verify.tokens import SOURCE, VARIABLE
+from sandwright.verify.verdict import Verdict
 from weakening import replaced
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from proving import Prove, resolver
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import Subject
+from sandwright.verify.verdict import Verdict
 from weakening import Artifacts, configuration, replaced, several
 
 POLICY = """\

@@ -19,12 +19,12 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import write_bundle
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.unpacking.store import explained, remove_tree
-from sandwright.smoke.contract import Session, Start, Subject
-from sandwright.smoke.launch import Ended, base_environment
-from sandwright.smoke.preflight import Missing
-from sandwright.smoke.runtimes import RUNTIMES
-from sandwright.smoke.scratch import scratch_directory
-from sandwright.smoke.sessions import Sessions
+from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.launch import Ended, base_environment
+from sandwright.runtime.preflight import Missing
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.sessions import Sessions
 
 NAMES = ("runc", "crun", "runsc", "bwrap")
 """Those that start a bundle; engines want an archive of an image of ours."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sandwright.image.engines.build import BuiltInEngine, Wish
     from sandwright.image.engines.contract import Engine
     from sandwright.progress import Progress
-    from sandwright.smoke.inengine import Open
-    from sandwright.smoke.report import Report
+    from sandwright.verify.smoke.inengine import Open
+    from sandwright.verify.smoke.report import Report
 
 ENGINES = ("docker", "podman", "buildah")
 BUILDER_HELP = (
@@ -176,7 +176,7 @@ def _built(
     different = _compare(wish, engine, built, progress) if asked.compare else []
     report = None
     if asked.smoke and built:
-        from sandwright.smoke.inengine import smoke_in_engine  # noqa: PLC0415
+        from sandwright.verify.smoke.inengine import smoke_in_engine  # noqa: PLC0415
 
         report = smoke_in_engine(
             built, wish.catalogue, engine, start(), host=host, output=wish.output, progress=progress
@@ -187,8 +187,8 @@ def _built(
 def _write(report: Report, where: Path, engine: Engine, repository: str) -> None:
     """Write the report, with what was seen of other images that the engine still has."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
-    from sandwright.smoke.earlier import together  # noqa: PLC0415
-    from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
+    from sandwright.verify.smoke.merge import together  # noqa: PLC0415
+    from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
 
     def digest_of(image: str, platform: str) -> str | None:
         found = engine.find(f"{repository}/{image}:{architecture(platform)}")
@@ -202,7 +202,7 @@ def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Callable[[]
     """The engine, and what gives how to start images in it."""
     if asked.engine == "docker":
         from sandwright.image.engines.docker import Docker  # noqa: PLC0415
-        from sandwright.smoke.dockerd import docker_client  # noqa: PLC0415
+        from sandwright.runtime.dockerd import docker_client  # noqa: PLC0415
 
         with docker_client() as client:
             yield Docker(client, cache=not asked.again), functools.partial(_start_docker, client)
@@ -214,13 +214,13 @@ def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Callable[[]
 
 
 def _start_docker(client: DockerClient) -> Open:
-    from sandwright.smoke.inengine import open_docker  # noqa: PLC0415 - only who starts images pays for it
+    from sandwright.verify.smoke.inengine import open_docker  # noqa: PLC0415 - only who starts images pays for it
 
     return functools.partial(open_docker, client)
 
 
 def _start_podman(host: HostFacts) -> Open:
-    from sandwright.smoke.inengine import open_podman  # noqa: PLC0415
+    from sandwright.verify.smoke.inengine import open_podman  # noqa: PLC0415
 
     return functools.partial(open_podman, host, ())
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sandwright.image.definition import ImageDefinition
     from sandwright.image.lock import Lock
     from sandwright.registry.settings import Settings
-    from sandwright.smoke.report import Report
+    from sandwright.verify.smoke.report import Report
 
 IMAGES_HELP = "directory of image definitions (absent: those that ship)"
 OUTPUT_HELP = "directory for everything that is made (absent: build)"
@@ -342,10 +342,10 @@ def _smoke(
     again: bool,
     progress: Progress,
 ) -> Report:
-    from sandwright.smoke.earlier import in_layouts, together  # noqa: PLC0415
-    from sandwright.smoke.report import read_report, write_report  # noqa: PLC0415
-    from sandwright.smoke.run import smoke_images  # noqa: PLC0415
-    from sandwright.smoke.target import Target  # noqa: PLC0415
+    from sandwright.verify.smoke.merge import in_layouts, together  # noqa: PLC0415
+    from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
+    from sandwright.verify.smoke.run import smoke_images  # noqa: PLC0415
+    from sandwright.verify.smoke.target import Target  # noqa: PLC0415
 
     targets = [
         Target(
@@ -385,7 +385,7 @@ def _show(
     seconds: float,
 ) -> None:
     """Print the final table and what is to be known beside it. Raise VerdictError unless all is green."""
-    from sandwright.smoke.report import columns, table  # noqa: PLC0415
+    from sandwright.verify.smoke.report import columns, table  # noqa: PLC0415
 
     if report is None:
         rows = [

@@ -32,8 +32,8 @@ def prove_mapping(
     Only root can. Fails on anything that is not as expected.
     """
     from sandwright.host import collect_host  # noqa: PLC0415
-    from sandwright.smoke.mapping.prove import prove_mapping  # noqa: PLC0415
-    from sandwright.smoke.mapping.starts import STARTERS  # noqa: PLC0415
+    from sandwright.verify.mapping.prove import prove_mapping  # noqa: PLC0415
+    from sandwright.verify.mapping.starts import STARTERS  # noqa: PLC0415
 
     runtimes = runtime.split(",") if runtime else list(STARTERS)
     with console.watching() as progress:

@@ -235,7 +235,7 @@ def verify_image(
     from sandwright.registry.client import open_repository  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
     from sandwright.release.check import Again, check_image  # noqa: PLC0415
-    from sandwright.smoke.verdict import Verdict  # noqa: PLC0415
+    from sandwright.verify.verdict import Verdict  # noqa: PLC0415
 
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
     source = parse_reference(reference)
@@ -270,7 +270,7 @@ def _prepared(
     from sandwright.release.evidence import read_matrix  # noqa: PLC0415
     from sandwright.release.provenance import BUILDER  # noqa: PLC0415
     from sandwright.release.subject import Proof, prepare  # noqa: PLC0415
-    from sandwright.smoke.report import read_report  # noqa: PLC0415
+    from sandwright.verify.smoke.report import read_report  # noqa: PLC0415
 
     matrix = read_matrix(output / "release" / name)
     wanted = [each for each in methods if each != NO_MATRIX]

@@ -1,7 +1,7 @@
 """The program that tries a sandbox out: it writes what it can read of two files, and exits with 42.
 
 Sandboxes over an image's root bring neither shell nor libraries, so it is a static ELF file of some hundred
-bytes, like `sandwright.smoke.marker`. For each path it does: file = openat(AT_FDCWD, path, O_RDONLY);
+bytes, like `sandwright.runtime.marker`. For each path it does: file = openat(AT_FDCWD, path, O_RDONLY);
 size = read(file, buffer, 64); write(1, buffer, max(size, 0)). The buffer lies below the stack.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from sandwright.smoke.marker import HEADERS, static_program
+from sandwright.runtime.marker import HEADERS, static_program
 
 STATUS = 42
 """What it exits with."""

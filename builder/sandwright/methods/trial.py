@@ -15,8 +15,8 @@ from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Backend, Code, Preflight
 from sandwright.methods.reader import STATUS, reader_program
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.smoke.launch import Ended, base_environment, launch
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.runtime.launch import Ended, base_environment, launch
+from sandwright.runtime.scratch import scratch_directory
 
 HIDDEN = "hidden/word"
 SHOWN = "shown"

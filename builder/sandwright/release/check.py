@@ -35,7 +35,7 @@ from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
 from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
 from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor
 from sandwright.rootfs.images.source import open_image
-from sandwright.smoke.verdict import Finding, Verdict
+from sandwright.verify.verdict import Finding, Verdict
 
 
 @dataclass(frozen=True)

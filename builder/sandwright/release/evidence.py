@@ -16,8 +16,8 @@ from sandwright.errors import HostError, VerdictError
 from sandwright.image.layout import canonical
 from sandwright.rootfs.descriptor import mapping, parse_json, sequence
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
-from sandwright.smoke.report import Report, Row
-from sandwright.smoke.verdict import Verdict
+from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.verdict import Verdict
 
 SCHEMA = 1
 MATRIX = "matrix.json"

@@ -26,7 +26,7 @@ from sandwright.release.listed import MEDIA_TYPES
 from sandwright.release.provenance import BUILDER, Parameters
 from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
 from sandwright.rootfs.descriptor import Descriptor, parse_json
-from sandwright.smoke.report import Report
+from sandwright.verify.smoke.report import Report
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
 SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"

@@ -18,9 +18,9 @@ from sandwright.errors import HostError, SandwrightError
 from sandwright.looks import is_cover
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
+from sandwright.runtime.scratch import stale_directories
 from sandwright.session import state
 from sandwright.signalling import kill, own
-from sandwright.smoke.scratch import stale_directories
 
 OURS = "session"
 """The method of leftovers that are of no method."""
@@ -147,7 +147,7 @@ def _is_cover(path: str) -> bool:
 def _remove_scratch() -> None:
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.progress import SILENT  # noqa: PLC0415
-    from sandwright.smoke import sweep as smoke  # noqa: PLC0415
+    from sandwright.runtime import sweep as smoke  # noqa: PLC0415
 
     smoke.sweep(collect_host(), SILENT)
 

@@ -20,7 +20,6 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.image import ENGINES
@@ -29,6 +28,7 @@ from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.sandbox import LIMIT, Sandbox
 from sandwright.verify.subject import Subject, step
 from sandwright.verify.tokens import NAME, Bridged, told
+from sandwright.verify.verdict import Verdict
 
 _ENGINE = 60.0
 """Seconds for a question to an engine."""

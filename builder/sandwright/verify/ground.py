@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.runtime.scratch import scratch_directory
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
 """Names that something between a policy and a kernel may take for something else."""

@@ -23,13 +23,13 @@ from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.looks import is_cover
 from sandwright.signalling import kill
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import attempt, requests
 from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.sandbox import Sandbox
 from sandwright.verify.subject import Subject
+from sandwright.verify.verdict import Verdict
 
 GRACE = 30.0
 """Seconds in which all of a run must be gone once its launcher is: an engine on a busy machine takes some."""

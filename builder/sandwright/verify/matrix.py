@@ -17,12 +17,12 @@ from sandwright.methods.user.backend import NoAccount
 from sandwright.policy.facts import HostFacts as PolicyFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify import simulate
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.prove import Proof, Resolve, prove
 from sandwright.verify.report import Report
+from sandwright.verify.verdict import Verdict
 
 METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "user", "seatbelt")
 """The methods that can be verified. `gvisor` is on the host, or where the policy's `outer` says."""

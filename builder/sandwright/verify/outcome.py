@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
 from sandwright.verify.expected import Expected, expected
 from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.lifecycle import START, Runs
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
+from sandwright.verify.verdict import Verdict
 
 ROOTFUL = 1 << 6 | 1 << 7 | 1 << 18 | 1 << 21
 """CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_ADMIN: all that a root's container may have."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.report import Report, summary
+from sandwright.verify.verdict import Verdict
 
 _CSS = Path(__file__).with_name("page.css")
 

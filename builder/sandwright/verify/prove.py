@@ -14,7 +14,6 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.attempt import Answer
 from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
@@ -28,6 +27,7 @@ from sandwright.verify.sandbox import Batch, Sandbox, base_environment, material
 from sandwright.verify.subject import Subject, canaries
 from sandwright.verify.tokens import Bridged, bridged, tokens
 from sandwright.verify.tokens import settings as shim_settings
+from sandwright.verify.verdict import Verdict
 from sandwright.verify.witnesses import listening
 
 Resolve = Callable[..., ResolvedPolicy]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from sandwright.smoke.verdict import Verdict
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
+from sandwright.verify.verdict import Verdict
 
 _VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
 _ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}

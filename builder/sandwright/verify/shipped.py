@@ -12,7 +12,7 @@ from sandwright.errors import UsageError
 from sandwright.methods.images import VARIABLE
 from sandwright.policy.names import PRESETS
 from sandwright.progress import SILENT, Progress
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify import command
 from sandwright.verify.report import Report
 

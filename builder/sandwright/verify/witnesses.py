@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.smoke.witness import Witness
+from sandwright.verify.canary import Witness
 
 _LONGEST_WORD = 256
 

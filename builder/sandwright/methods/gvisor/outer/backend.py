@@ -19,7 +19,7 @@ from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
 from sandwright.render.methods import render as render_method
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.runtime.scratch import scratch_directory
 
 NAME = "gvisor"
 IMAGE = f"sandwright/{NAME}:latest"

@@ -20,8 +20,8 @@ from sandwright.methods.shared.engine.arguments import mount_argument
 from sandwright.methods.shared.engine.backend import LABEL, PREFIX, Docker, Podman, client_environment
 from sandwright.methods.shared.rundirs import recorded
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.smoke.launch import base_environment
-from sandwright.smoke.scratch import scratch_directory
+from sandwright.runtime.launch import base_environment
+from sandwright.runtime.scratch import scratch_directory
 
 LIMIT = 60.0
 """Seconds that anything asked of a container may take."""

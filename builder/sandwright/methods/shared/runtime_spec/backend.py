@@ -17,9 +17,9 @@ from sandwright.methods.shared.launched import Launched, children, deadly, signa
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.runtime.processes import kill_all
+from sandwright.runtime.scratch import scratch_directory, unmount_below
 from sandwright.setup.requirements import how_to_get
-from sandwright.smoke.scratch import scratch_directory, unmount_below
-from sandwright.smoke.tree import kill_all
 
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""

@@ -1,0 +1,63 @@
+"""The bundle of a single start: the image's own, with another command, beside it and sharing its root."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import BuildError
+from sandwright.runtime.contract import PREFIX, Start
+
+Config = dict[str, Any]
+"""A runtime configuration, as JSON has it."""
+
+
+@dataclass(frozen=True)
+class StartBundle:
+    """A bundle directory that holds only a config.json. `id` names the container."""
+
+    id: str
+    directory: Path
+    config: Mapping[str, Any]
+
+
+def prepare(
+    start: Start, scratch: Path, adapt: Callable[[Config], Config] = lambda config: config
+) -> StartBundle:
+    """Write the bundle of one start under `scratch`, as `adapt` wants its configuration.
+
+    The root file system is named by its absolute path.
+    """
+    config = read_config(start.subject.bundle)
+    config["root"] = {**config["root"], "path": str(root_of(start.subject.bundle, config))}
+    config["process"] = {**config["process"], "terminal": False}
+    if start.argv is not None:
+        config["process"]["args"] = list(start.argv)
+    config = adapt(config)
+    name = PREFIX + uuid.uuid4().hex[:16]
+    directory = scratch / name
+    directory.mkdir(mode=0o700)
+    (directory / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True))
+    return StartBundle(name, directory, config)
+
+
+def read_config(bundle: Path) -> Config:
+    """The config.json of a bundle. Raise BuildError when it is not there, or without root and process."""
+    path = bundle / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{path}: {error}") from error
+    if not isinstance(config, dict) or not {"root", "process"} <= config.keys():
+        raise BuildError(f"{path}: not a runtime configuration with root and process")
+    return config
+
+
+def root_of(bundle: Path, config: Mapping[str, Any]) -> Path:
+    """The root file system of a bundle; `root.path` is relative to the bundle unless it is absolute."""
+    path: str = config["root"]["path"]
+    return (bundle / path).resolve()

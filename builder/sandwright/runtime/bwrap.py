@@ -1,0 +1,153 @@
+"""bubblewrap, given what an OCI bundle says as command line.
+
+It is started with an empty environment, since the one it was started with stays readable in the sandbox as
+/proc/1/environ (containers/bubblewrap#725). It can map one user id. When we are root, that is the image's
+own: bwrap is started as that user, so that files belong to whom they should, and the root file system,
+which others may not reach, is mounted for it first, in a mount namespace that ends with it. Files of other
+owners show as owned by the overflow id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandwright import process
+from sandwright.host import HostFacts
+from sandwright.runtime.bundles import prepare
+from sandwright.runtime.contract import Session, Start, Variant
+from sandwright.runtime.launch import Ended, launch
+from sandwright.runtime.oci import needs_emulator
+
+_ISOLATION = ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Bwrap:
+    """The row of bubblewrap."""
+
+    name: str = "bwrap"
+    program: str = "bwrap"
+
+    def obstacle(self, host: HostFacts, platform: str) -> str:
+        """As for runc; and settings that keep users from making user namespaces."""
+        if host.os == "linux" and not host.user_namespaces:
+            return (
+                "user namespaces are switched off for this user (sysctl user.max_user_namespaces and its kin)"
+            )
+        return needs_emulator(host, platform)
+
+    def variants(self, host: HostFacts) -> Sequence[Variant]:
+        """As the image's user where we may become it; else with whatever user we are mapped to that one."""
+        return (_AS_USER, _MAPPED) if host.is_root else (Variant(),)
+
+    @contextlib.contextmanager
+    def session(
+        self,
+        variant: Variant,
+        host: HostFacts,  # noqa: ARG002
+        scratch: Path,
+        stop: threading.Event,
+    ) -> Iterator[Session]:
+        """Nothing is kept between starts: a sandbox is gone when bwrap is."""
+        (scratch / "root").mkdir()
+        yield _BwrapSession(variant == _AS_USER, scratch, stop)
+
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """Nothing: a sandbox dies with the process that started it."""
+
+
+BWRAP = Bwrap()
+
+_AS_USER = Variant("as the image's user, from a mount namespace of its own")
+_MAPPED = Variant("as root, mapped to the image's user, who then owns root's files and not its own")
+_SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
+
+@dataclass(frozen=True)
+class _BwrapSession:
+    as_user: bool
+    scratch: Path
+    stop: threading.Event
+
+    def run(self, start: Start) -> Ended:
+        bundle = prepare(start, self.scratch)
+        shutil.rmtree(bundle.directory)
+        wrap = self._as_user if self.as_user else self._plain
+        return launch(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
+
+    def _plain(self, config: Mapping[str, Any]) -> list[str]:
+        return ["env", "-i", process.which("bwrap"), *bwrap_words(config)]
+
+    def _as_user(self, config: Mapping[str, Any]) -> list[str]:
+        point = str(self.scratch / "root")
+        user = config["process"]["user"]
+        groups = ",".join(map(str, user.get("additionalGids", ())))
+        become = ["--reuid", str(user["uid"]), "--regid", str(user["gid"])]
+        become += ["--groups", groups] if groups else ["--clear-groups"]
+        moved = {**config, "root": {**config["root"], "path": point}}
+        own_mounts = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"]
+        words = ["env", "-i", process.which("setpriv"), *become, process.which("bwrap")]
+        return [*own_mounts, config["root"]["path"], point, *words, *bwrap_words(moved)]
+
+
+def bwrap_words(config: Mapping[str, Any]) -> list[str]:
+    """The arguments that give what a runtime configuration asks for; `root.path` in it is absolute.
+
+    What bubblewrap can't do is left out: sysfs, cgroup mounts and device nodes (it brings its own /dev),
+    resource limits, and capabilities, of which it keeps none.
+    """
+    run = config["process"]
+    user = run["user"]
+    words = [*_ISOLATION, "--uid", str(user["uid"]), "--gid", str(user["gid"])]
+    if config.get("hostname"):
+        words += ["--hostname", config["hostname"]]
+    root = config["root"]
+    words += ["--ro-bind" if root.get("readonly") else "--bind", root["path"], "/"]
+    for mount in config.get("mounts", ()):
+        words += _mount(mount)
+    if root.get("readonly"):
+        words += ["--remount-ro", "/"]
+    for variable in run.get("env", ()):
+        name, _, value = variable.partition("=")
+        words += ["--setenv", name, value]
+    return [*words, "--chdir", run.get("cwd", "/"), "--", *run["args"]]
+
+
+def _mount(mount: Mapping[str, Any]) -> list[str]:
+    destination = mount["destination"]
+    options = mount.get("options", ())
+    if destination == "/dev":
+        return ["--dev", destination]
+    if destination.startswith("/dev/"):
+        return []
+    match mount.get("type"):
+        case "proc":
+            return ["--proc", destination]
+        case "tmpfs":
+            return _tmpfs(destination, options)
+        case "bind" | "none" | None if {"bind", "rbind"} & set(options):
+            return ["--ro-bind" if "ro" in options else "--bind", mount["source"], destination]
+        case _:
+            return []
+
+
+def _tmpfs(destination: str, options: Sequence[str]) -> list[str]:
+    values = dict(option.split("=", 1) for option in options if "=" in option)
+    words = ["--perms", values.get("mode", "1777")]
+    if size := _size(values.get("size", "")):
+        words += ["--size", str(size)]
+    return [*words, "--tmpfs", destination]
+
+
+def _size(text: str) -> int | None:
+    """Bytes of a tmpfs size (tmpfs(5)): a number, perhaps with a unit; None for a share of the memory."""
+    found = re.fullmatch(r"(\d+)([kmgKMG]?)", text)
+    return int(found[1]) * _UNITS[found[2].lower()] if found else None

@@ -1,0 +1,105 @@
+"""What a runtime must offer to be a row of the table, and what it is given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from sandwright.host import HostFacts
+from sandwright.runtime.launch import Ended
+
+PREFIX = "sandwright-smoke-"
+"""What every name we give to a container, an image or a directory begins with."""
+
+WriteArchive = Callable[[BinaryIO, str], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An image, in the forms in which runtimes take it.
+
+    `bundle` is an OCI runtime bundle: a directory with a config.json. `write_archive` writes an archive that
+    engines load, as a stream, under the given reference.
+    """
+
+    name: str
+    platform: str
+    bundle: Path
+    write_archive: WriteArchive
+
+    @property
+    def architecture(self) -> str:
+        """The middle of the platform: `amd64` of `linux/amd64`."""
+        return self.platform.split("/")[1]
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a subject. `argv` replaces what the image runs by itself; None leaves that.
+
+    `environment` is what the runtime itself is started with. `limit` is in seconds.
+    """
+
+    subject: Subject
+    argv: tuple[str, ...] | None
+    limit: float
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of starting a runtime. `note` ends the sentence "it was started …"; empty for the plain way.
+
+    `only_root`: in this way, a process can only be root inside; other users' images can't be started.
+    """
+
+    note: str = ""
+    options: tuple[str, ...] = ()
+    only_root: bool = False
+
+
+class Session(Protocol):
+    """A runtime that is ready to start subjects, from any thread. What it made is gone when it is closed."""
+
+    def run(self, start: Start) -> Ended:
+        """Start, wait for the end, remove the container. Raise SandwrightError when it can't be removed."""
+        ...
+
+
+class Runtime(Protocol):
+    """A row of the table: a program that starts images."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it, and its column in tables."""
+        ...
+
+    @property
+    def program(self) -> str:
+        """The program, as `requirements` names it."""
+        ...
+
+    def obstacle(self, host: HostFacts, platform: str) -> str:
+        """Why it can't start images of `platform` here, as far as facts tell; empty when they don't."""
+        ...
+
+    def variants(self, host: HostFacts) -> Sequence[Variant]:
+        """The ways to start it, the preferred one first. The first that is seen to work is taken."""
+        ...
+
+    def session(
+        self, variant: Variant, host: HostFacts, scratch: Path, stop: threading.Event
+    ) -> AbstractContextManager[Session]:
+        """Make ready to start subjects. `scratch` is an existing directory that is ours alone."""
+        ...
+
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """End what a session has left running whose owner was killed.
+
+        Its processes, mounts and files in `scratch` are seen to by the caller.
+        """
+        ...

@@ -1,0 +1,36 @@
+"""crun, which refuses hybrid cgroups (version 1.8.1: "cgroups in hybrid mode not supported").
+
+Where both hierarchies are mounted it is started in a mount namespace of its own, from which the second
+version is gone; the container then has the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandwright.host import HostFacts
+from sandwright.runtime.contract import Variant
+from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
+
+_WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
+_UNIFIED = Path("/sys/fs/cgroup/unified")
+"""Where systemd's hybrid layout, and those that copy it, mount the second version."""
+
+_SCRIPT = 'umount "$1" && shift && exec "$@"'
+
+
+def _variants(host: HostFacts) -> Sequence[Variant]:
+    if not host.is_root:
+        return (ROOTLESS,)
+    return (Variant(_WITHOUT_CGROUP2) if host.cgroups == "hybrid" else Variant(),)
+
+
+def _wrap(variant: Variant, words: Sequence[str]) -> Sequence[str]:
+    if variant.note != _WITHOUT_CGROUP2:
+        return plain(variant, words)
+    own_mounts = ("unshare", "--mount", "--propagation", "private")
+    return (*own_mounts, "sh", "-c", _SCRIPT, "sh", str(_UNIFIED), *words)
+
+
+CRUN = OciRuntime("crun", _variants, _wrap, needs_emulator)

@@ -1,0 +1,86 @@
+"""What Docker and Podman have in common: they load an archive, and take a container's settings as options.
+
+The settings are read from the bundle, so that an engine gives the sandbox that the runtimes give. The user is
+left to the engine, which looks it up by its own lights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any, BinaryIO
+
+from sandwright.runtime.bundles import read_config
+from sandwright.runtime.contract import Subject
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a container of an engine is started with. `tmpfs` is mount point → options."""
+
+    read_only: bool
+    tmpfs: Mapping[str, str]
+
+
+def settings_of(subject: Subject) -> Settings:
+    """Read them from the subject's bundle. What lies in /dev and /sys is the engine's own business."""
+    config = read_config(subject.bundle)
+    mounts: list[dict[str, Any]] = [m for m in config.get("mounts", ()) if m.get("type") == "tmpfs"]
+    tmpfs = {m["destination"]: ",".join(m.get("options", ())) for m in mounts}
+    own = {path: options for path, options in tmpfs.items() if not path.startswith(("/dev", "/sys"))}
+    return Settings(bool(config["root"].get("readonly")), own)
+
+
+class Loaded:
+    """The images that a session has loaded, each once, whichever thread asks first."""
+
+    def __init__(self, load: Callable[[Subject], str]) -> None:
+        """`load` loads a subject and gives the reference to start it by."""
+        self._load = load
+        self._lock = threading.Lock()
+        self._references: dict[tuple[str, str], str] = {}
+
+    def reference(self, subject: Subject) -> str:
+        """The reference of a subject's image. Loading is the engine's heaviest work, so one at a time."""
+        with self._lock:
+            key = (subject.name, subject.platform)
+            if key not in self._references:
+                self._references[key] = self._load(subject)
+            return self._references[key]
+
+    def all(self) -> list[str]:
+        """All references."""
+        return list(self._references.values())
+
+
+@contextlib.contextmanager
+def archive_stream(subject: Subject, reference: str) -> Iterator[BinaryIO]:
+    """The subject's archive, to be read while it is written; nothing of it is kept.
+
+    An error of the writer is raised at the end, unless the reader failed or stopped reading before.
+    """
+    read_end, write_end = os.pipe()
+    failed: list[BaseException] = []
+
+    def write(sink: IO[bytes]) -> None:
+        try:
+            with sink:
+                subject.write_archive(sink, reference)  # type: ignore[arg-type]  # a file object
+        except BrokenPipeError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - carried to the thread that reads
+            failed.append(error)
+
+    writer = threading.Thread(target=write, args=(os.fdopen(write_end, "wb"),), daemon=True)
+    writer.start()
+    with os.fdopen(read_end, "rb") as source:
+        try:
+            yield source
+        finally:
+            source.close()
+            writer.join()
+    if failed:
+        raise failed[0]

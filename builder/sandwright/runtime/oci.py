@@ -1,0 +1,115 @@
+"""What the runtimes have in common that take an OCI bundle on their command line: runc, crun, runsc."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import process
+from sandwright.host import HostFacts
+from sandwright.runtime.bundles import Config, prepare
+from sandwright.runtime.contract import PREFIX, Session, Start, Variant
+from sandwright.runtime.launch import Ended, launch
+from sandwright.runtime.scratch import state_directory
+
+_CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+_REMOVAL = 30.0
+"""Seconds in which a runtime must have removed a container."""
+
+
+@dataclass(frozen=True)
+class OciRuntime:
+    """A runtime with runc's command line.
+
+    `wrap` makes its argv of a variant and the runtime's own words; `adapt` changes a runtime configuration
+    where the runtime wants another than runc does.
+    """
+
+    name: str
+    variants: Callable[[HostFacts], Sequence[Variant]]
+    wrap: Callable[[Variant, Sequence[str]], Sequence[str]]
+    obstacle: Callable[[HostFacts, str], str]
+    adapt: Callable[[Variant, Config], Config] = lambda _, config: config
+
+    @property
+    def program(self) -> str:
+        """Named as the runtime."""
+        return self.name
+
+    @contextlib.contextmanager
+    def session(
+        self,
+        variant: Variant,
+        host: HostFacts,  # noqa: ARG002 - a row that needs no facts here
+        scratch: Path,
+        stop: threading.Event,
+    ) -> Iterator[Session]:
+        """The runtime's state is kept apart from that of others, and from `scratch`."""
+        state = state_directory(scratch)
+        state.mkdir(mode=0o700)
+
+        def words(*command: str) -> Sequence[str]:
+            return self.wrap(variant, (self.name, "--root", str(state), *variant.options, *command))
+
+        def adapt(config: Config) -> Config:
+            return self.adapt(variant, config)
+
+        yield _OciSession(words, adapt, state, scratch, stop)
+
+    def discard(self, scratch: Path, host: HostFacts) -> None:
+        """Remove the containers whose state is there."""
+        state = state_directory(scratch)
+        containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
+        for container in sorted(containers):
+            for variant in self.variants(host)[:1]:
+                words = (self.name, "--root", str(state), "delete", "--force", container)
+                process.run(*self.wrap(variant, words), timeout=_REMOVAL, check=False)
+
+
+@dataclass(frozen=True)
+class _OciSession:
+    words: Callable[..., Sequence[str]]
+    adapt: Callable[[Config], Config]
+    state: Path
+    scratch: Path
+    stop: threading.Event
+
+    def run(self, start: Start) -> Ended:
+        bundle = prepare(start, self.scratch, self.adapt)
+        try:
+            command = self.words("run", "--bundle", str(bundle.directory), bundle.id)
+            return launch(command, limit=start.limit, stop=self.stop, env=start.environment)
+        finally:
+            self._remove(bundle.id)
+            shutil.rmtree(bundle.directory, ignore_errors=True)
+
+    def _remove(self, container: str) -> None:
+        """Remove what `run` left: nothing when it ended by itself, a live container when we killed it."""
+        if any(container in path.name for path in self.state.iterdir()):
+            process.run(*self.words("delete", "--force", container), timeout=_REMOVAL)
+
+
+ROOTLESS = Variant("without root, with one id mapped", only_root=True)
+"""How runc and crun start for a user who is not root. They need their container's root to be that user."""
+
+
+def plain(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001
+    """The runtime's own words, as they are."""
+    return words
+
+
+def needs_emulator(host: HostFacts, platform: str) -> str:
+    """The obstacle of a runtime that leaves programs to the kernel: it knows none of a foreign platform."""
+    if host.os != "linux":
+        return f"it runs on Linux only; this is {host.os}"
+    if platform == host.platform or host.emulator(platform):
+        return ""
+    return (
+        f"no interpreter for {platform} is registered in binfmt_misc with the fix-binary flag; "
+        "`sandwright setup` installs and registers qemu-user-static"
+    )

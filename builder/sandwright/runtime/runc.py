@@ -1,0 +1,16 @@
+"""runc, the reference runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sandwright.host import HostFacts
+from sandwright.runtime.contract import Variant
+from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
+
+
+def _variants(host: HostFacts) -> Sequence[Variant]:
+    return (Variant() if host.is_root else ROOTLESS,)
+
+
+RUNC = OciRuntime("runc", _variants, plain, needs_emulator)

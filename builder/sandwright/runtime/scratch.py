@@ -1,0 +1,105 @@
+"""The directory that all temporary things of a smoke run lie in, and how one is known whose owner is dead."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandwright import places, process
+from sandwright.errors import HostError
+from sandwright.runtime.contract import PREFIX
+
+RECORDS = "scratch"
+"""The directory of the records, where no sandbox writes (`sandwright.places`)."""
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
+
+    A record says which it is. Its owner holds a lock on that, which the kernel releases however the owner
+    ends. Raise HostError when it can't be removed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    record = _records() / directory.name
+    try:
+        # Others must be able to pass: the sandbox's user looks its root up through it.
+        directory.chmod(0o711)
+        with record.open("xb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(_identity(directory))
+            lock.flush()
+            yield directory
+    finally:
+        unmount_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            forget(directory)
+    if directory.exists():
+        raise HostError(f"{directory} can't be removed")
+
+
+def state_directory(scratch: Path) -> Path:
+    """Where a runtime has its state for a directory in a scratch directory: what it says, runtimes do.
+
+    A sandbox may share the directory of temporary files, and so it is not there.
+    """
+    return _records() / f"{scratch.parent.name}.{scratch.name}"
+
+
+def forget(directory: Path) -> None:
+    """Remove the record of a scratch directory, and the states of runtimes in it."""
+    for state in _records().glob(f"{directory.name}.*"):
+        shutil.rmtree(state, ignore_errors=True)
+    (_records() / directory.name).unlink(missing_ok=True)
+
+
+def _records() -> Path:
+    places.private(places.runtime())
+    return Path(places.private(f"{places.runtime()}/{RECORDS}"))
+
+
+def _identity(directory: Path) -> bytes:
+    """Its path, and what another directory of this name has not."""
+    status = directory.lstat()
+    return os.fsencode(f"{status.st_dev} {status.st_ino} {directory}")
+
+
+def unmount_below(directory: Path) -> None:
+    """Unmount all that is mounted below `directory`, innermost first; what can't be is left."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    points = [line.split()[4] for line in mounts.splitlines()]
+    for point in reversed([point for point in points if point.startswith(f"{directory}/")]):
+        process.run("umount", "--lazy", point, check=False)
+
+
+def stale_directories() -> list[Path]:
+    """Directories of ours whose owner was killed. They may still be in use by what it had started."""
+    records = [record for record in sorted(_records().iterdir()) if record.is_file()]
+    return [directory for record in records if (directory := _stale(record)) is not None]
+
+
+def _stale(record: Path) -> Path | None:
+    """The directory of a record that nobody holds, if it is that directory still."""
+    try:
+        with record.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            said = lock.read()
+        directory = Path(os.fsdecode(said.split(b" ", 2)[2]))
+        status = directory.lstat()
+    except FileNotFoundError:
+        record.unlink(missing_ok=True)  # it is gone, and so is what is known of it
+        return None
+    except (OSError, IndexError):
+        return None
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return directory if ours and _identity(directory) == said else None

@@ -1,0 +1,55 @@
+"""The runtimes of one smoke run: looked for once a platform, opened once, closed together at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sandwright.host import HostFacts
+from sandwright.runtime.contract import Runtime, Session
+from sandwright.runtime.memoised import Once
+from sandwright.runtime.preflight import Missing, Ready, look
+
+
+class Sessions:
+    """A context manager. May be asked from any thread; is closed by one, when nobody asks any more."""
+
+    def __init__(self, host: HostFacts, scratch: Path, stop: threading.Event) -> None:
+        """`scratch` is an existing directory that is ours alone; `stop` calls every start off."""
+        self._host = host
+        self._scratch = scratch
+        self._stop = stop
+        self._looks: Once[Ready | Missing] = Once()
+        self._sessions: Once[Session] = Once()
+        self._stack = contextlib.ExitStack()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def look(self, runtime: Runtime, platform: str) -> Ready | Missing:
+        """Whether a runtime starts images of a platform here."""
+        return self._looks.get(
+            (runtime.name, platform), lambda: look(runtime, platform, self._host, self._stop)
+        )
+
+    def session(self, ready: Ready) -> Session:
+        """The session of a runtime that is ready."""
+        return self._sessions.get((ready.runtime.name, ready.variant), lambda: self._open(ready))
+
+    def _open(self, ready: Ready) -> Session:
+        with self._lock:
+            directory = self._scratch / f"{ready.runtime.name}-{next(self._numbers)}"
+            directory.mkdir()
+            session = ready.runtime.session(ready.variant, self._host, directory, self._stop)
+            return self._stack.enter_context(session)

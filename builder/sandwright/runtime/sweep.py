@@ -1,0 +1,37 @@
+"""Clears up after a smoke run that was killed: its containers, processes, mounts and directories."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from sandwright.errors import SandwrightError
+from sandwright.host import HostFacts
+from sandwright.progress import Progress
+from sandwright.runtime.processes import end_all
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import forget, stale_directories, unmount_below
+
+
+def sweep(host: HostFacts, progress: Progress) -> None:
+    """Clear up what killed runs of this user left in the temporary directory. Tells what it removed.
+
+    What can't be removed is told too, and left.
+    """
+    for directory in stale_directories():
+        try:
+            _sweep(directory, host)
+            progress.note(f"smoke: cleared up {directory}, left by a run that was killed")
+        except (SandwrightError, OSError) as error:
+            progress.note(f"smoke: {directory} was left by a run that was killed, and stays: {error}")
+
+
+def _sweep(directory: Path, host: HostFacts) -> None:
+    for session in sorted(directory.iterdir()):
+        runtime = RUNTIMES.get(session.name.rpartition("-")[0])
+        if runtime is not None:
+            runtime.discard(session, host)
+    end_all(f"{directory}/")
+    unmount_below(directory)
+    shutil.rmtree(directory)
+    forget(directory)

@@ -1,0 +1,70 @@
+"""What is started in an image to learn about it: its own Python, with `guest.py` as its program."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STATUS = 42
+"""The exit status the attempts end with; it must come through the runtime."""
+
+SERVER = "smoke.sandwright.invalid"
+"""The name in the server certificate."""
+
+_HERE = Path(__file__).parent
+_FILES = {"authority": "authority.pem", "certificate": "server.pem", "key": "server.key"}
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """One start's worth of attempts. `programs` are run in the image; `witness` must never be reached.
+
+    `program_limit` is in seconds, for each program. `emulated`: this is another machine's code. `first` and
+    `second` make the word by which the start's own output is known: only a program that ran can have put
+    them together.
+    """
+
+    programs: Sequence[Sequence[str]]
+    witness: tuple[str, int]
+    program_limit: float
+    emulated: bool = False
+    first: str = field(default_factory=lambda: uuid.uuid4().hex)
+    second: str = field(default_factory=lambda: uuid.uuid4().hex)
+    canary: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def word(self) -> str:
+        """What every line of the output begins with."""
+        return self.second + self.first
+
+    def argv(self, python: str) -> tuple[str, ...]:
+        """The command that makes the attempts with the interpreter `python`, a path in the image."""
+        given = {
+            "first": self.first,
+            "second": self.second,
+            "canary": self.canary,
+            "status": STATUS,
+            "witness": list(self.witness),
+            "programs": [list(argv) for argv in self.programs],
+            "limit": self.program_limit,
+            "emulated": self.emulated,
+            "server": SERVER,
+            **_certificates(),
+        }
+        return (python, "-c", _source(), repr(given))
+
+
+@functools.cache
+def _source() -> str:
+    return (_HERE / "guest.py").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _certificates() -> dict[str, str]:
+    """A server's certificate and key, and the authority that signed it: made for this check alone."""
+    return {
+        role: (_HERE / "certificates" / name).read_text(encoding="ascii") for role, name in _FILES.items()
+    }

@@ -1,0 +1,275 @@
+"""Judges what was seen of a start against what was expected. Pure.
+
+Each denial has its control in the same start, and only the specific error counts; what was denied for
+another reason decides nothing. The image is taken to be of good faith: a hostile one can say what it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.verify.smoke.attempts import STATUS
+from sandwright.verify.smoke.evidence import Evidence
+from sandwright.verify.smoke.expected import Expected, Program
+from sandwright.verify.verdict import Finding, Verdict
+
+Judgement = tuple[Verdict, str]
+
+FEW_AUTHORITIES = 100
+"""Mozilla's list, which Debian's ca-certificates brings, holds about 140."""
+
+_OVERFLOW = 65534
+"""What the kernel shows for an id that a user namespace doesn't map (/proc/sys/kernel/overflowgid)."""
+
+_FALLBACK_DEVICES = frozenset(
+    "tunl0 gre0 gretap0 erspan0 sit0 ip_vti0 ip6_vti0 ip6tnl0 ip6gre0".split()  # noqa: SIM905
+)
+"""Tunnels that the kernel puts, down, into every new network namespace when their modules are loaded
+(Documentation/admin-guide/sysctl/net.rst, fb_tunnels_only_for_init_net)."""
+
+_MACHINES: Mapping[str, tuple[str, int]] = {"linux/amd64": ("x86_64", 62), "linux/arm64": ("aarch64", 183)}
+"""Platform → machine of uname, and e_machine of its ELF files."""
+
+_NO_ROUTE = frozenset({"ENETUNREACH", "EHOSTUNREACH"})
+"""What a kernel says that has no route: Linux the first, gVisor's the second (seen in 20221219)."""
+_UNKNOWN_AUTHORITY = "refused 20"
+"""X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
+_WRONG_NAME = "refused 62"
+"""X509_V_ERR_HOSTNAME_MISMATCH."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question about every image. `judge` answers it from the outcome of `attempt`."""
+
+    name: str
+    question: str
+    attempt: str
+    judge: Callable[[Mapping[str, Any], Evidence, Expected], Judgement]
+
+
+def evaluate(evidence: Evidence, expected: Expected, *, witness_reached: bool = False) -> list[Finding]:
+    """One finding for each built-in check and for each program of the image, in order.
+
+    `witness_reached`: a listener on the host, which the sandbox must not reach, was reached by it.
+    """
+    started = Finding("starts", *_starts(evidence))
+    if started.verdict is not Verdict.PASS:
+        names = [*(check.name for check in CHECKS), *(_program_name(p) for p in expected.programs)]
+        skipped = [Finding(name, Verdict.SKIPPED, "it did not start") for name in names]
+        return [started, *skipped]
+    findings = [started]
+    for check in CHECKS:
+        if check.name == "no network" and witness_reached:
+            findings.append(Finding(check.name, Verdict.FAIL, "a listener on the host was reached"))
+        else:
+            findings.append(_answer(check, evidence, expected))
+    return [*findings, *_programs(evidence, expected)]
+
+
+def _answer(check: Check, evidence: Evidence, expected: Expected) -> Finding:
+    seen = evidence.attempt(check.attempt)
+    if check.attempt and "broken" in seen:
+        verdict = Verdict.FAIL if check.attempt == "tls" else Verdict.INCONCLUSIVE
+        return Finding(check.name, verdict, f"the attempt {seen['broken']}")
+    try:
+        return Finding(check.name, *check.judge(seen, evidence, expected))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        what = f"{type(error).__name__}: {error}"
+        return Finding(
+            check.name, Verdict.FAIL, f"the image said what can't be read ({what}): {str(seen)[:300]}"
+        )
+
+
+def _starts(evidence: Evidence) -> Judgement:
+    if "begin" in evidence.attempts:
+        return (
+            Verdict.PASS,
+            f"in {evidence.ended.seconds:.1f} s, Python {str(evidence.attempts['begin']).split(' ')[0]}",
+        )
+    return Verdict.FAIL, evidence.ended.describe()
+
+
+def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: Expected) -> Judgement:
+    ended = evidence.ended
+    if ended.how != "exited":
+        last = list(evidence.attempts)[-1]
+        return Verdict.FAIL, f"{ended.describe()}; the last that was heard of it is {last!r}"
+    if "end" not in evidence.attempts:
+        return Verdict.FAIL, f"it ended before it was done: {ended.describe()}"
+    if ended.status != STATUS:
+        return Verdict.FAIL, f"it ended with {STATUS}, and the runtime gave {ended.status}"
+    return Verdict.PASS, f"{STATUS} came through"
+
+
+def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+    namespace = str(seen["namespaces"]["mnt"])
+    if seen["kernel"] != expected.outside.kernel:
+        return Verdict.PASS, f"another kernel: {seen['kernel']}"
+    if not namespace.startswith("mnt:["):
+        return (
+            Verdict.INCONCLUSIVE,
+            f"the same kernel as the host's, and no namespace to be seen ({namespace})",
+        )
+    if namespace == expected.outside.mount_namespace:
+        return Verdict.FAIL, f"it is in the host's mount namespace, {namespace}"
+    return Verdict.PASS, f"mount namespace {namespace}"
+
+
+def _architecture(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+    if expected.platform not in _MACHINES:
+        return Verdict.INCONCLUSIVE, f"what {expected.platform} calls itself is not known here"
+    wanted = _MACHINES[expected.platform]
+    found = (seen["machine"], seen["elf"])
+    if found != wanted:
+        return (
+            Verdict.FAIL,
+            f"machine {found[0]}, ELF machine {found[1]}; {expected.platform} is {wanted[0]}, {wanted[1]}",
+        )
+    return Verdict.PASS, f"{found[0]}"
+
+
+def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+    ids = (seen["uid"], seen["gid"])
+    wanted = ([expected.uid] * 2, [expected.gid] * 2)
+    if ids != wanted:
+        return Verdict.FAIL, f"runs as {ids[0][0]}:{ids[1][0]}, not {expected.uid}:{expected.gid}"
+    groups = frozenset(seen["groups"]) - {expected.gid, _OVERFLOW}
+    wanted_groups = expected.groups - {expected.gid, _OVERFLOW}
+    if groups != wanted_groups and not (expected.groups_may_lack and groups < wanted_groups):
+        return Verdict.FAIL, f"supplementary groups {sorted(groups)}, not {sorted(expected.groups)}"
+    if expected.user is not None and seen["name"] != expected.user:
+        return Verdict.FAIL, f"user {expected.uid} is called {seen['name']!r}, not {expected.user!r}"
+    return Verdict.PASS, f"{expected.uid}:{expected.gid} {seen['name']}".strip()
+
+
+def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+    held = int(seen["CapEff"], 16) | int(seen["CapPrm"], 16)
+    if held:
+        return Verdict.FAIL, f"it holds capabilities: {held:#x}"
+    if seen.get("NoNewPrivs", "1") != "1":
+        return Verdict.FAIL, "it could gain privileges: no_new_privs is not set"
+    shown = "no_new_privs" if "NoNewPrivs" in seen else "this kernel doesn't show no_new_privs"
+    return Verdict.PASS, f"no capabilities; {shown}"
+
+
+def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: Expected) -> Judgement:
+    if not expected.read_only:
+        return Verdict.SKIPPED, "the bundle asks for a writable root"
+    if written := [place for place, result in seen.items() if result == "done"]:
+        return Verdict.FAIL, f"a file could be made in {', '.join(written)}"
+    if "EROFS" not in seen.values():
+        return Verdict.INCONCLUSIVE, f"denied, but not for being read-only: {_pairs(seen)}"
+    if evidence.attempt("temporary").get("write") != "done":
+        return (
+            Verdict.INCONCLUSIVE,
+            "nothing can be written to /tmp either, so the denial may be of another kind",
+        )
+    return Verdict.PASS, f"EROFS in {', '.join(place for place, result in seen.items() if result == 'EROFS')}"
+
+
+def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+    if seen["write"] != "done":
+        return Verdict.FAIL, f"writing a file in /tmp gave {seen['write']}"
+    if seen["mode"] != "0o1777":
+        return Verdict.FAIL, f"the mode of /tmp is {seen['mode']}, not 0o1777"
+    return Verdict.PASS, "writable, mode 1777"
+
+
+def _network(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+    others = set(seen["interfaces"]) - {"lo"} - _FALLBACK_DEVICES
+    if others:
+        return Verdict.FAIL, f"it has network interfaces: {', '.join(sorted(others))}"
+    if "done" in (seen["witness"], seen["route"]):
+        way = "the host's loopback" if seen["witness"] == "done" else "the world"
+        return Verdict.FAIL, f"it has a way to {way}"
+    if seen["loopback"] != "done":
+        return Verdict.INCONCLUSIVE, f"its own loopback doesn't work either: {seen['loopback']}"
+    if seen["witness"] != "ECONNREFUSED" or seen["route"] not in _NO_ROUTE:
+        return Verdict.INCONCLUSIVE, f"denied in an unexpected way: {_pairs(seen)}"
+    return Verdict.PASS, "only its own loopback"
+
+
+def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+    if seen["leaks"]:
+        return Verdict.FAIL, f"what the runtime was started with can be read in {', '.join(seen['leaks'])}"
+    variables = seen["variables"]
+    wrong = sorted(name for name, value in expected.environment.items() if variables.get(name) != value)
+    if wrong:
+        return Verdict.FAIL, "; ".join(f"{name} is {variables.get(name)!r}" for name in wrong)
+    return Verdict.PASS, f"{len(expected.environment)} variables as configured, none of the host's"
+
+
+def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+    if seen["trusted"] != "done":
+        return Verdict.FAIL, f"a good certificate was not accepted: {seen['trusted']}"
+    for attempt, wanted in (("untrusted", _UNKNOWN_AUTHORITY), ("misnamed", _WRONG_NAME)):
+        if seen[attempt] == "done":
+            return Verdict.FAIL, f"a certificate was accepted that is {attempt}"
+        if seen[attempt] != wanted:
+            return (
+                Verdict.INCONCLUSIVE,
+                f"an {attempt} certificate was not accepted, but for {seen[attempt]!r}",
+            )
+    count = max(seen["authorities"].values())
+    if expected.authorities and count <= FEW_AUTHORITIES:
+        return Verdict.FAIL, f"only {count} authorities are trusted by default"
+    return Verdict.PASS, f"{seen['library']}, {count} authorities"
+
+
+CHECKS = (
+    Check("exit status", "Does the runtime pass the exit status on?", "", _exit_status),
+    Check("inside", "Are we in a sandbox at all?", "surroundings", _inside),
+    Check("architecture", "Does it run programs of its platform?", "surroundings", _architecture),
+    Check("identity", "Does it run as the user of its configuration?", "identity", _identity),
+    Check("privileges", "Does it run without privileges?", "privileges", _privileges),
+    Check("read-only root", "Is its root denied to writers, for being read-only?", "root", _read_only),
+    Check("tmp", "Can /tmp be used by anybody?", "temporary", _temporary),
+    Check("no network", "Has it no way out?", "network", _network),
+    Check(
+        "environment",
+        "Is its environment the image's, and nothing of the host's?",
+        "environment",
+        _environment,
+    ),
+    Check("certificates", "Does Python verify certificates, and refuse bad ones?", "tls", _certificates),
+)
+"""The built-in checks, in the order of reports. `starts` comes before them."""
+
+
+def _programs(evidence: Evidence, expected: Expected) -> Iterator[Finding]:
+    results = evidence.attempts.get("programs")
+    if not isinstance(results, list) or len(results) != len(expected.programs):
+        results = [{"error": f"was not run ({evidence.ended.describe()})"}] * len(expected.programs)
+    for program, result in zip(expected.programs, results, strict=True):
+        yield judge_program(program, result)
+
+
+def judge_program(program: Program, result: object) -> Finding:
+    """The finding on one program; `result` holds `error`, or `status`, `stdout` and `stderr`."""
+    name = _program_name(program)
+    if not isinstance(result, dict) or not {"error", "status"} & result.keys():
+        return Finding(name, Verdict.FAIL, f"the image said what can't be read: {str(result)[:300]}")
+    if "error" in result:
+        what = "is not there" if result["error"] == "ENOENT" else result["error"]
+        return Finding(name, Verdict.FAIL, f"{program.argv[0]} {what}")
+    if result["status"] != program.status:
+        said = str(result.get("stderr", "")).strip()[-300:]
+        detail = f"exit status {result['status']}, not {program.status}"
+        return Finding(name, Verdict.FAIL, f"{detail}: {said}" if said else detail)
+    output = str(result.get("stdout", ""))
+    if program.prints is not None and program.prints not in output:
+        return Finding(
+            name, Verdict.FAIL, f"its output does not hold {program.prints!r}: {output.strip()[-300:]!r}"
+        )
+    return Finding(name, Verdict.PASS, output.strip().split("\n")[0][:200])
+
+
+def _program_name(program: Program) -> str:
+    return f"program: {program.name}"
+
+
+def _pairs(seen: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in seen.items())

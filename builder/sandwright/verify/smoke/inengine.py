@@ -1,0 +1,193 @@
+"""Starts images in the engine that built them, from where it keeps them, and reports what came of it.
+
+What must be seen is read from the image itself: it is saved and unpacked once for that. Every start is the
+same as in the smoke runs of the embedded builder's images.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright import process
+from sandwright.errors import SandwrightError
+from sandwright.host import HostFacts
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.engines.build import BuiltInEngine
+from sandwright.image.engines.contract import Engine
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.images.source import open_image
+from sandwright.runtime.contract import Session, Subject, Variant
+from sandwright.runtime.docker import DockerSession
+from sandwright.runtime.podman import PodmanSession, containers_conf
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.verify.canary import Witness, witness
+from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.smoke.report import Subject as Reported
+from sandwright.verify.smoke.run import EMULATED, LIMIT
+from sandwright.verify.smoke.start import judge
+from sandwright.verify.smoke.target import Target, prepare
+from sandwright.verify.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+References = Mapping[tuple[str, str], str]
+"""Image and platform → the name by which the engine has it."""
+
+Open = Callable[[References, Path, threading.Event], contextlib.AbstractContextManager["Session | str"]]
+"""Opens a session that starts images which are there already. Gives the reason where none can be."""
+
+
+def smoke_in_engine(
+    built: Sequence[BuiltInEngine],
+    catalogue: Mapping[str, ImageDefinition],
+    engine: Engine,
+    open_session: Open,
+    *,
+    host: HostFacts,
+    output: Path,
+    limit: float = LIMIT,
+    progress: Progress = SILENT,
+) -> Report:
+    """Start each image where it was built. Root file systems are unpacked into `output`/rootfs to look into.
+
+    Nothing is left in the engine but the images. Raise SandwrightError when the engine goes away.
+    """
+    begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
+    references = {(each.name, each.platform): each.references[0] for each in built}
+    stop = threading.Event()
+    with (
+        scratch_directory() as scratch,
+        witness() as listening,
+        open_session(references, scratch, stop) as session,
+    ):
+        work = _Work(engine, session, listening, catalogue, host, scratch, output / "rootfs", limit)
+        try:
+            rows = [work.row(each, progress) for each in built]
+        finally:
+            stop.set()
+    return Report(
+        subjects=tuple(_reported(each) for each in built),
+        runtimes=tuple(dict.fromkeys(row.runtime for row in rows)),
+        rows=tuple(rows),
+        started=started.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - begun,
+        host={"kernel": host.kernel, "machine": host.machine, "distribution": host.distribution},
+    )
+
+
+@contextlib.contextmanager
+def open_docker(
+    client: DockerClient, references: References, scratch: Path, stop: threading.Event
+) -> Iterator[Session | str]:
+    """A session on the daemon that has the images."""
+    yield _InDocker(client, scratch.name, stop, references=references)
+
+
+@contextlib.contextmanager
+def open_podman(
+    host: HostFacts,
+    options: Sequence[str],
+    references: References,
+    scratch: Path,
+    stop: threading.Event,
+) -> Iterator[Session | str]:
+    """A session on the place where Podman and Buildah keep images. `options` are those of the engine."""
+    if process.find("podman") is None:
+        yield "podman, which starts what buildah builds, is not installed"
+        return
+    (scratch / "containers.conf").write_text(containers_conf(host))
+    runtime = "runc" if host.cgroups == "hybrid" and "runc" in host.programs else ""
+    variant = Variant(options=("--runtime", runtime) if runtime else ())
+    yield _InPodman(variant, scratch, scratch, stop, references=references, options=tuple(options))
+
+
+@dataclass
+class _InDocker(DockerSession):
+    references: References = field(default_factory=dict)
+
+    def _load(self, subject: Subject) -> str:
+        return self.references[subject.name, subject.platform]
+
+
+@dataclass
+class _InPodman(PodmanSession):
+    references: References = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+    def _load(self, subject: Subject) -> str:
+        return self.references[subject.name, subject.platform]
+
+    def _words(self, *command: str) -> list[str]:
+        return ["podman", *self.options, *self.variant.options, *command]
+
+    def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        return {**base, "CONTAINERS_CONF": str(self.scratch / "containers.conf")}
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the rows of one run share."""
+
+    engine: Engine
+    session: Session | str
+    witness: Witness
+    catalogue: Mapping[str, ImageDefinition]
+    host: HostFacts
+    scratch: Path
+    store: Path
+    limit: float
+
+    def row(self, built: BuiltInEngine, progress: Progress) -> Row:
+        """Start one image."""
+        runtime = "docker" if self.engine.name == "docker" else "podman"
+        row = Row(built.name, built.platform, built.image.id, runtime, ())
+        label = f"smoke {built.name} {built.platform} in {self.engine.name}"
+        with progress.step(label, unit="checks") as step:
+            try:
+                findings, seconds = self._started(built)
+            except SandwrightError as error:
+                findings, seconds = (Finding("starts", Verdict.FAIL, str(error)),), 0.0
+            step.advance(len(findings))
+        return Row(row.image, row.platform, row.digest, runtime, findings, seconds)
+
+    def _started(self, built: BuiltInEngine) -> tuple[tuple[Finding, ...], float]:
+        if isinstance(self.session, str):
+            return (Finding("starts", Verdict.SKIPPED, self.session),), 0.0
+        place = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
+        place.mkdir()
+        archive = place / "image.tar"
+        self.engine.save(built.references[0], archive)
+        digest = open_image(archive, platform=built.platform).digest
+        definition = self.catalogue[built.name]
+        target = Target(built.name, built.platform, archive, digest, definition, self._bases(definition))
+        (place / "bundle").mkdir()
+        prepared = prepare(target, place / "bundle", store=self.store, host=self.host)
+        archive.unlink()
+        native = built.platform == self.host.platform
+        judged = judge(
+            self.session,
+            prepared.subject,
+            prepared.expected,
+            python=prepared.python,
+            witness=self.witness,
+            limit=self.limit if native else self.limit * EMULATED,
+            emulated=not native,
+        )
+        return judged.findings, judged.seconds
+
+    def _bases(self, definition: ImageDefinition) -> tuple[ImageDefinition, ...]:
+        parent = definition.parent
+        return () if parent is None else (self.catalogue[parent], *self._bases(self.catalogue[parent]))
+
+
+def _reported(built: BuiltInEngine) -> Reported:
+    image = built.image
+    return Reported(built.name, built.platform, image.id, image.size, len(image.layers), built.engine)

@@ -1,0 +1,60 @@
+"""Keeps what earlier runs saw of images, or under runtimes, that a run was not about."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.errors import IntegrityError
+from sandwright.image.existing import read_layout
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.verify.smoke.report import Report, Row, Subject
+
+DigestOf = Callable[[str, str], str | None]
+"""The digest of what an image is now, by its name and a platform; None when it isn't there."""
+
+
+def together(report: Report, earlier: Report | None, digest_of: DigestOf) -> Report:
+    """A report with the rows of an earlier one that still hold and that it has none for.
+
+    They hold on the same machine as long as the image has the digest that was started.
+    """
+    if earlier is None or earlier.host != report.host:
+        return report
+    kept = [
+        row
+        for row in earlier.rows
+        if row.runtime in RUNTIMES and report.row(row.image, row.platform, row.runtime) is None
+    ]
+    wanted = {(row.image, row.platform) for row in kept}
+    digests = {(image, platform): digest_of(image, platform) for image, platform in wanted}
+    rows = [row for row in kept if digests[row.image, row.platform] == row.digest]
+    subjects = dict.fromkeys([*report.subjects, *_subjects(earlier, rows, report)])
+    every = [*report.rows, *(replace(row, reused=True) for row in rows)]
+    runtimes = [name for name in RUNTIMES if name in {*report.runtimes, *(row.runtime for row in rows)}]
+    order = [(subject.image, subject.platform) for subject in subjects]
+    every.sort(key=lambda row: (order.index((row.image, row.platform)), runtimes.index(row.runtime)))
+    return replace(report, subjects=tuple(subjects), runtimes=tuple(runtimes), rows=tuple(every))
+
+
+def in_layouts(directory: Path) -> DigestOf:
+    """Of the layouts in a directory."""
+
+    @functools.cache
+    def digests(name: str) -> dict[str, str]:
+        try:
+            images = read_layout(directory / name).images
+        except IntegrityError:
+            return {}
+        return {platform: held.manifest.digest for platform, held in images.items()}
+
+    return lambda image, platform: digests(image).get(platform)
+
+
+def _subjects(earlier: Report, rows: list[Row], report: Report) -> Iterator[Subject]:
+    """What the earlier rows are about, as far as the report isn't."""
+    there = {(subject.image, subject.platform) for subject in report.subjects}
+    wanted = {(row.image, row.platform) for row in rows} - there
+    return (subject for subject in earlier.subjects if (subject.image, subject.platform) in wanted)

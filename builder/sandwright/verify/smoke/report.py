@@ -1,0 +1,214 @@
+"""What came of a smoke run, as a value; and that value as JSON, as JUnit's XML, and as rows of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from sandwright.errors import HostError
+from sandwright.rootfs.unpacking.store import encode, write_atomically
+from sandwright.verify.verdict import Finding, Verdict, combine
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One image for one platform under one runtime.
+
+    `note` says how the runtime was started, where that was special. `key` names all that the outcome hangs
+    on: a row with the same key need not be run again. `reused`: it was not, and this is what came of it
+    before.
+    """
+
+    image: str
+    platform: str
+    digest: str
+    runtime: str
+    findings: tuple[Finding, ...]
+    seconds: float = 0.0
+    note: str = ""
+    key: str = ""
+    reused: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its findings."""
+        return combine(finding.verdict for finding in self.findings)
+
+    def reason(self) -> str:
+        """Why it is not a pass: its findings that are not, in one line. Empty for a pass."""
+        verdict = self.verdict
+        if verdict is Verdict.PASS:
+            return ""
+        return "; ".join(f"{f.check}: {f.detail}" for f in self.findings if f.verdict is verdict)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One image for one platform: the first columns of the table.
+
+    `size` is that of its packed layers, `built_by` what built it: `embedded`, or an engine.
+    """
+
+    image: str
+    platform: str
+    digest: str
+    size: int
+    layers: int
+    built_by: str = "embedded"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a run: rows by image, platform, runtime. `started` is an ISO 8601 time."""
+
+    subjects: tuple[Subject, ...]
+    runtimes: tuple[str, ...]
+    rows: tuple[Row, ...]
+    started: str
+    seconds: float
+    host: Mapping[str, str]
+
+    @property
+    def green(self) -> bool:
+        """Whether no row failed or is undecided, and every image passed under at least one runtime."""
+        decided = all(row.verdict in {Verdict.PASS, Verdict.SKIPPED} for row in self.rows)
+        proved = {(row.image, row.platform) for row in self.rows if row.verdict is Verdict.PASS}
+        return decided and all((subject.image, subject.platform) in proved for subject in self.subjects)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether anything was started for it: not when all that could be was taken over from before."""
+        return any(not row.reused and row.verdict is not Verdict.SKIPPED for row in self.rows)
+
+    def row(self, image: str, platform: str, runtime: str) -> Row | None:
+        """The row of these three, if there is one."""
+        wanted = (image, platform, runtime)
+        return next((row for row in self.rows if (row.image, row.platform, row.runtime) == wanted), None)
+
+    def explain(self) -> list[str]:
+        """A line for each thing that is not a pass. The same reason under several images is told once."""
+        told: dict[tuple[str, str, str], list[str]] = {}
+        for row in self.rows:
+            if row.verdict is not Verdict.PASS:
+                where = told.setdefault((row.runtime, row.verdict, row.reason()), [])
+                where.append(f"{row.image} {row.platform}")
+        lines = [
+            f"{verdict}: {runtime}, {', '.join(images)}: {reason}"
+            for (runtime, verdict, reason), images in told.items()
+        ]
+        notes = dict.fromkeys((row.runtime, row.note) for row in self.rows if row.note)
+        return [*lines, *(f"note: {runtime} was started {note}" for runtime, note in notes)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads back."""
+        rows = [
+            {**asdict(row), "verdict": str(row.verdict), "findings": [asdict(f) for f in row.findings]}
+            for row in self.rows
+        ]
+        return {"schema": _SCHEMA, **asdict(self), "green": self.green, "rows": rows}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Report:
+        """Read what `to_json` gave. Raise HostError when it is something else."""
+        try:
+            if data["schema"] != _SCHEMA:
+                raise ValueError(f"schema {data['schema']}, not {_SCHEMA}")
+            rows = [
+                Row(**{**_plain(_without(row, "verdict")), "findings": tuple(map(_finding, row["findings"]))})
+                for row in data["rows"]
+            ]
+            return cls(
+                tuple(Subject(**_plain(subject)) for subject in data["subjects"]),
+                tuple(data["runtimes"]),
+                tuple(rows),
+                data["started"],
+                data["seconds"],
+                data["host"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise HostError(f"not a report of a smoke run: {error}") from error
+
+
+def columns(report: Report) -> list[str]:
+    """The headings of the final table."""
+    return ["image", "platform", "digest", "size", "layers", *report.runtimes, "time"]
+
+
+def table(report: Report) -> list[list[str]]:
+    """The rows of the final table, a cell for each heading. Sizes are in bytes, as digits; digests short."""
+    lines = []
+    for subject in report.subjects:
+        rows = [report.row(subject.image, subject.platform, runtime) for runtime in report.runtimes]
+        cells = ["" if row is None else str(row.verdict) for row in rows]
+        seconds = sum(row.seconds for row in rows if row is not None and not row.reused)
+        short = subject.digest.removeprefix("sha256:")[:12]
+        what = [subject.image, subject.platform, short, str(subject.size), str(subject.layers)]
+        lines.append([*what, *cells, f"{seconds:.1f} s"])
+    return lines
+
+
+def junit(report: Report) -> bytes:
+    """JUnit's XML: a suite for each row, a case for each finding; what is undecided is an error there."""
+    root = ET.Element("testsuites", name="sandwright smoke", time=f"{report.seconds:.3f}")
+    for row in report.rows:
+        name = f"{row.image} {row.platform} {row.runtime}"
+        suite = ET.SubElement(
+            root, "testsuite", name=name, time=f"{row.seconds:.3f}", timestamp=report.started
+        )
+        for finding in row.findings:
+            case = ET.SubElement(suite, "testcase", classname=name, name=_printable(finding.check))
+            if finding.verdict is not Verdict.PASS:
+                ET.SubElement(case, _ELEMENTS[finding.verdict], message=_printable(finding.detail))
+        for kind in ("failure", "error", "skipped"):
+            suite.set(_PLURALS[kind], str(len(suite.findall(f"testcase/{kind}"))))
+        suite.set("tests", str(len(row.findings)))
+    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml
+
+
+def write_report(report: Report, output: Path) -> None:
+    """Write `report.json` and `junit.xml` into `output`, each whole or not at all."""
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / "report.json", encode(report.to_json()))
+    write_atomically(output / "junit.xml", junit(report))
+
+
+def read_report(output: Path) -> Report | None:
+    """The report in `output`; None when there is none that can be read."""
+    try:
+        return Report.from_json(json.loads((output / "report.json").read_bytes()))
+    except (OSError, ValueError, HostError):
+        return None
+
+
+_ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}
+_UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PLURALS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+
+
+def _finding(data: Mapping[str, Any]) -> Finding:
+    return Finding(data["check"], Verdict(data["verdict"]), data["detail"])
+
+
+def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields, in which nothing but findings may hold more: they are compared and hashed."""
+    for name, value in data.items():
+        if name != "findings" and not isinstance(value, str | int | float):
+            raise TypeError(f"{name} is {value!r:.60}")
+    return data
+
+
+def _without(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name != key}
+
+
+def _printable(text: str) -> str:
+    """Text in which what XML 1.0 can't hold (control characters, lone surrogates) is replaced."""
+    return _UNPRINTABLE.sub("\ufffd", text)

@@ -1,0 +1,217 @@
+"""Starts every image under every runtime that is there, and reports what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import difflib
+import functools
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sandwright import process
+from sandwright import runtime as runtime_room
+from sandwright.errors import SandwrightError, UsageError
+from sandwright.host import HostFacts, collect_host
+from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.images.source import open_image
+from sandwright.runtime.contract import Runtime
+from sandwright.runtime.memoised import Once
+from sandwright.runtime.preflight import Missing
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.sessions import Sessions
+from sandwright.runtime.sweep import sweep
+from sandwright.verify.canary import Witness, witness
+from sandwright.verify.smoke.report import Report, Row, Subject
+from sandwright.verify.smoke.start import judge
+from sandwright.verify.smoke.target import Prepared, Target, prepare
+from sandwright.verify.verdict import Finding, Verdict
+
+LIMIT = 60.0
+"""Seconds for one start of an image of this machine's own platform."""
+
+EMULATED = 4
+"""How many times as long an emulated one may take."""
+
+_JOBS = 2
+
+
+def smoke_images(
+    targets: Sequence[Target],
+    *,
+    output: Path,
+    runtimes: Sequence[str] | None = None,
+    require: Sequence[str] = (),
+    previous: Report | None = None,
+    limit: float = LIMIT,
+    progress: Progress = SILENT,
+) -> Report:
+    """Start each target under each of `runtimes` (all, when None), two at a time, and report on every pair.
+
+    Root file systems are unpacked into `output`/rootfs, unless they are there. A runtime that is not there is
+    skipped with the reason; one in `require` then fails, on this machine's own platform. Rows that passed in
+    `previous` are taken over where nothing has changed that they hang on. Nothing else is left when this
+    returns or is interrupted. Raise UsageError for a runtime that there isn't.
+    """
+    names = _chosen(runtimes, require)
+    begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
+    host = collect_host()
+    before = {row.key: row for row in previous.rows if row.verdict is Verdict.PASS} if previous else {}
+    wanted = [(target, RUNTIMES[name]) for name in names for target in targets]
+    rows = [before.get(row_key(target, runtime, host)) for target, runtime in wanted]
+    todo = [pair for pair, row in zip(wanted, rows, strict=True) if row is None]
+    rest = _run(todo, host, output / "rootfs", require=frozenset(require), limit=limit, progress=progress)
+    fresh = iter(rest)
+    done = [next(fresh) if row is None else replace(row, reused=True, seconds=0.0) for row in rows]
+    return Report(
+        subjects=tuple(_subject(target) for target in targets),
+        runtimes=tuple(names),
+        rows=tuple(sorted(done, key=_order(targets))),
+        started=started.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - begun,
+        host={"kernel": host.kernel, "machine": host.machine, "distribution": host.distribution},
+    )
+
+
+def row_key(target: Target, runtime: Runtime, host: HostFacts) -> str:
+    """A digest of all that a row's outcome hangs on, as far as it can be told without starting anything."""
+    path = process.find(runtime.program)
+    identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
+    smoke = target.definition.smoke.model_dump(mode="json")
+    parts = [target.digest, target.platform, smoke, runtime.name, identity, host.kernel, host.uid, _suite()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass
+class _Work:
+    """What the rows of one run share."""
+
+    host: HostFacts
+    sessions: Sessions
+    witness: Witness
+    scratch: Path
+    store: Path
+    require: frozenset[str]
+    limit: float
+    progress: Progress
+    prepared: Once[Prepared] = field(default_factory=Once)
+
+    def row(self, target: Target, runtime: Runtime) -> Row:
+        """Start one image under one runtime."""
+        row = Row(target.name, target.platform, target.digest, runtime.name, ())
+        with self.progress.step(
+            f"smoke {target.name} {target.platform} under {runtime.name}", unit="checks"
+        ) as step:
+            try:
+                row = self._started(row, target, runtime)
+            except SandwrightError as error:
+                row = replace(row, findings=(Finding("starts", Verdict.FAIL, str(error)),))
+            step.advance(len(row.findings))
+        return replace(row, key=row_key(target, runtime, self.host))
+
+    def _started(self, row: Row, target: Target, runtime: Runtime) -> Row:
+        ready = self.sessions.look(runtime, target.platform)
+        if isinstance(ready, Missing):
+            return replace(row, findings=(self._missing(ready, target),))
+        prepared = self.prepared.get((target.name, target.platform), lambda: self._prepare(target))
+        if ready.variant.only_root and prepared.expected.uid != 0:
+            reason = f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
+            return replace(row, findings=(Finding("starts", Verdict.SKIPPED, reason),))
+        native = target.platform == self.host.platform
+        judged = judge(
+            self.sessions.session(ready),
+            prepared.subject,
+            prepared.expected,
+            python=prepared.python,
+            witness=self.witness,
+            limit=self.limit if native else self.limit * EMULATED,
+            emulated=not native,
+        )
+        return replace(row, findings=judged.findings, seconds=judged.seconds, note=ready.variant.note)
+
+    def _missing(self, missing: Missing, target: Target) -> Finding:
+        if missing.runtime.name in self.require and target.platform == self.host.platform:
+            return Finding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
+        return Finding("starts", Verdict.SKIPPED, missing.describe())
+
+    def _prepare(self, target: Target) -> Prepared:
+        directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
+        directory.mkdir()
+        return prepare(target, directory, store=self.store, host=self.host)
+
+
+def _run(
+    pairs: Sequence[tuple[Target, Runtime]],
+    host: HostFacts,
+    store: Path,
+    *,
+    require: frozenset[str],
+    limit: float,
+    progress: Progress,
+) -> list[Row]:
+    """The rows of the pairs, in their order."""
+    if not pairs:
+        return []
+    sweep(host, progress)
+    stop = threading.Event()
+    with (
+        scratch_directory() as scratch,
+        witness() as listening,
+        Sessions(host, scratch, stop) as sessions,
+        _pool(stop) as pool,
+    ):
+        work = _Work(host, sessions, listening, scratch, store, require, limit, progress)
+        futures = [pool.submit(work.row, target, runtime) for target, runtime in pairs]
+        return [future.result() for future in futures]
+
+
+@contextlib.contextmanager
+def _pool(stop: threading.Event) -> Iterator[ThreadPoolExecutor]:
+    """Workers. However this ends, nothing of theirs runs any more: what has started is called off."""
+    pool = ThreadPoolExecutor(_JOBS, thread_name_prefix="smoke")
+    try:
+        yield pool
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _chosen(runtimes: Sequence[str] | None, require: Sequence[str]) -> list[str]:
+    for name in (*(runtimes or ()), *require):
+        if name not in RUNTIMES:
+            near = difflib.get_close_matches(name, RUNTIMES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"no runtime {name!r}; there are {', '.join(RUNTIMES)}{hint}")
+    return [name for name in RUNTIMES if runtimes is None or name in runtimes or name in require]
+
+
+def _subject(target: Target) -> Subject:
+    layers = open_image(target.layout, platform=target.platform).layers
+    size = sum(layer.size for layer in layers)
+    return Subject(target.name, target.platform, target.digest, size, len(layers))
+
+
+def _order(targets: Sequence[Target]) -> Callable[[Row], tuple[int, int]]:
+    images = [(target.name, target.platform) for target in targets]
+    runtimes = list(RUNTIMES)
+    return lambda row: (images.index((row.image, row.platform)), runtimes.index(row.runtime))
+
+
+@functools.cache
+def _suite() -> str:
+    """A digest of the checks themselves: another version of them makes other findings."""
+    rooms = (Path(__file__).parent, Path(runtime_room.__file__).parent)
+    files = sorted(
+        path
+        for room in rooms
+        for path in room.rglob("*")
+        if path.suffix in {".py", ".pem", ".key", ".c", ".h"}
+    )
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()

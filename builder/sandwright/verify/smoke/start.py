@@ -1,0 +1,71 @@
+"""Starts one subject in one session, and judges it: the middle of every smoke run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.launch import Ended, base_environment
+from sandwright.verify.canary import Witness
+from sandwright.verify.smoke.attempts import Attempts
+from sandwright.verify.smoke.checks import CHECKS, evaluate, judge_program
+from sandwright.verify.smoke.evidence import read_evidence
+from sandwright.verify.smoke.expected import Expected
+from sandwright.verify.verdict import Finding, Verdict
+
+_PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
+"""A variable in the runtime's own environment, whose value must not be seen inside."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a subject, and how long its starts took."""
+
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+def judge(
+    session: Session,
+    subject: Subject,
+    expected: Expected,
+    *,
+    python: str | None,
+    witness: Witness,
+    limit: float,
+    emulated: bool = False,
+) -> Judged:
+    """Start a subject under its own Python, or, where it has none, each of its programs by itself.
+
+    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Raise
+    SandwrightError when it can't be started or can't be removed.
+    """
+    if python is None:
+        return _one_by_one(session, subject, expected, limit)
+    programs = [program.argv for program in expected.programs]
+    attempts = Attempts(programs, witness.address, limit / 2, emulated=emulated)
+    environment = {**base_environment(), _PLANTED: attempts.canary}
+    ended = session.run(Start(subject, attempts.argv(python), limit, environment))
+    evidence = read_evidence(ended, attempts.word)
+    findings = evaluate(evidence, expected, witness_reached=witness.heard(attempts.first))
+    return Judged(tuple(findings), ended.seconds)
+
+
+def _one_by_one(session: Session, subject: Subject, expected: Expected, limit: float) -> Judged:
+    findings = []
+    seconds = 0.0
+    for program in expected.programs:
+        ended = session.run(Start(subject, program.argv, limit, base_environment()))
+        findings.append(judge_program(program, _as_result(ended)))
+        seconds += ended.seconds
+    reason = "the image has no Python to ask"
+    skipped = [Finding(check.name, Verdict.SKIPPED, reason) for check in CHECKS]
+    return Judged((*skipped, *findings), seconds)
+
+
+def _as_result(ended: Ended) -> Mapping[str, Any]:
+    if ended.how != "exited":
+        return {"error": ended.describe()}
+    return {"status": ended.status, "stdout": ended.stdout.decode(errors="replace"), "stderr": ended.stderr}

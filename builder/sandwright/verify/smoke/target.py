@@ -1,0 +1,160 @@
+"""What is to be smoke-run, and what it takes to start it: a bundle, an archive, and what must be seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sandwright.errors import BuildError, IntegrityError
+from sandwright.host import HostFacts
+from sandwright.image.definition import ImageDefinition
+from sandwright.image.documents import split_entrypoint
+from sandwright.rootfs.bundles import bundle, convert
+from sandwright.rootfs.bundles.baseline import load_baseline
+from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.program import find_program, search_path
+from sandwright.rootfs.images.source import Image, open_image
+from sandwright.rootfs.inroot import Root
+from sandwright.rootfs.unpacking.store import encode
+from sandwright.runtime import contract
+from sandwright.verify.smoke.expected import Expected, Outside, Program
+
+_PYTHONS = ("python3", "python")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One image for one platform, as it was built.
+
+    `layout` is the OCI layout it lies in, `digest` that of its manifest. `bases` are the definitions below
+    `definition`, nearest first.
+    """
+
+    name: str
+    platform: str
+    layout: Path
+    digest: str
+    definition: ImageDefinition
+    bases: tuple[ImageDefinition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target that can be started. `python` is the path of its interpreter; None when it has none."""
+
+    target: Target
+    subject: contract.Subject
+    expected: Expected
+    python: str | None
+    size: int
+    layers: int
+
+
+def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) -> Prepared:
+    """Make the bundle of a target in `directory`, over a root file system shared in `store`.
+
+    Raise IntegrityError when the layout holds another image than the target says, BuildError when it can't be
+    started at all; and what unpacking raises.
+    """
+    image = open_image(target.layout, platform=target.platform)
+    if target.digest != image.digest:
+        raise IntegrityError(f"{target.layout}: {target.platform} is {image.digest}, not {target.digest}")
+    rootfs = bundle.unpacked(image, store, rootless=not host.is_root)
+    config = convert.image_section(image.config)
+    programs = _programs(target.definition, _entrypoint(config))
+    python = _python(rootfs.path, image)
+    if python is None and not programs:
+        raise BuildError(
+            f"{target.name}: it has no Python, and its definition names no program: nothing to start"
+        )
+    command = (python,) if python else programs[0].argv
+    written = bundle.write_bundle(image, directory, store=store, command=command)
+    with Root(rootfs.path) as root:
+        accounts = read_accounts(root)
+    identity = resolve_user(convert.user(config), accounts)
+    _run_as(identity, directory, written.config)
+    account = accounts.account(identity.uid)
+    expected = Expected(
+        platform=target.platform,
+        uid=identity.uid,
+        gid=identity.gid,
+        outside=outside(),
+        groups=frozenset(identity.groups),
+        groups_may_lack=not host.is_root,
+        user=account.name if account else None,
+        read_only=written.config["root"]["readonly"],
+        environment=dict(entry.split("=", 1) for entry in config.get("Env") or ()),
+        programs=programs,
+        authorities=_has_authorities(target),
+    )
+
+    def write_archive(sink: BinaryIO, reference: str) -> None:
+        from sandwright.image.export import write_archive as write  # noqa: PLC0415 - only engines need it
+
+        write(target.layout, target.platform, sink, reference=reference)
+
+    subject = contract.Subject(target.name, target.platform, directory, write_archive)
+    size = sum(layer.size for layer in image.layers)
+    return Prepared(target, subject, expected, python, size, len(image.layers))
+
+
+def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The image's entrypoint; without our first process where that would be root.
+
+    It needs rights that nothing has that is smoke-run; `prove-mapping` starts it with them.
+    """
+    entrypoint = tuple(config.get("Entrypoint") or ())
+    account, rest = split_entrypoint(entrypoint)
+    return rest if account and convert.user(config).partition(":")[0] in ("", "0", "root") else entrypoint
+
+
+def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[Program, ...]:
+    """The definition's programs and checks, each behind the image's entrypoint, as engines start them."""
+    plain = [Program(" ".join(argv), (*entrypoint, *argv)) for argv in definition.smoke.programs]
+    checks = [
+        Program(check.name, (*entrypoint, *check.run), check.status, check.prints)
+        for check in definition.smoke.checks
+    ]
+    return (*plain, *checks)
+
+
+def _run_as(identity: Identity, directory: Path, config: Mapping[str, Any]) -> None:
+    """Have a bundle run as the image's user. One for use without root says root, all that runc can give."""
+    user: dict[str, Any] = {"uid": identity.uid, "gid": identity.gid}
+    if identity.groups:
+        user["additionalGids"] = list(identity.groups)
+    changed = {**config, "process": {**config["process"], "user": user}}
+    (directory / "config.json").write_bytes(encode(changed))
+
+
+def _has_authorities(target: Target) -> bool:
+    definitions = (target.definition, *target.bases)
+    return any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions)
+
+
+def outside() -> Outside:
+    """The host, as the checks compare the inside with it."""
+    try:
+        namespace = str(Path("/proc/self/ns/mnt").readlink())
+    except OSError:
+        namespace = ""
+    return Outside(os.uname().release, namespace)
+
+
+def _python(rootfs: Path, image: Image) -> str | None:
+    """The path of the image's Python, on its own PATH."""
+    config = convert.image_section(image.config)
+    baseline = load_baseline()
+    environment = convert.process_env(config, convert.PLAIN, {"PATH": baseline.path})
+    with Root(rootfs) as root:
+        for name in _PYTHONS:
+            try:
+                place = find_program(root, name, path=search_path(environment), cwd="/", baseline=baseline)
+            except BuildError:
+                continue
+            if place is not None:
+                return os.fsdecode(place.path)
+    return None

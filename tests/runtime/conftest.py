@@ -1,0 +1,7 @@
+"""Fixtures of runtimes: a small real image, this machine's facts, a listener."""
+
+from __future__ import annotations
+
+from small_image import host, listening, small_image
+
+__all__ = ["host", "listening", "small_image"]

@@ -1,0 +1,288 @@
+"""What only engines have: loaded images, a private configuration, a daemon of our own."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import re
+import tarfile
+import threading
+import tomllib
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import HostError
+from sandwright.host import HostFacts
+from sandwright.runtime.contract import Start, Subject
+from sandwright.runtime.docker import DOCKER
+from sandwright.runtime.dockerd import _options, docker_client, docker_daemon, refused_forwarding
+from sandwright.runtime.engine import Loaded, archive_stream, settings_of
+from sandwright.runtime.launch import base_environment
+from sandwright.runtime.marker_image import write_docker_archive
+from sandwright.runtime.podman import PODMAN, containers_conf
+from sandwright.runtime.preflight import Ready, look
+from sandwright.runtime.scratch import scratch_directory
+from small_image import PYTHON, SmallImage
+
+
+def _daemon_or_skip() -> None:
+    try:
+        with docker_client():
+            pass
+    except HostError as error:
+        (pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip)(str(error))
+
+
+def _subject(tmp_path: Path, write: object) -> Subject:
+    assert callable(write)
+    return Subject("name", "linux/amd64", tmp_path, write)
+
+
+def test_the_archive_is_streamed(tmp_path: Path) -> None:
+    """Far more than a pipe holds, written as it is read."""
+    size = 8 << 20
+
+    def write(sink: BinaryIO, reference: str) -> None:
+        sink.write(reference.encode() + bytes(size))
+
+    with archive_stream(_subject(tmp_path, write), "name:tag") as stream:
+        content = stream.read()
+    assert content[:8] == b"name:tag"
+    assert len(content) == size + 8
+
+
+def test_an_error_of_the_writer_is_raised(tmp_path: Path) -> None:
+    def write(sink: BinaryIO, reference: str) -> None:
+        sink.write(b"half")
+        raise HostError("the disk is gone")
+
+    with (
+        pytest.raises(HostError, match="the disk is gone"),
+        archive_stream(_subject(tmp_path, write), "n:t") as s,
+    ):
+        assert s.read() == b"half"
+
+
+def test_a_reader_that_stops_early_stops_the_writer(tmp_path: Path) -> None:
+    written: list[int] = []
+
+    def write(sink: BinaryIO, reference: str) -> None:
+        for _ in range(10_000):
+            written.append(sink.write(bytes(1 << 16)))
+
+    with archive_stream(_subject(tmp_path, write), "n:t") as stream:
+        stream.read(10)
+    assert len(written) < 1000
+    assert threading.active_count() < 50
+
+
+def test_an_image_is_loaded_once(tmp_path: Path) -> None:
+    loads: list[str] = []
+
+    def load(subject: Subject) -> str:
+        loads.append(subject.name)
+        return f"reference-{subject.platform}"
+
+    loaded = Loaded(load)
+    first = _subject(tmp_path, print)
+    other = dataclasses.replace(first, platform="linux/arm64")
+    assert [loaded.reference(s) for s in (first, first, other)] == [
+        "reference-linux/amd64",
+        "reference-linux/amd64",
+        "reference-linux/arm64",
+    ]
+    assert loads == ["name", "name"]
+    assert loaded.all() == ["reference-linux/amd64", "reference-linux/arm64"]
+
+
+def test_settings_come_from_the_bundle(tmp_path: Path) -> None:
+    mounts = [
+        {"destination": "/proc", "type": "proc"},
+        {"destination": "/dev", "type": "tmpfs", "options": ["mode=755"]},
+        {"destination": "/dev/shm", "type": "tmpfs"},
+        {"destination": "/tmp", "type": "tmpfs", "options": ["nosuid", "mode=1777"]},
+    ]
+    config = {"process": {}, "root": {"path": "rootfs", "readonly": True}, "mounts": mounts}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    settings = settings_of(_subject(tmp_path, print))
+    assert (settings.read_only, settings.tmpfs) == (True, {"/tmp": "nosuid,mode=1777"})
+
+
+@pytest.mark.parametrize(
+    ("nofile", "nproc", "limits"),
+    [
+        pytest.param(1024, 512, ["nofile=1024:1024", "nproc=512:512"], id="lower"),
+        pytest.param(1 << 20, 96365, ["nofile=4096:4096", "nproc=4096:4096"], id="higher"),
+        pytest.param(-1, -1, ["nofile=4096:4096", "nproc=4096:4096"], id="none"),
+    ],
+)
+def test_podman_asks_for_no_more_than_we_have(
+    host: HostFacts, nofile: int, nproc: int, limits: list[str]
+) -> None:
+    facts = dataclasses.replace(host, limits={"nofile": (10, nofile), "nproc": (10, nproc)})
+    configuration = tomllib.loads(containers_conf(facts))
+    assert configuration["containers"] == {"default_ulimits": limits}
+    assert configuration["engine"]["cgroup_manager"] == "cgroupfs"
+
+
+def test_podman_prefers_runc_where_crun_refuses(host: HostFacts) -> None:
+    programs = {"podman": "/usr/bin/podman", "runc": "/usr/bin/runc", "crun": "/usr/bin/crun"}
+    hybrid = dataclasses.replace(host, cgroups="hybrid", programs=programs)
+    unified = dataclasses.replace(host, cgroups="v2", programs=programs)
+    assert [variant.note for variant in PODMAN.variants(hybrid)] == [
+        "with runc and overlay",
+        "with crun and overlay",
+        "with runc and vfs",
+        "with crun and vfs",
+    ]
+    assert PODMAN.variants(unified)[0].options == ("--runtime", "crun", "--storage-driver", "overlay")
+
+
+def test_podman_without_a_runtime(host: HostFacts) -> None:
+    facts = dataclasses.replace(host, os="linux", programs={"podman": "/usr/bin/podman"})
+    assert PODMAN.obstacle(facts, facts.platform) == "Podman needs runc or crun"
+
+
+@pytest.mark.needs("podman")
+def test_podman_where_paths_are_long(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
+    """Its state may not lie deeper than 50 bytes."""
+    deep = tmp_path / ("deep-" * 20)
+    deep.mkdir(parents=True)
+    subject = small_image.subject(tmp_path / "bundle")
+    ready = look(PODMAN, host.platform, host, threading.Event())
+    assert isinstance(ready, Ready), ready
+    with PODMAN.session(ready.variant, host, deep, threading.Event()) as session:
+        start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
+        assert session.run(start).stdout == b"here\n"
+
+
+def test_a_docker_archive(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    write_docker_archive(sink, "name:tag", "linux/arm64", b"layer", {"User": "1"})
+    sink.seek(0)
+    with tarfile.open(fileobj=sink) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar}  # type: ignore[union-attr]
+    manifest = json.loads(files["manifest.json"])[0]
+    config = json.loads(files[manifest["Config"]])
+    assert manifest["RepoTags"] == ["name:tag"]
+    assert (config["os"], config["architecture"], config["config"]) == ("linux", "arm64", {"User": "1"})
+    assert files["layer.tar"] == b"layer"
+
+
+@pytest.mark.parametrize("name", ["sandwright-smoke-_8aeegf2", "sandwright-smoke-8aeegf2_", "a__b", "ä", "-"])
+def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> None:
+    """containerd refuses two signs in a row, and one at an end; it says so when a lease is deleted."""
+    words = _options(tmp_path / name, "unix:///nowhere")
+    given = [words[words.index(f"--containerd-{which}") + 1] for which in ("namespace", "plugins-namespace")]
+    for each in given:
+        assert re.fullmatch("[A-Za-z0-9]+(?:[._-](?:[A-Za-z0-9]+))*", each)
+    assert len(set(given)) == 2
+
+
+@pytest.mark.needs("dockerd")
+@pytest.mark.xdist_group("docker")
+def test_docker_images_are_removed(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
+    _daemon_or_skip()
+    subject = small_image.subject(tmp_path / "bundle")
+    with scratch_directory() as scratch:
+        (scratch / "docker").mkdir()
+        with DOCKER.session(DOCKER.variants(host)[0], host, scratch / "docker", threading.Event()) as session:
+            start = Start(subject, (PYTHON, "--version"), 60, base_environment())
+            assert session.run(start).status == 0
+            with docker_client() as client:
+                tags = {tag for image in client.images.list() for tag in image.tags}
+                ours = {tag for tag in tags if tag in session.loaded.all()}  # type: ignore[attr-defined]
+                assert len(ours) == 1
+    with docker_client() as client:
+        assert not ours & {tag for image in client.images.list() for tag in image.tags}
+
+
+@pytest.mark.needs("dockerd")
+def test_a_daemon_of_our_own(
+    host: HostFacts, small_image: SmallImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not host.is_root:
+        pytest.skip("only root can start a Docker daemon")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    subject = small_image.subject(tmp_path / "bundle")
+    with docker_daemon() as address, scratch_directory() as scratch:
+        assert os.environ["DOCKER_HOST"] == address
+        with docker_client() as client:
+            assert client.images.list(all=True) == [], "it has nothing of another daemon's"
+        with DOCKER.session(DOCKER.variants(host)[0], host, scratch, threading.Event()) as session:
+            start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
+            assert session.run(start).stdout == b"here\n"
+    directory = Path(address.removeprefix("unix://")).parent
+    assert os.environ["DOCKER_HOST"] == "unix:///nonexistent/docker.sock"
+    assert not directory.exists()
+    assert str(directory) not in Path("/proc/self/mountinfo").read_text()
+    running = process.run("ps", "-eo", "args").text
+    assert str(directory) not in running
+
+
+@pytest.mark.needs("dockerd")
+def test_a_daemon_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    _daemon_or_skip()
+    monkeypatch.setattr("sandwright.process.start", None)
+    with docker_daemon() as address:
+        assert address == os.environ.get("DOCKER_HOST", "")
+
+
+def test_a_daemon_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake dockerd, which complains and ends."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a Docker daemon")
+    (tmp_path / "dockerd").write_text("#!/bin/sh\necho 'no overlay here' >&2; exit 1\n")
+    (tmp_path / "dockerd").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    with pytest.raises(HostError, match="ended at once: no overlay here"), docker_daemon():
+        pass
+
+
+def test_a_daemon_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake dockerd, which sleeps."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a Docker daemon")
+    (tmp_path / "dockerd").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "dockerd").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    with pytest.raises(HostError, match="does not answer within 1 s"), docker_daemon(limit=1):
+        pass
+
+
+@pytest.mark.needs("iptables", "unshare")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a network namespace with rules of its own")
+@pytest.mark.parametrize(
+    ("commands", "closed"),
+    [
+        pytest.param("true", False, id="no rules"),
+        pytest.param("iptables -P FORWARD DROP", True, id="those that another daemon left"),
+        pytest.param(
+            "iptables -P FORWARD DROP; iptables -A FORWARD -i br-other ! -o br-other -j ACCEPT",
+            True,
+            id="those for another network",
+        ),
+        pytest.param(
+            "iptables -P FORWARD DROP; iptables -A FORWARD -i br-ours ! -o br-ours -j ACCEPT",
+            False,
+            id="those of the daemon that made the network",
+        ),
+    ],
+)
+def test_rules_of_another_daemon_are_named(commands: str, *, closed: bool) -> None:
+    """Real rules, in a network namespace that goes with its process."""
+    script = f"{commands} && iptables --list-rules"
+    made = process.run("unshare", "--net", "--", "sh", "-c", script, timeout=60, check=False)
+    if not made:
+        pytest.skip(f"no rules can be made here: {made.stderr.strip()}")
+    said = refused_forwarding(made.text, "br-ours")
+    assert bool(said) == closed
+    for word in ("DOCKER_HOST", "iptables -P FORWARD ACCEPT", "unshare --net") if closed else ():
+        assert word in said

@@ -1,0 +1,294 @@
+"""Real images under real runtimes: a good one passes every check, and each weakness shows as what it is."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import process
+from sandwright.host import HostFacts
+from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.docker import LABEL
+from sandwright.runtime.launch import base_environment
+from sandwright.runtime.preflight import Missing, Ready, look
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.sessions import Sessions
+from sandwright.verify.canary import Witness
+from sandwright.verify.smoke.expected import Program
+from sandwright.verify.smoke.start import judge
+from sandwright.verify.verdict import Finding, Verdict
+from small_image import PYTHON, SmallImage
+
+P, F = Verdict.PASS, Verdict.FAIL
+
+
+def _marked(*names: str) -> list[Any]:
+    """Each runtime, marked with the program it needs."""
+    return [
+        pytest.param(name, id=name, marks=pytest.mark.needs("dockerd" if name == "docker" else name))
+        for name in names
+    ]
+
+
+ALL = _marked(*RUNTIMES)
+BY_BUNDLE = _marked("runc", "crun", "runsc", "bwrap")
+
+
+@contextlib.contextmanager
+def _sessions(host: HostFacts, stop: threading.Event) -> Iterator[Sessions]:
+    """Sessions; whatever they leave behind is a failure."""
+    with scratch_directory() as scratch, Sessions(host, scratch, stop) as opened:
+        yield opened
+    assert _left_of(scratch) == []
+
+
+@pytest.fixture
+def sessions(host: HostFacts) -> Iterator[Sessions]:
+    with _sessions(host, threading.Event()) as opened:
+        yield opened
+
+
+def _left_of(scratch: Path) -> list[str]:
+    """What is still there of a run: all it makes lies in its directory, or is named or labelled after it."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if scratch.name in line]
+    files = [str(path) for path in scratch.parent.glob(f"{scratch.name}*")]
+    containers = ""
+    if process.find("docker") is not None:
+        chosen = ("--all", "--quiet", "--filter", f"label={LABEL}={scratch.name}")
+        containers = process.run("docker", "ps", *chosen, check=False).text
+    return [*_processes_with(scratch.name), *mounts, *files, *containers.split()]
+
+
+def _session(sessions: Sessions, name: str, platform: str) -> Session:
+    ready = sessions.look(RUNTIMES[name], platform)
+    if isinstance(ready, Missing):
+        complain = pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip
+        complain(f"{name}: {ready.describe()}")
+    assert isinstance(ready, Ready)
+    if ready.variant.only_root:
+        pytest.skip(f"{name}: {ready.variant.note} it can't run as the image's user; root can")
+    return sessions.session(ready)
+
+
+def _judge(
+    session: Session, subject: Subject, image: SmallImage, listening: Witness, **expected: Any
+) -> Mapping[str, Finding]:
+    judged = judge(session, subject, image.expected(**expected), python=PYTHON, witness=listening, limit=120)
+    return {finding.check: finding for finding in judged.findings}
+
+
+def _not_passed(findings: Mapping[str, Finding]) -> dict[str, Verdict]:
+    return {name: finding.verdict for name, finding in findings.items() if finding.verdict is not P}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_good_image_passes(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    session = _session(sessions, name, small_image.platform)
+    findings = _judge(session, small_image.subject(tmp_path / "bundle"), small_image, listening)
+    assert _not_passed(findings) == {}
+    assert len(findings) == 12
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_writable_root_fails(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    before = sorted(small_image.rootfs.rglob("*"))
+    subject = small_image.subject(tmp_path / "bundle", root__readonly=False)
+    findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
+    assert findings["read-only root"].verdict is F
+    assert "a file could be made in" in findings["read-only root"].detail
+    assert sorted(small_image.rootfs.rglob("*")) == before, "what was made is removed again"
+
+
+@pytest.mark.parametrize("name", BY_BUNDLE)
+def test_another_user_fails(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    subject = small_image.subject(tmp_path / "bundle", process__user={"uid": 0, "gid": 0})
+    findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
+    assert findings["identity"] == Finding("identity", F, "runs as 0:0, not 65532:65532")
+
+
+@pytest.mark.parametrize("name", _marked("runc", "crun"))
+def test_privileges_fail(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    chown = {kind: ["CAP_CHOWN"] for kind in ("bounding", "permitted", "effective", "inheritable", "ambient")}
+    subject = small_image.subject(
+        tmp_path / "bundle", process__capabilities=chown, process__noNewPrivileges=False
+    )
+    findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
+    assert findings["privileges"] == Finding("privileges", F, "it holds capabilities: 0x1")
+
+
+@pytest.mark.parametrize("name", _marked("runc", "crun"))
+def test_the_hosts_network_fails(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    """The witness on the host is reached, whatever else is seen."""
+    namespaces = [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]
+    subject = small_image.subject(tmp_path / "bundle", linux__namespaces=namespaces)
+    findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
+    assert findings["no network"] == Finding("no network", F, "a listener on the host was reached")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_programs_that_fail_or_are_not_there(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    programs = (
+        Program("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
+        Program("absent", ("/usr/bin/absent",)),
+        Program("fails", (PYTHON, "-c", "raise SystemExit(3)")),
+        Program("wanted to fail", (PYTHON, "-c", "raise SystemExit(3)"), status=3),
+        Program("says something else", (PYTHON, "-c", "print('no')"), prints="yes"),
+    )
+    session = _session(sessions, name, small_image.platform)
+    subject = small_image.subject(tmp_path / "bundle")
+    findings = _judge(session, subject, small_image, listening, programs=programs)
+    assert _not_passed(findings) == {
+        "program: absent": F,
+        "program: fails": F,
+        "program: says something else": F,
+    }
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_image_without_python_runs_its_programs(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+) -> None:
+    programs = (
+        Program("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
+        Program("status", (PYTHON, "-c", "raise SystemExit(42)"), status=42),
+        Program("absent", ("/usr/bin/absent",)),
+    )
+    judged = judge(
+        _session(sessions, name, small_image.platform),
+        small_image.subject(tmp_path / "bundle"),
+        small_image.expected(programs=programs),
+        python=None,
+        witness=listening,
+        limit=120,
+    )
+    verdicts = {finding.check: finding.verdict for finding in judged.findings}
+    assert verdicts.pop("program: absent") is F
+    assert [verdicts.pop(f"program: {name}") for name in ("good", "status")] == [P, P]
+    assert set(verdicts.values()) == {Verdict.SKIPPED}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_container_that_hangs_is_ended(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path
+) -> None:
+    """The fixture then sees that nothing of it is left: process, container, state, mount."""
+    session = _session(sessions, name, small_image.platform)
+    subject = small_image.subject(tmp_path / "bundle")
+    mark = f"hangs-{uuid.uuid4().hex}"
+    script = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)  # {mark}"
+    quick = Start(subject, (PYTHON, "-c", "print('started')"), 120, base_environment())
+    assert session.run(quick).stdout == b"started\n"
+    started = time.monotonic()
+    ended = session.run(dataclasses.replace(quick, argv=(PYTHON, "-c", script), limit=3))
+    assert (ended.how, ended.status) == ("timeout", None)
+    assert time.monotonic() - started < 60
+    deadline = time.monotonic() + 5
+    while _processes_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _processes_with(mark) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_run_that_is_called_off_leaves_nothing(
+    name: str, host: HostFacts, small_image: SmallImage, tmp_path: Path
+) -> None:
+    stop = threading.Event()
+    with _sessions(host, stop) as sessions:
+        session = _session(sessions, name, small_image.platform)
+        subject = small_image.subject(tmp_path / "bundle")
+        start = Start(subject, (PYTHON, "-c", "import time; time.sleep(600)"), 600, base_environment())
+        threading.Timer(2, stop.set).start()
+        assert session.run(start).how == "stopped"
+
+
+@pytest.mark.parametrize("name", BY_BUNDLE)
+def test_the_exit_status_and_output_come_through(
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path
+) -> None:
+    session = _session(sessions, name, small_image.platform)
+    script = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
+    subject = small_image.subject(tmp_path / "bundle")
+    ended = session.run(Start(subject, (PYTHON, "-c", script), 120, base_environment()))
+    assert (ended.status, ended.stdout, "err" in ended.stderr) == (7, b"out\n", True)
+
+
+@pytest.mark.needs("runc")
+def test_a_runtime_that_swallows_the_exit_status_fails(
+    host: HostFacts,
+    small_image: SmallImage,
+    tmp_path: Path,
+    listening: Witness,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fake: runc behind a script that forgets how it ended. Preflight sees that, and so do the checks."""
+    real = process.which("runc")
+    ready = look(RUNTIMES["runc"], small_image.platform, host, threading.Event())
+    assert isinstance(ready, Ready)
+    _fake(tmp_path, "runc", f'{real} "$@"; exit 0', monkeypatch)
+    with _sessions(host, threading.Event()) as sessions:
+        subject = small_image.subject(tmp_path / "bundle")
+        findings = _judge(sessions.session(ready), subject, small_image, listening)
+    assert _not_passed(findings) == {"exit status": F}
+    assert findings["exit status"].detail == "it ended with 42, and the runtime gave 0"
+    seen = look(RUNTIMES["runc"], small_image.platform, host, threading.Event())
+    assert isinstance(seen, Missing)
+    assert "its write to a read-only root gave 0" in seen.reason
+
+
+@pytest.mark.needs("bwrap")
+def test_what_bwrap_was_started_with_is_not_seen(
+    sessions: Sessions,
+    small_image: SmallImage,
+    tmp_path: Path,
+    listening: Witness,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its control: a fake `env` that empties nothing lets what was planted through, to /proc/1/environ."""
+    session = _session(sessions, "bwrap", small_image.platform)
+    subject = small_image.subject(tmp_path / "bundle")
+    assert _judge(session, subject, small_image, listening)["environment"].verdict is P
+    _fake(tmp_path, "env", 'shift; exec "$@"', monkeypatch)
+    found = _judge(session, subject, small_image, listening)["environment"]
+    assert (found.verdict, "/proc/1/environ" in found.detail) == (F, True)
+
+
+def _fake(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = directory / "fake"
+    folder.mkdir()
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def _processes_with(text: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command:
+            found.append(f"{path}: {command!r}")
+    return found

@@ -1,0 +1,201 @@
+"""What a killed run leaves behind, the next one clears up; and it touches nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.host import HostFacts
+from sandwright.progress import SILENT
+from sandwright.runtime.contract import PREFIX
+from sandwright.runtime.docker import LABEL
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import _identity, _records, scratch_directory, stale_directories
+from sandwright.runtime.sweep import sweep
+from small_image import PYTHON, SmallImage
+
+RUN = """
+import json, sys, threading
+from pathlib import Path
+from sandwright.host import collect_host
+from sandwright.runtime.contract import Start
+from sandwright.runtime.launch import base_environment
+from sandwright.runtime.registry import RUNTIMES
+from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.sessions import Sessions
+from small_image import SmallImage
+name, rootfs, platform, bundle, argv = sys.argv[1:]
+image = SmallImage(Path(rootfs), platform)
+with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
+    ready = sessions.look(RUNTIMES[name], platform)
+    session = sessions.session(ready)
+    subject = image.subject(Path(bundle))
+    session.run(Start(subject, tuple(json.loads(argv)), 600, base_environment()))
+"""
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A temporary directory that only this test uses, with a short path."""
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        monkeypatch.setenv("TMPDIR", name)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        yield Path(name)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def _holding(text: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def _wait(until: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < deadline, "waited for 60 s"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
+)
+def test_what_a_killed_run_has_left(
+    name: str, host: HostFacts, small_image: SmallImage, tmp_path: Path, temporary: Path
+) -> None:
+    if not host.is_root:
+        pytest.skip("runs as the image's user under every runtime only for root")
+    mark = f"hangs-{uuid.uuid4().hex}"
+    argv = json.dumps([PYTHON, "-c", f"import time; time.sleep(600)  # {mark}"])
+    words = [name, str(small_image.rootfs), small_image.platform, str(tmp_path / "bundle"), argv]
+    path = os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)}
+    with process.start(sys.executable, "-c", RUN, *words, env=environment) as running:
+        _wait(lambda: running.poll() is not None or _in_container(mark, temporary))
+        assert running.poll() is None, running.stderr.read() if running.stderr else ""
+        os.kill(running.pid, 9)
+        running.wait(10)
+    (directory,) = temporary.iterdir()
+    assert stale_directories() == [directory]
+    sweep(host, SILENT)
+    assert list(temporary.iterdir()) == []
+    _wait(lambda: not _holding(mark))
+    assert _holding(directory.name) == []
+    assert directory.name not in Path("/proc/self/mountinfo").read_text()
+    if name == "docker" and process.find("docker") is not None:
+        chosen = ("--all", "--quiet", "--filter", f"label={LABEL}={directory.name}")
+        assert process.run("docker", "ps", *chosen, check=False).text == ""
+
+
+def _in_container(mark: str, temporary: Path) -> list[str]:
+    """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
+    found = sorted(set(_holding("runsc-sandbox")) & set(_holding(str(temporary))))
+    if len(list(temporary.iterdir())) > 1:
+        return []  # the second directory is the preflight's, and so is the sandbox
+    for pid in _holding(mark):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if words[0] == PYTHON.encode():
+                found.append(pid)
+    return found
+
+
+def test_a_live_run_is_left_alone(host: HostFacts, temporary: Path) -> None:
+    with scratch_directory() as scratch:
+        assert stale_directories() == []
+        sweep(host, SILENT)
+        assert scratch.is_dir()
+
+
+def test_a_planted_directory_is_left_alone(host: HostFacts, temporary: Path) -> None:
+    """A sandbox that shares the directory of temporary files can make one that looks like ours."""
+    planted = temporary / f"{PREFIX}planted"
+    (planted / "runc-0/state").mkdir(parents=True)
+    (planted / ".lock").write_bytes(b"")
+    os.utime(planted / ".lock", (0, 0))
+    sweep(host, SILENT)
+    assert (planted / "runc-0/state").exists()
+
+
+def test_another_directory_of_that_name_is_left_alone(host: HostFacts, temporary: Path) -> None:
+    with scratch_directory() as scratch:
+        record = _records() / scratch.name
+        said = record.read_bytes()
+    scratch.mkdir()
+    record.write_bytes(said)
+    other = temporary / "other"
+    other.mkdir()  # takes a number of its own, whichever the first one got again
+    scratch.rmdir()
+    other.rename(scratch)
+    if _identity(scratch) != said:
+        assert stale_directories() == []
+        sweep(host, SILENT)
+        assert scratch.is_dir()
+    record.unlink(missing_ok=True)
+
+
+def test_what_is_not_ours_is_left_alone(host: HostFacts, temporary: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / ".lock").write_bytes(b"")
+    (temporary / f"{PREFIX}link").symlink_to(target)
+    (temporary / f"{PREFIX}file").write_bytes(b"")
+    (temporary / "other").mkdir()
+    (temporary / "other/.lock").write_bytes(b"")
+    if host.is_root:
+        foreign = temporary / f"{PREFIX}foreign"
+        foreign.mkdir()
+        (foreign / ".lock").write_bytes(b"")
+        os.chown(foreign, 12345, 12345)
+    before = sorted(temporary.rglob("*"))
+    assert stale_directories() == []
+    sweep(host, SILENT)
+    assert sorted(temporary.rglob("*")) == before
+
+
+def test_a_stale_directory_goes_and_is_told(host: HostFacts, temporary: Path) -> None:
+    class Notes:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.told.append(text)
+
+        step = SILENT.step
+
+    stale = temporary / f"{PREFIX}stale"
+    (stale / "runc-0/state").mkdir(parents=True)
+    (stale / "unknown-0").mkdir()
+    (_records() / stale.name).write_bytes(_identity(stale))
+    notes = Notes()
+    sweep(host, notes)
+    assert not stale.exists()
+    assert notes.told == [f"smoke: cleared up {stale}, left by a run that was killed"]
+    assert list(_records().iterdir()) == []
+
+
+def test_the_lock_is_held(temporary: Path) -> None:
+    with (
+        scratch_directory() as scratch,
+        (_records() / scratch.name).open("rb") as lock,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not scratch.exists()

@@ -1,0 +1,251 @@
+"""Whole smoke runs: images in layouts, definitions that say what to run, and a report of every pair."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.errors import UsageError
+from sandwright.image.definition import ImageDefinition, load_definition
+from sandwright.progress import Step
+from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.smoke.run import smoke_images
+from sandwright.verify.smoke.target import Target
+from sandwright.verify.verdict import Verdict
+from small_image import PYTHON, SmallImage
+
+P, F, S = Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED
+
+DEFINITION = """
+schema: 1
+description: A small image.
+base: {debian: bookworm}
+configure: declared
+packages: [python3]
+config: {user: "65532"}
+smoke:
+  programs: [[PYTHON, --version]]
+  checks:
+    - {name: greets, run: [PYTHON, -c, "import os; print(os.environ['GREETING'])"], prints: hello}
+"""
+
+
+def _definition(folder: Path, text: str = DEFINITION) -> ImageDefinition:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "image.yaml").write_text(text.replace("PYTHON", PYTHON))
+    return load_definition(folder)
+
+
+@pytest.fixture
+def target(small_image: SmallImage, tmp_path: Path) -> Target:
+    layout = tmp_path / "layout"
+    digest = small_image.write_layout(layout)
+    return Target("small", small_image.platform, layout, digest, _definition(tmp_path / "images/small"))
+
+
+class Watching:
+    """Progress that remembers what began."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    @contextlib.contextmanager
+    def step(self, label: str, *_: object, **__: object) -> Iterator[Step]:
+        self.steps.append(label)
+        yield self
+
+    def advance(self, amount: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+def _row(report: Report, runtime: str) -> Row:
+    row = report.row("small", report.subjects[0].platform, runtime)
+    assert row is not None
+    return row
+
+
+@pytest.mark.needs("runc", "bwrap")
+def test_an_image_under_two_runtimes(target: Target, tmp_path: Path) -> None:
+    watching = Watching()
+    report = smoke_images(
+        [target], output=tmp_path / "out", runtimes=["bwrap", "runc"], progress=watching, limit=120
+    )
+    assert report.explain()[:-1] == []
+    assert report.green
+    assert report.runtimes == ("runc", "bwrap"), "in the order of tables"
+    assert [str(row.verdict) for row in report.rows] == ["pass", "pass"]
+    checks = [finding.check for finding in _row(report, "runc").findings]
+    assert checks[-2:] == [f"program: {PYTHON} --version", "program: greets"]
+    assert sorted(s for s in watching.steps if s.startswith("smoke")) == [
+        f"smoke small {target.platform} under bwrap",
+        f"smoke small {target.platform} under runc",
+    ]
+    subject = report.subjects[0]
+    assert (subject.digest, subject.layers) == (target.digest, 1)
+    assert subject.size > 5_000_000
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["rootfs"]
+
+
+@pytest.mark.needs("runc")
+def test_what_has_not_changed_is_not_started_again(target: Target, tmp_path: Path) -> None:
+    first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
+    watching = Watching()
+    again = smoke_images(
+        [target], output=tmp_path / "out", runtimes=["runc"], previous=first, progress=watching
+    )
+    assert watching.steps == []
+    assert again.green
+    assert _row(again, "runc").reused
+    assert _row(again, "runc").findings == _row(first, "runc").findings
+
+
+@pytest.mark.needs("runc")
+def test_other_checks_are_another_run(target: Target, tmp_path: Path) -> None:
+    first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
+    changed = DEFINITION.replace("prints: hello", "prints: good-bye")
+    other = Target(
+        "small", target.platform, target.layout, target.digest, _definition(tmp_path / "other/small", changed)
+    )
+    again = smoke_images([other], output=tmp_path / "out", runtimes=["runc"], previous=first, limit=120)
+    assert not _row(again, "runc").reused
+    assert not again.green
+    assert "program: greets: its output does not hold 'good-bye'" in again.explain()[0]
+
+
+@pytest.mark.needs("runc")
+def test_what_failed_is_started_again(target: Target, tmp_path: Path) -> None:
+    broken = DEFINITION.replace("prints: hello", "prints: good-bye")
+    bad = Target(
+        "small", target.platform, target.layout, target.digest, _definition(tmp_path / "b/small", broken)
+    )
+    first = smoke_images([bad], output=tmp_path / "out", runtimes=["runc"], limit=120)
+    again = smoke_images([bad], output=tmp_path / "out", runtimes=["runc"], previous=first, limit=120)
+    assert not _row(again, "runc").reused
+    assert _row(again, "runc").verdict is F
+
+
+def test_a_runtime_that_is_not_there_is_skipped_and_nothing_passes(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandwright.process.find", lambda _: None)
+    report = smoke_images([target], output=tmp_path / "out", runtimes=["crun"])
+    assert _row(report, "crun").verdict is S
+    assert "crun is not installed" in report.explain()[0]
+    assert not report.green, "nobody has seen the image start"
+
+
+def test_a_required_runtime_that_is_not_there_fails(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandwright.process.find", lambda _: None)
+    report = smoke_images([target], output=tmp_path / "out", runtimes=[], require=["crun"])
+    assert _row(report, "crun").verdict is F
+    assert "required, and: crun is not installed" in report.explain()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("runcc", "there are runc, crun, runsc, bwrap, docker, podman; did you mean 'runc'?"),
+        ("kata", "there are runc, crun, runsc, bwrap, docker, podman"),
+    ],
+)
+def test_a_runtime_that_there_is_not(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        smoke_images([], output=tmp_path, runtimes=[name])
+    assert str(error.value) == f"no runtime '{name}'; {message}"
+
+
+@pytest.mark.needs("runc")
+def test_another_image_than_promised_fails(target: Target, tmp_path: Path) -> None:
+    wrong = Target("small", target.platform, target.layout, "sha256:" + "0" * 64, target.definition)
+    report = smoke_images([wrong], output=tmp_path / "out", runtimes=["runc"])
+    assert _row(report, "runc").verdict is F
+    assert "not sha256:0000" in report.explain()[0]
+
+
+@pytest.mark.needs("runc")
+def test_an_image_that_can_not_be_unpacked_fails_under_every_runtime(target: Target, tmp_path: Path) -> None:
+    for blob in (target.layout / "blobs/sha256").iterdir():
+        if blob.stat().st_size > 1_000_000:
+            with blob.open("r+b") as file:
+                file.seek(700_000)
+                file.write(b"\xff" * 64)
+    report = smoke_images([target], output=tmp_path / "out", runtimes=["runc", "bwrap"])
+    assert {row.verdict for row in report.rows} == {F}
+    assert not report.green
+    assert list((tmp_path / "out/rootfs").glob("sha256-*")) == []
+
+
+HANGING = """
+import sys
+from pathlib import Path
+from sandwright.image.definition import load_definition
+from sandwright.verify.smoke.run import smoke_images
+from sandwright.verify.smoke.target import Target
+folder, layout, digest, platform, output = sys.argv[1:]
+target = Target("small", platform, Path(layout), digest, load_definition(Path(folder)))
+smoke_images([target], output=Path(output), runtimes=["runc", "bwrap"], limit=600)
+"""
+
+
+@pytest.mark.needs("runc", "bwrap")
+@pytest.mark.parametrize("number", [signal.SIGINT], ids=["ctrl-c"])
+def test_an_interrupted_run_leaves_nothing(target: Target, tmp_path: Path, number: signal.Signals) -> None:
+    mark = f"hangs-{os.getpid()}-{time.monotonic_ns()}"
+    text = DEFINITION.replace("--version]]", f"-c, 'import time; time.sleep(600)  # {mark}']]")
+    folder = tmp_path / "images/hanging"
+    _definition(folder, text)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(mode=0o755)
+    words = [
+        sys.executable,
+        "-c",
+        HANGING,
+        folder,
+        target.layout,
+        target.digest,
+        target.platform,
+        tmp_path / "out",
+    ]
+    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with process.start(*map(str, words), env=environment) as running:
+        _wait(lambda: _holding(mark))
+        running.send_signal(number)
+        running.wait(60)
+        assert running.stderr is not None
+        assert b"KeyboardInterrupt" in running.stderr.read()
+    _wait(lambda: not _holding(mark))
+    assert list(scratch.iterdir()) == []
+    assert not [
+        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(scratch) in line
+    ]
+
+
+def _holding(mark: str) -> list[str]:
+    """The processes, other than the one under test, that have `mark` in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def _wait(until: object) -> None:
+    assert callable(until)
+    deadline = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < deadline, "waited for 60 s"
+        time.sleep(0.1)
