@@ -15,9 +15,9 @@ from pathlib import Path
 
 from benchmarks import harness
 
+from sandwright.api import Policy
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 
 CALLS = 50
 GIB = 1 << 30

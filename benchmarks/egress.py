@@ -21,10 +21,10 @@ from typing import Any
 from benchmarks.harness import RESULTS, Contestant, compare, record, table, write
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.egress.place import find_squid, free_port, squid_account, unprivileged
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.policy import Policy
 
 sys.path.insert(0, os.fspath(Path(__file__).resolve().parent.parent / "tests"))
 from netlab import WORLD, Namespace, lab

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.harness import RESULTS, write
 
+from sandwright.api import Policy
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 
 ROUNDS = 20
 BUNDLES = 50

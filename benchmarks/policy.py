@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from benchmarks import harness
 
-from sandwright.policy import HostFacts, Policy, ResolvedPolicy
+from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
 from sandwright.render.methods import METHODS
 from sandwright.render.mounts import mount_plan

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.bridge.configuration import Limits
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 IDENTITY = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
+from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp.command import evaluate_command
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.api import Policy
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import Account, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 
 WAIT = 60.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from sandwright.api import Policy
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layer, run_layer
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import Resolve, Weaken, prove

@@ -32,7 +32,7 @@ IMPORTED = (
     "sandwright.cli.program",
     "sandwright.cli.running",
     "sandwright.adopt.init",
-    "sandwright.policy.policy",
+    "sandwright.api",
     "sandwright.policy.schema",
     "sandwright.render.methods",
     "sandwright.evaluate.explain",

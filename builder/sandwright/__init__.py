@@ -17,9 +17,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sandwright.api import Policy
     from sandwright.errors import SandwrightError
     from sandwright.evaluate.explain import Comparison
-    from sandwright.policy import HostFacts, Policy, ResolvedPolicy
+    from sandwright.policy.facts import HostFacts
+    from sandwright.policy.resolved import ResolvedPolicy
     from sandwright.render.artifact import Artifact
     from sandwright.render.methods import Rendered
 
@@ -39,10 +41,10 @@ __all__ = [
 _HOMES = {
     "Artifact": "render.artifact",
     "Comparison": "evaluate.explain",
-    "HostFacts": "policy",
-    "Policy": "policy",
+    "HostFacts": "policy.facts",
+    "Policy": "api",
     "Rendered": "render.methods",
-    "ResolvedPolicy": "policy",
+    "ResolvedPolicy": "policy.resolved",
     "SandwrightError": "errors",
 }
 

@@ -24,12 +24,12 @@ from sandwright.adopt.init import check, propose
 from sandwright.adopt.languages import LANGUAGES, is_secret
 from sandwright.adopt.project import ProjectFacts, look, spellable
 from sandwright.adopt.proposal import Choice, proposal
+from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.host import HostFacts, collect_host
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.load import layer
-from sandwright.policy.policy import Policy
 from sandwright.policy.schema import policy_schema
 from sandwright.render.methods import render
 from sandwright.session import preflights

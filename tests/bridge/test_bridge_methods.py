@@ -16,10 +16,10 @@ from bridges import World, world
 from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 from session.test_run_containers import busybox_root
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.evaluate.sbpl import Evaluator, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 
 PUBLIC = "/Users/u/.cache/sandwright/bridge/0123456789ab/public"

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sandwright import process
+from sandwright import HostFacts, Policy, process
 from sandwright.cli import main
 from sandwright.methods.bwrap.render import render_bwrap
-from sandwright.policy import HostFacts, Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import METHODS

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
+from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 ALLOW = (

@@ -24,8 +24,8 @@ from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
 from netlab import listener
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 from sandwright.runtime.dockerd import no_way_from
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.egress import Proxy, decisions, proxy, started_for
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 pytestmark = pytest.mark.needs("squid", "setpriv")
@@ -156,7 +156,7 @@ SESSION = textwrap.dedent("""
     from pathlib import Path
     from sandwright.egress import proxy
     from sandwright.policy.facts import HostFacts
-    from sandwright.policy.policy import Policy
+    from sandwright.api import Policy
     text = "schema: 1\\nmethod: bwrap\\nnetwork: {mode: proxy, allow: [web.example]}\\n"
     facts = HostFacts(os="linux", home="/home/ada", project="/home/ada/p")
     with proxy(Policy.from_text(text).resolve(facts), log=Path(sys.argv[1])) as running:

@@ -11,9 +11,9 @@ import pytest
 from goldens import write_artifacts
 from netlab import World
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "bwrap")

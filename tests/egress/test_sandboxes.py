@@ -22,9 +22,9 @@ import pytest
 from goldens import write_artifacts
 from netlab import MACHINE, WORLD, World, listener
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldens import CASES, case_policy
+from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain import Comparison, Row, explain_methods
 from sandwright.evaluate.explain.launchers import passing
 from sandwright.evaluate.explain.reading import READINGS
 from sandwright.evaluate.explain.squid import Squid
 from sandwright.methods.bwrap.explain import read_bwrap
-from sandwright.policy import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
 from sandwright.render import methods as rendering
 from sandwright.render.artifact import Artifact

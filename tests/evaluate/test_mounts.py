@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy import load
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
 from sandwright.render.mounts import Mount, MountPlan, mount_plan

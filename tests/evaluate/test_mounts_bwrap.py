@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.collect import collect, observe
-from sandwright.policy.policy import Policy
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
 PROBE = r"""

@@ -13,13 +13,13 @@ import pytest
 import alpinelike
 from enginehosts import EngineHost, engine_host
 from layouts import INDEX, REF, Layout
+from sandwright.api import Policy
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
 from sandwright.looks import Looks
 from sandwright.methods.shared.engine import loading
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from tars import archive, file
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.cli.running import parsed
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.outer.render import outer_options
 from sandwright.methods.registry import backend, placed
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered, render
 from sandwright.resources import data_path

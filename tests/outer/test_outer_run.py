@@ -19,11 +19,11 @@ import pytest
 from goldens import write_artifacts
 from outerimages import OuterHost, outer_host, unpacked_root
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import HostError
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.methods.gvisor.outer.render import Grant, grant
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 from sandwright.seccomp import profile

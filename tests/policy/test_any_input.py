@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError, RenderError, UsageError
 from sandwright.policy import load
 from sandwright.policy.explain import QUESTIONS, explain
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import METHODS
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.mounts import mount_plan

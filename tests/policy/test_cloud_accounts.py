@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 KEY = "/srv/keys/google.json"
 FACTS = HostFacts(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.looks import Looks, changed
 from sandwright.policy.collect import collect, observe, stored_name
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.paths import same_name
-from sandwright.policy.policy import Policy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
 

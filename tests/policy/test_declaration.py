@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.policy import declaration
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FEATURES, METHODS
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible, uses
 

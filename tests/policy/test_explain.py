@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.policy import load
 from sandwright.policy.explain import explain
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 FACTS = HostFacts(
     os="linux",

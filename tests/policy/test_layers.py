@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import FIELDS
 from sandwright.policy.model import PolicyFile
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")

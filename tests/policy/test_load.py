@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.policy import load
-from sandwright.policy.policy import Policy
 
 FULL = """\
 schema: 1

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.loosening import considered, loosenings, trusted
 from sandwright.policy.names import PRESETS
-from sandwright.policy.policy import Policy
 from sandwright.policy.secretnames import why_secret
 
 FACTS = HostFacts(

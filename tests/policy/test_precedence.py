@@ -7,10 +7,10 @@ import posixpath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 NAMES = ["a", "b", "c"]
 PATHS = ["/t", "/t/a", "/t/b", "/t/a/b", "/t/a/b/c", "/t/a/bc", "/t/b/a", "/t/c"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import METHODS, PRESETS
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 

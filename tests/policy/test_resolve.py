@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 DIRECTORY = Entry("directory")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from goldens import CASES, case_policy, check_golden
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 

@@ -18,11 +18,11 @@ import pytest
 
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.looks import KINDS, is_cover
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.load import layer
-from sandwright.policy.policy import Policy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.covers import Cover
 from sandwright.render.methods import render

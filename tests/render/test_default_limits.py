@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import Rendered, render
 
 GIB = 1 << 30

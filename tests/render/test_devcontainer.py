@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from goldens import CASES, case_policy, check_golden, write_artifacts
 from pods import busybox_layer
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.docker.devcontainer import DECLARATION, render_form
 from sandwright.policy.collect import collect
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 from sandwright.render.uncovered import plan_without_covers

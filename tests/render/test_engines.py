@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from goldens import CASES, case_policy, check_golden, write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.shared.engine.arguments import limits_of_processors
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import METHODS, render
 

@@ -21,8 +21,8 @@ import pytest
 from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 
 POLICY = """\

@@ -16,9 +16,9 @@ import pytest
 from enginehosts import EngineHost, archive, engine_host
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.host import collect_host
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 from sandwright.runtime.podman import containers_conf
 

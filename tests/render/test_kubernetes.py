@@ -30,9 +30,9 @@ from clusters import (
 )
 from goldens import CASES, case_policy, check_golden
 from podsecurity import violations
+from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 

@@ -15,9 +15,9 @@ import yaml
 
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\n"
 STAND_IN = Path(__file__).parents[1] / "standin_kubectl.py"

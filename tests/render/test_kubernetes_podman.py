@@ -17,8 +17,8 @@ import yaml
 from goldens import write_artifacts
 from pods import PodmanStore, podman_store
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
 

@@ -13,9 +13,9 @@ import yaml
 
 from podsecurity import violations
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 Json = dict[str, Any]
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\nnetwork: {mode: proxy, allow: [github.com]}\n"

@@ -17,10 +17,10 @@ import pytest
 
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.render.launcher import quote_patterns
 from sandwright.render.methods import render
 

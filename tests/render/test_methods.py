@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FEATURES
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import uses
 from sandwright.render.artifact import Artifact

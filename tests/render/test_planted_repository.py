@@ -10,10 +10,10 @@ import pytest
 
 from goldens import write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.policy.collect import collect
 from sandwright.policy.load import layer
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 from sandwright.render.mounts import mount_plan
 

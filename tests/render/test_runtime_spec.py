@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from goldens import CASES, case_policy, check_golden, write_artifacts
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import METHODS, render
 
 POLICY = """\

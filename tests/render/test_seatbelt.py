@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.evaluate.sbpl import Evaluator, compile_profile, lint
 from sandwright.methods.seatbelt.quoting import quote_comment, quote_sbpl
 from sandwright.methods.seatbelt.render import render_seatbelt
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FRAGMENTS
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render

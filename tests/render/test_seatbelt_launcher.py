@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.methods.seatbelt.render import render_seatbelt
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.policy.policy import Policy
 
 STAND_IN = """#!/bin/sh
 [ "$1" = -f ] && [ -r "$2" ] || exit 64

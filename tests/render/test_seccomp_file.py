@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from goldens import write_artifacts
-from sandwright import process
+from sandwright import HostFacts, Policy, ResolvedPolicy, process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
-from sandwright.policy import HostFacts, Policy, ResolvedPolicy
 from sandwright.policy.facts import Entry
 from sandwright.render.methods import render
 from sandwright.seccomp import Call, decide, load_profile_json, resolve

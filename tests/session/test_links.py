@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.api import Policy
 from sandwright.policy.names import METHODS
-from sandwright.policy.policy import Policy
 from sandwright.policy.uses import check_expressible
 from session.conftest import Project
 

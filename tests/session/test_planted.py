@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sandwright
-from sandwright.policy import Policy
+from sandwright import Policy
 from session.conftest import SANDWRIGHT, WAIT, Project
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -160,7 +160,7 @@ def test_modules_of_the_current_directory(project: Project) -> None:
     script = project.root / "agent.py"
     script.write_text(SCRIPT)
     assert _call(project, sys.executable, script, "run", "--", "true").returncode == 125
-    script.write_text("from sandwright.policy import Policy; Policy.load('sandbox.yaml').render('bwrap')")
+    script.write_text("from sandwright import Policy; Policy.load('sandbox.yaml').render('bwrap')")
     assert b"looks for modules in" in _call(project, sys.executable, script).stderr
     assert _call(project, sys.executable, "-P", script).returncode == 0
 

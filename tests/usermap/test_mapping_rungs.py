@@ -16,10 +16,10 @@ import pytest
 from goldens import write_artifacts
 from initcontainers import container
 from sandwright import process
+from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.policy.collect import collect
 from sandwright.policy.declaration import DECLARATIONS
-from sandwright.policy.policy import Policy
 from sandwright.render.methods import render
 from sandwright.render.rungs import Engine, Inside, Mapping, Rung, mapping
 

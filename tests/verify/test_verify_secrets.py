@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from proving import resolver, unwatched
+from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
-from sandwright.policy.policy import Policy
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
 from sandwright.verify.outcome import Outcome

@@ -82,9 +82,10 @@ def check(directory: Path, text: str, method: str) -> None:
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
     from sandwright.methods import registry  # noqa: PLC0415
+    from sandwright.policy.collect import collect  # noqa: PLC0415
     from sandwright.policy.facts import Entry  # noqa: PLC0415
     from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
-    from sandwright.policy.policy import Policy  # noqa: PLC0415
+    from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
     from sandwright.render.methods import render  # noqa: PLC0415
 
     place = directory.absolute() / POLICY
@@ -95,9 +96,9 @@ def check(directory: Path, text: str, method: str) -> None:
         for each in layers_for(directory, os.environ, methods=registered)
         if each.kind not in ("project", "run")
     ]
-    policy = Policy.from_layers([*others, own])
+    policy = MergedPolicy.from_layers([*others, own])
     written = {str(place): Entry("file"), os.path.realpath(place): Entry("file")}
-    resolved = policy.resolve(policy.facts().with_entries(written))
+    resolved = policy.resolve(collect(policy).with_entries(written))
     if method in registered:
         registry.backend(method).render(resolved)
     else:

@@ -32,9 +32,9 @@ def account_setup(c: Context, *, policy: str = "sandbox.yaml", yes: bool = False
     Without `--yes` it only says what it would do, and 3 says that nothing was done. It needs root, or `sudo`
     without a password. What is there already is not made again.
     """
+    from sandwright.api import Policy  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
-    from sandwright.policy.policy import Policy  # noqa: PLC0415
 
     resolved = Policy.load(policy).resolve()
     project = Path(resolved.canonical(resolved.facts.project))

@@ -81,8 +81,8 @@ def shim_check(
 
 
 def _resolved(policy: str, settings: Sequence[str] | None) -> ResolvedPolicy:
+    from sandwright.api import Policy  # noqa: PLC0415
     from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
-    from sandwright.policy.policy import Policy  # noqa: PLC0415
 
     path = Path(policy)
     layers = layers_for(path.parent, os.environ, settings=list(settings or ()))

@@ -17,10 +17,10 @@ from sandwright.cli.evaluators import read_file
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
+    from sandwright.api import Policy
     from sandwright.cli.artifacts import Changes
     from sandwright.evaluate.explain import Comparison, Row
     from sandwright.policy.facts import HostFacts
-    from sandwright.policy.policy import Policy
     from sandwright.policy.resolved import ResolvedPolicy
 
 POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
@@ -114,7 +114,7 @@ def explain(
         )
     loaded = _load(policy, set)
     answer = explain_methods(
-        loaded.asked(question, subject, _facts(facts, loaded)),
+        loaded.resolve_for(question, subject, _facts(facts, loaded)),
         question,
         subject,
         arguments=[_number(each) for each in argument] if argument else None,
@@ -228,8 +228,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 def _load(policy: str, settings: Sequence[str] | None) -> Policy:
     """The policy as all layers say it: floor, user, the file named, and this run."""
+    from sandwright.api import Policy  # noqa: PLC0415
     from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
-    from sandwright.policy.policy import Policy  # noqa: PLC0415
 
     path = Path(policy)
     layers = [

@@ -65,7 +65,7 @@ def _try(
 ) -> Failed | None:
     from sandwright.policy.collect import collect  # noqa: PLC0415 - they cost what only a trial is worth
     from sandwright.policy.load import layer  # noqa: PLC0415
-    from sandwright.policy.policy import Policy  # noqa: PLC0415
+    from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
 
     shown, hidden = uuid.uuid4().hex, uuid.uuid4().hex
     project = scratch / "project"
@@ -73,7 +73,7 @@ def _try(
     (project / HIDDEN).write_text(hidden)
     (project / SHOWN).write_text(shown)
     text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
-    policy = Policy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
+    policy = MergedPolicy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
     facts = collect(policy, project=project, environ={"HOME": str(scratch)})
     reader = project / "reader"
     architecture = facts.platform.rpartition("/")[2]

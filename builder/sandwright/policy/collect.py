@@ -24,9 +24,9 @@ from sandwright.policy.facts import Entry, EntryKind, HostFacts
 from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
+from sandwright.policy.merged import MergedPolicy, users_directory
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.placing import CLOUD, GOOGLE_KEY
-from sandwright.policy.policy import Policy, users_directory
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
@@ -38,9 +38,9 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 
 def collect(
-    policy: Policy,
+    policy: MergedPolicy,
     *,
-    project: Path | str,
+    project: Path | str | None = None,
     cwd: Path | str | None = None,
     tmp: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -48,14 +48,16 @@ def collect(
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
 
-    `project` is the directory that `$PROJECT` means, `cwd` that of `$CWD` (absent: the project), `tmp` the
-    temporary directory as the sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in
-    TMPDIR on macOS), `environ` the environment (absent: this process's). `looks` keeps every question to the
-    host: while the answers stay the same, so do the facts. Raise HostError for a system that is neither Linux
+    `project` is the directory that `$PROJECT` means (absent: that of the project's file, and without one the
+    current directory), `cwd` that of `$CWD` (absent: the project), `tmp` the temporary directory as the
+    sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
+    the environment (absent: this process's). `looks` keeps every question to the host: while the answers stay
+    the same, so do the facts. Raise HostError for a system that is neither Linux
     nor macOS, UsageError for a project that is no directory.
     """
     looks = Looks() if looks is None else looks
     given = dict(os.environ if environ is None else environ)
+    project = _project(policy) if project is None else project
     if not Path(project).is_dir():
         raise UsageError(f"the project {project} is no directory")
     facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp, looks)
@@ -75,7 +77,15 @@ def collect(
     return observe(facts, _protected(policy, facts), looks=looks)
 
 
-def _with_installation(policy: Policy, facts: HostFacts, looks: Looks) -> HostFacts:
+def _project(policy: MergedPolicy) -> Path:
+    file = policy.project_file()
+    try:
+        return Path(file).parent if file is not None else Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the current directory can't be told: {error.strerror}") from error
+
+
+def _with_installation(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
     ask_installation(looks)
     writable = _canonical(policy, facts, "write")
@@ -198,7 +208,7 @@ def _kind(mode: int) -> EntryKind:
 
 
 def _base(
-    policy: Policy, environ: Mapping[str, str], project: str, tmp: str | None, looks: Looks
+    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, looks: Looks
 ) -> HostFacts:
     system = sys.platform
     if system not in ("linux", "darwin"):
@@ -269,7 +279,7 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _sockets(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
+def _sockets(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
     """The Unix sockets that somebody listens on where a sandbox sees them, as far as a policy can name them.
 
     A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
@@ -289,7 +299,7 @@ def _sockets(policy: Policy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
     return tuple(path for path in map(str, paths) if path == spelling.plain(path))
 
 
-def _named(policy: Policy, facts: HostFacts) -> list[str]:
+def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
     own = [*SOCKETS, *CLOUD, *PATHS[facts.os]]
     own += hidden_paths() if facts.os == "linux" else ()
@@ -306,7 +316,7 @@ def _named(policy: Policy, facts: HostFacts) -> list[str]:
     return found
 
 
-def _texts(policy: Policy, facts: HostFacts, looks: Looks) -> dict[str, str]:
+def _texts(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> dict[str, str]:
     """The seccomp profile that the policy names, where it names a file that can be read."""
     file = policy.seccomp_file()
     try:
@@ -317,13 +327,13 @@ def _texts(policy: Policy, facts: HostFacts, looks: Looks) -> dict[str, str]:
     return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
 
 
-def _writable(policy: Policy, facts: HostFacts) -> list[str]:
+def _writable(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """The writable directories, canonical, and the project and home."""
     found = [facts.project, facts.home, *_canonical(policy, facts, "write")]
     return list(dict.fromkeys(follow(path, facts)[0] for path in found))
 
 
-def _canonical(policy: Policy, facts: HostFacts, kind: str) -> list[str]:
+def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
     """The canonical paths that one of the policy's lists of paths names, as far as they can be told."""
     found = []
     for item in policy.settings.items(f"filesystem.{kind}"):
@@ -334,7 +344,7 @@ def _canonical(policy: Policy, facts: HostFacts, kind: str) -> list[str]:
     return found
 
 
-def _protected(policy: Policy, facts: HostFacts) -> list[str]:
+def _protected(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     names = [item.value for item in policy.settings.items("filesystem.protect")]
     found = [below(root, name) for root in _writable(policy, facts) for name in names]
     inside = [name.removeprefix(".git/") for name in names if name.startswith(".git/")]

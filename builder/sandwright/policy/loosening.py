@@ -19,9 +19,9 @@ from sandwright.policy import load, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.layers import merged
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.paths import below, canonical, is_inside
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy, Shim
 from sandwright.policy.secretnames import why_secret
 
@@ -45,20 +45,20 @@ class Loosening:
         return f"{self.what} {self.subject}".strip()
 
 
-def considered(policy: Policy) -> Policy:
+def considered(policy: MergedPolicy) -> MergedPolicy:
     """The policy as its files say it: what the command line says is the user's own word.
 
     But for `extends`, which changes what the project's file means.
     """
-    return Policy.unchecked(
+    return MergedPolicy.unchecked(
         [layer for layer in policy.layers if layer.kind != "run" or layer.policy.extends is not None]
     )
 
 
-def trusted(policy: Policy) -> tuple[Policy, ...]:
+def trusted(policy: MergedPolicy) -> tuple[MergedPolicy, ...]:
     """What holds without the project's file: the preset `default`, and what the floor and the user say."""
     own = [layer for layer in policy.layers if layer.kind in ("floor", "user")]
-    return (Policy.unchecked([]), *([Policy.unchecked(own)] if own else []))
+    return (MergedPolicy.unchecked([]), *([MergedPolicy.unchecked(own)] if own else []))
 
 
 def loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> tuple[Loosening, ...]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES, METHODS
-from sandwright.policy.policy import Policy
 from sandwright.reference.markdown import code, table
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import expected
@@ -187,7 +187,7 @@ def _probes(method: str) -> tuple[Probe, ...]:
     listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", ground.read / "later", "abstract", ())
     found: dict[str, Probe] = {}
     for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
-        policy = Policy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
+        policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
         subject = Subject(method, policy, ground, listeners, canaries, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}

@@ -12,7 +12,7 @@ from sandwright.errors import DocumentError
 from sandwright.looks import Looks
 from sandwright.policy.collect import collect
 from sandwright.policy.loosening import considered, loosenings, trusted
-from sandwright.policy.policy import Policy
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.session.trust import Loosened
@@ -20,7 +20,7 @@ from sandwright.visible import visible
 
 
 def loosened(
-    policy: Policy, file: Path | str, *, cwd: Path | str | None = None, looks: Looks | None = None
+    policy: MergedPolicy, file: Path | str, *, cwd: Path | str | None = None, looks: Looks | None = None
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
@@ -28,7 +28,7 @@ def loosened(
     """
     project = Path(file).parent
 
-    def here(each: Policy) -> ResolvedPolicy:
+    def here(each: MergedPolicy) -> ResolvedPolicy:
         return resolve(each.settings, collect(each, project=project, cwd=cwd, looks=looks))
 
     found = loosenings(here(considered(policy)), _resolved(trusted(policy), here))
@@ -42,7 +42,9 @@ def _one_line(text: str) -> str:
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
-def _resolved(policies: tuple[Policy, ...], here: Callable[[Policy], ResolvedPolicy]) -> list[ResolvedPolicy]:
+def _resolved(
+    policies: tuple[MergedPolicy, ...], here: Callable[[MergedPolicy], ResolvedPolicy]
+) -> list[ResolvedPolicy]:
     """The policies on this machine; what is wrong in the user's own is told where it matters."""
     found = []
     for each in policies:

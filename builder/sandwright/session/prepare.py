@@ -30,7 +30,7 @@ from sandwright.policy.collect import collect, observe
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.load import FLOOR, layers_for, read_layer
-from sandwright.policy.policy import Policy
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
 from sandwright.policy.resolve import resolve
@@ -81,7 +81,7 @@ def prepare(request: Request) -> Prepared:
     return prepared
 
 
-def load(request: Request, looks: Looks) -> Policy:
+def load(request: Request, looks: Looks) -> MergedPolicy:
     """The policy as all layers say it: floor, user, the file named, and this run."""
     environ = dict(os.environ)
     if request.method:
@@ -93,10 +93,10 @@ def load(request: Request, looks: Looks) -> Policy:
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     below = [layer for layer in layers if layer.kind != "project"]
-    return Policy.from_layers([*below, read_layer(file, kind="project", methods=methods)])
+    return MergedPolicy.from_layers([*below, read_layer(file, kind="project", methods=methods)])
 
 
-def resolved_here(policy: Policy, request: Request, looks: Looks) -> ResolvedPolicy:
+def resolved_here(policy: MergedPolicy, request: Request, looks: Looks) -> ResolvedPolicy:
     """The policy on this machine.
 
     What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge, what was
@@ -205,13 +205,15 @@ def _remove_after(path: Path, seconds: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def _check_rendered(policy: Policy, backend: Backend, method: str, request: Request, looks: Looks) -> None:
+def _check_rendered(
+    policy: MergedPolicy, backend: Backend, method: str, request: Request, looks: Looks
+) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
     folder = Path(request.policy).parent / RENDERED / method
     looks.ask("type", str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
-    artifacts = backend.render(policy.resolve()).artifacts
+    artifacts = backend.render(policy.resolve(collect(policy))).artifacts
     for each in artifacts:
         looks.ask("digest", str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
@@ -235,7 +237,7 @@ def _prepared(
     rendered: Rendered,
     directory: Path,
     *,
-    policy: Policy,
+    policy: MergedPolicy,
     looks: Looks,
 ) -> Prepared:
     return Prepared(
@@ -275,7 +277,7 @@ def _words(backend: Backend, directory: Path, *, terminal: bool) -> list[str]:
     return list(words[:-1])
 
 
-def _policy_digest(policy: Policy) -> str:
+def _policy_digest(policy: MergedPolicy) -> str:
     """Of the layers' data, in their order: what the policy says, however it is spelled."""
     import json  # noqa: PLC0415
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.image.cache import default_cache
+from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layers_for, read_layer, run_layer
-from sandwright.policy.policy import Policy
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
@@ -41,8 +42,8 @@ def verify_policy(
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
         added = run_layer(more)
-        whole = Policy.from_layers([*own, *([added] if added else [])])
-        here = whole.resolve()
+        whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
+        here = whole.resolve(collect(whole))
         return here if other is None else whole.resolve(other(here.facts))
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))

@@ -12,8 +12,8 @@ from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.methods.gvisor.outer.render import Grant
 from sandwright.policy.collect import collect
+from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import Outer
-from sandwright.policy.policy import Policy
 from sandwright.policy.resolved import ResolvedPolicy
 
 LIMIT = 45.0
@@ -65,7 +65,7 @@ def _policy(place: Place, project: Path, network: str) -> ResolvedPolicy:
         f"schema: 1\nextends: []\nmethod: gvisor\nouter: {place.engine}\n"
         f"network: {{mode: {network}}}\nfilesystem: {{read: [], write: [$PROJECT]}}\n"
     )
-    policy = Policy.from_text(text)
+    policy = MergedPolicy.from_text(text)
     facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
     if place.rootless:
         _give(project)
