@@ -34,21 +34,22 @@ from typing import Any, BinaryIO
 import zstandard
 from benchmarks.harness import MIB, RESULTS, Contestant, compare, measure, record, table, write
 
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
-from sandwright.image.deb import Promise, open_package
+from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.definition import load_catalogue
-from sandwright.image.lock import ARCHITECTURES, Lock, Package, checksum, load_lock, write_lock
+from sandwright.image.lock import ARCHITECTURES, Lock, LockedPackage, checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
 from sandwright.progress import SILENT
 from sandwright.resources import data_path
-from sandwright.rootfs.tar.archive import Entry, Kind, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.writer import TarWriter
 
 IMAGE = "distroless"
 OURS = """\
 import sys, time
 from pathlib import Path
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import load_catalogue
 images, cache, output, told, *options = sys.argv[1:]
@@ -56,7 +57,7 @@ names, platforms = (words.split(",") if words else None for words in options)
 begin = time.perf_counter()
 build_images(
     load_catalogue(Path(images)), names or (), output=Path(output), platforms=platforms,
-    supply=Supply(Cache(Path(cache)), lambda: sys.exit("a package is missing")), frozen=True,
+    supply=Fetcher(Cache(Path(cache)), lambda: sys.exit("a package is missing")), frozen=True,
 )
 if told:
     with open(told, "a") as file:
@@ -95,7 +96,7 @@ def prepare(scratch: Path) -> Place:
     """Have the packages of the image in a cache in `scratch`."""
     kept = Cache(default_cache(os.environ))
     place = Place(scratch, data_path("images"), scratch / "cache")
-    supply = Supply(kept, lambda: find_mirrors(None, os.environ))
+    supply = Fetcher(kept, lambda: find_mirrors(None, os.environ))
     lock = load_lock(place.images / IMAGE)
     for platform in lock.platforms:
         for sha256, path in supply.fetch(lock.packages(platform), SILENT).items():
@@ -116,7 +117,7 @@ def repository(place: Place, lock: Lock, platform: str) -> Path:
     for package in lock.packages(platform):
         path = Cache(place.cache).path(package.sha256)
         os.link(path, root / "pool" / f"{package.name}.deb")
-        with open_package(path, Promise(str(package), package.size, package.sha256)) as opened:
+        with open_package(path, ExpectedDigest(str(package), package.size, package.sha256)) as opened:
             control = opened.control["control"].decode()
         control = re.sub(r"(?m)^(Pre-Depends|Depends|Conflicts|Breaks):.*\n(?:[ \t].*\n)*", "", control)
         located = f"Filename: pool/{package.name}.deb\nSize: {package.size}\nSHA256: {package.sha256}\n"
@@ -177,7 +178,7 @@ def _as_installed(place: Place) -> None:
 def unchanged(place: Place, output: Path, rounds: int) -> dict[str, Any]:
     """The build that finds nothing to do."""
     catalogue = load_catalogue(place.images)
-    supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+    supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
     built = build_images(catalogue, output=output, supply=supply, frozen=True)
     told = place.scratch / "told"
     command = place.ours(output, told=os.fspath(told))
@@ -219,7 +220,7 @@ def _large(place: Place, megabytes: int) -> None:
     target = Cache(place.cache).path(digest)
     target.parent.mkdir(parents=True)
     package.rename(target)
-    locked = Package("large", "1", "amd64", size, digest, "debian", "pool/large.deb", "large", "1", 1)
+    locked = LockedPackage("large", "1", "amd64", size, digest, "debian", "pool/large.deb", "large", "1", 1)
     definition = load_catalogue(place.images)["large"]
     write_lock(folder, Lock(checksum(definition), "bookworm", 1_700_000_000, {"linux/amd64": (locked,)}))
 
@@ -233,8 +234,8 @@ def _noise(megabytes: int) -> bytes:
 def _packed(path: bytes, data: bytes) -> bytes:
     buffer = io.BytesIO()
     with zstandard.ZstdCompressor(level=1).stream_writer(buffer, closefd=False) as sink:
-        writer = Writer(sink)
-        writer.add(Entry(path, Kind.FILE, 0o644, size=len(data)), (data,))
+        writer = TarWriter(sink)
+        writer.add(TarEntry(path, EntryKind.FILE, 0o644, size=len(data)), (data,))
         writer.close()
     return buffer.getvalue()
 

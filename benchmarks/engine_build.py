@@ -23,11 +23,11 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, Contestant, compare, measure, record, table, write
 
 from sandwright.host import collect_host
-from sandwright.image.build import Supply
+from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
-from sandwright.image.engines.build import Wish, render_context
-from sandwright.image.engines.context import Context
+from sandwright.image.engines.build import BuildRequest, render_context
+from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.mirrors import find_mirrors
 from sandwright.resources import data_path
 
@@ -93,7 +93,7 @@ CMD ["/bin/bash"]
 """
 
 
-def by_hand(name: str, context: Context, wish: Wish, place: Path) -> None:
+def by_hand(name: str, context: DockerfileContext, wish: BuildRequest, place: Path) -> None:
     """Write the Dockerfile of a person, and its context, into a directory."""
     place.mkdir()
     bases = [line.split()[1] for line in context.dockerfile.splitlines() if line.startswith("FROM local")]
@@ -130,8 +130,10 @@ def main() -> None:
     for name in options.name or ("distroless", "workspace"):
         measure(ours(name), timeout=3600)  # everything that it is built on is there then
         with tempfile.TemporaryDirectory(prefix="sandwright-", dir=images) as scratch:
-            supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
-            wish = Wish(load_catalogue(data_path("images")), [name], [PLATFORM], images, supply, frozen=True)
+            supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+            wish = BuildRequest(
+                load_catalogue(data_path("images")), [name], [PLATFORM], images, supply, frozen=True
+            )
             place = Path(scratch) / "context"
             by_hand(name, render_context(wish, name, PLATFORM), wish, place)
             build = ["docker", "build", "--no-cache", "--network=none", "--tag", f"{TAG}:{name}", str(place)]

@@ -37,12 +37,12 @@ PUSH = """\
 import sys
 from pathlib import Path
 from sandwright.image.remote import open_layout
-from sandwright.registry.client import open_repository
+from sandwright.registry.repository import open_repository
 from sandwright.registry.push import push
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.settings import Settings
+from sandwright.registry.settings import RegistrySettings
 image = open_layout(Path(sys.argv[1]))
-with open_repository(parse_reference(sys.argv[2]), Settings(), push=True) as repository:
+with open_repository(parse_reference(sys.argv[2]), RegistrySettings(), push=True) as repository:
     push(repository, image.graph, image.open_blob, tags=["1"])
 """
 PULL = """\
@@ -51,8 +51,8 @@ from pathlib import Path
 from sandwright.image.cache import Cache
 from sandwright.image.remote import pull_layout
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.settings import Settings
-pull_layout(parse_reference(sys.argv[1]), Path(sys.argv[2]), settings=Settings(),
+from sandwright.registry.settings import RegistrySettings
+pull_layout(parse_reference(sys.argv[1]), Path(sys.argv[2]), settings=RegistrySettings(),
             cache=Cache(Path(sys.argv[3])))
 """
 

@@ -25,7 +25,8 @@ from typing import Any, BinaryIO
 
 from benchmarks.harness import MIB, RESULTS, Contestant, compare, measure, record, table, write
 
-from sandwright.rootfs.tar.archive import Entry, Kind, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.writer import TarWriter
 
 TIME = 1_700_000_000 * 10**9
 OURS = """\
@@ -60,7 +61,7 @@ class _Compressing:
         self._file.write(data)
 
 
-def small_files(writer: Writer) -> None:
+def small_files(writer: TarWriter) -> None:
     """50,000 files of up to 2,600 bytes in 500 directories, as an interpreter's library has them."""
     source = random.Random(1)
     text = source.randbytes(1 << 16).hex().encode()
@@ -72,7 +73,7 @@ def small_files(writer: Writer) -> None:
             writer.add(_file(folder + b"/module%03d.py" % name, size), [text[start : start + size]])
 
 
-def large_files(megabytes: int, writer: Writer) -> None:
+def large_files(megabytes: int, writer: TarWriter) -> None:
     """Files of 10 to 900 KB, `megabytes` in all, which shrink to a good third, as programs do."""
     source = random.Random(2)
     left, number = megabytes * 1_000_000, 0
@@ -91,23 +92,23 @@ def _blocks(source: random.Random, size: int) -> Iterator[bytes]:
         size -= len(block)
 
 
-def _folders(writer: Writer, folder: bytes, *, fresh: bool) -> None:
+def _folders(writer: TarWriter, folder: bytes, *, fresh: bool) -> None:
     above, _, _ = folder.rpartition(b"/")
     for path in ([above] if fresh else []) + [folder]:
-        writer.add(Entry(path, Kind.DIRECTORY, 0o755, mtime_ns=TIME))
+        writer.add(TarEntry(path, EntryKind.DIRECTORY, 0o755, mtime_ns=TIME))
 
 
-def _file(path: bytes, size: int) -> Entry:
-    return Entry(path, Kind.FILE, 0o644, size=size, mtime_ns=TIME)
+def _file(path: bytes, size: int) -> TarEntry:
+    return TarEntry(path, EntryKind.FILE, 0o644, size=size, mtime_ns=TIME)
 
 
-def layout(folder: Path, fill: Callable[[Writer], None]) -> Path:
+def layout(folder: Path, fill: Callable[[TarWriter], None]) -> Path:
     """An OCI layout of one image, called `layer`, of one gzip layer that `fill` writes."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     with (folder / "blob").open("wb") as file:
         sink = _Compressing(file)
-        writer = Writer(sink)
+        writer = TarWriter(sink)
         fill(writer)
         writer.close()
         sink.close()
@@ -147,7 +148,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="sandwright-", dir=options.scratch) as scratch:
         folder = Path(scratch)
-        cases: dict[str, Callable[[Writer], None]] = {
+        cases: dict[str, Callable[[TarWriter], None]] = {
             "50,000 small files": small_files,
             "400 MB in 880 files": partial(large_files, 400),
         }

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import zstandard
 
-from sandwright.image.deb import Promise
-from sandwright.image.packages import Source
+from sandwright.image.deb import ExpectedDigest
+from sandwright.image.packages import PackageSource
 
 COMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -119,12 +119,12 @@ def deb(
     )
 
 
-def promise(raw: bytes, label: str = "thing 1.0-1 (amd64)") -> Promise:
-    return Promise(label, len(raw), hashlib.sha256(raw).hexdigest())
+def promise(raw: bytes, label: str = "thing 1.0-1 (amd64)") -> ExpectedDigest:
+    return ExpectedDigest(label, len(raw), hashlib.sha256(raw).hexdigest())
 
 
-def source(directory: Path, raw: bytes, *, name: str = "thing", version: str = "1.0-1") -> Source:
+def source(directory: Path, raw: bytes, *, name: str = "thing", version: str = "1.0-1") -> PackageSource:
     """Write a package into a directory, as a source to build from."""
     path = directory / f"{name}.deb"
     path.write_bytes(raw)
-    return Source(name, path, promise(raw, f"{name} {version} (amd64)"), version, "amd64")
+    return PackageSource(name, path, promise(raw, f"{name} {version} (amd64)"), version, "amd64")

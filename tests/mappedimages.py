@@ -12,7 +12,7 @@ from layouts import INDEX, REF, Layout
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.image import init
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.documents import INIT
@@ -93,7 +93,7 @@ def on_distroless(directory: Path) -> Path:
     shutil.copytree(data_path("images", "distroless"), catalogue / "distroless")
     (catalogue / "mapped").mkdir()
     (catalogue / "mapped" / "image.yaml").write_text(ON_DISTROLESS)
-    supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+    supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
     platforms = [collect_host().platform]
     build_images(
         load_catalogue(catalogue), ["mapped"], output=directory / "build", supply=supply, platforms=platforms

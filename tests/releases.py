@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from sandwright.image.build import Built, Supply
+from sandwright.image.build import BuiltImage, Fetcher
 from sandwright.release.evidence import Matrix
 from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Proof, Release, prepare
@@ -35,7 +35,7 @@ License: GPL-2+
 """
 
 
-def report_of(built: Mapping[str, Built], *, runtime: str = "runc") -> Report:
+def report_of(built: Mapping[str, BuiltImage], *, runtime: str = "runc") -> Report:
     """A report in which every image passed under one runtime."""
     rows, subjects = [], []
     for image in built.values():
@@ -45,7 +45,7 @@ def report_of(built: Mapping[str, Built], *, runtime: str = "runc") -> Report:
     return Report(tuple(subjects), (runtime,), tuple(rows), "2026-01-01T00:00:00+00:00", 1.0, {"kernel": "6"})
 
 
-def matrix_of(built: Mapping[str, Built], name: str, platform: str = "linux/amd64") -> Matrix:
+def matrix_of(built: Mapping[str, BuiltImage], name: str, platform: str = "linux/amd64") -> Matrix:
     """A matrix by which a method was proved on an image."""
     digest = built[name].images[platform].manifest.digest
     outcome = {"probe": "read-only", "method": "oci", "verdict": "pass", "evidence": "EROFS"}
@@ -58,15 +58,15 @@ def with_row(report: Report, image: str, **changes: object) -> Report:
     return replace(report, rows=tuple(rows))
 
 
-def released(world: World, built: Mapping[str, Built], name: str = "app", **more: object) -> Release:
+def released(world: World, built: Mapping[str, BuiltImage], name: str = "app", **more: object) -> Release:
     """An image of a small world, ready to be published; by default without a matrix."""
     proof = Proof(report_of(built), needed=False)
     return prepare(world.catalogue, name, proof, output=world.output, supply=supply(world), **more)  # type: ignore[arg-type]
 
 
-def supply(world: World) -> Supply:
+def supply(world: World) -> Fetcher:
     """Where a small world has its packages from."""
-    return Supply(world.cache, world.mirrors)
+    return Fetcher(world.cache, world.mirrors)
 
 
 def write_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> tuple[Path, Path]:

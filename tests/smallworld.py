@@ -13,10 +13,10 @@ from typing import Any
 
 from debs import TIME, Member, deb, folder, link, read_tar
 from elves import AARCH64, X86_64, elf
-from sandwright.image.build import Built, Supply, build_images
+from sandwright.image.build import BuiltImage, Fetcher, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
-from sandwright.image.lock import Lock, Package, checksum, write_lock
+from sandwright.image.lock import Lock, LockedPackage, checksum, write_lock
 from sandwright.image.mirrors import Mirrors
 
 EPOCH = TIME + 100_000
@@ -123,17 +123,17 @@ class World:
             (place / path).write_text(content, encoding="utf-8")
         return load_definition(place)
 
-    def offer(self, raw: bytes, *, name: str, version: str, architecture: str) -> Package:
+    def offer(self, raw: bytes, *, name: str, version: str, architecture: str) -> LockedPackage:
         """Put a package on the mirror."""
         path = f"pool/main/{name}_{version}_{architecture}.deb"
         place = self.mirror / "debian" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(raw)
         digest = hashlib.sha256(raw).hexdigest()
-        return Package(name, version, architecture, len(raw), digest, "debian", path, name, version, 1)
+        return LockedPackage(name, version, architecture, len(raw), digest, "debian", path, name, version, 1)
 
     def lock(
-        self, definition: ImageDefinition, packages: Mapping[str, Sequence[Package]], epoch: int = EPOCH
+        self, definition: ImageDefinition, packages: Mapping[str, Sequence[LockedPackage]], epoch: int = EPOCH
     ) -> Lock:
         """Lock an image to these packages: platform → packages."""
         locked = {platform: tuple(sorted(listed)) for platform, listed in packages.items()}
@@ -141,7 +141,7 @@ class World:
         write_lock(definition.folder, lock)
         return lock
 
-    def packages(self, *, version: str = "1.0", payload: bytes = b"") -> dict[str, list[Package]]:
+    def packages(self, *, version: str = "1.0", payload: bytes = b"") -> dict[str, list[LockedPackage]]:
         """The packages of the small base, put on the mirror."""
         offered = {}
         for architecture in MACHINES:
@@ -161,9 +161,9 @@ class World:
     def catalogue(self) -> dict[str, ImageDefinition]:
         return load_catalogue(self.images)
 
-    def build(self, *names: str, relock: Any = None, **more: Any) -> dict[str, Built]:
+    def build(self, *names: str, relock: Any = None, **more: Any) -> dict[str, BuiltImage]:
         """Build, and give the results by name. `notes` of this world are what was noted."""
-        supply = Supply(self.cache, self.mirrors, relock)
+        supply = Fetcher(self.cache, self.mirrors, relock)
         output = more.pop("output", self.output)
         built = build_images(
             self.catalogue, names, output=output, supply=supply, progress=_Watch(self), **more

@@ -14,7 +14,7 @@ from typing import Any
 
 import zstandard
 
-from sandwright.rootfs.unpacking.unpack import Layer
+from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 GNU = b"ustar  \0"
 USTAR = b"ustar\x0000"
@@ -118,7 +118,7 @@ def padded(content: bytes) -> bytes:
     return content + bytes(-len(content) % 512)
 
 
-def layer(raw: bytes, codec: str = "gzip") -> Layer:
+def layer(raw: bytes, codec: str = "gzip") -> ImageLayer:
     """A layer whose archive is `raw`."""
     match codec:
         case "gzip":
@@ -130,9 +130,9 @@ def layer(raw: bytes, codec: str = "gzip") -> Layer:
     return described(blob, raw, f"application/vnd.oci.image.layer.v1{media}")
 
 
-def described(blob: bytes, raw: bytes, media_type: str) -> Layer:
+def described(blob: bytes, raw: bytes, media_type: str) -> ImageLayer:
     """A layer of the given bytes, promised as they are."""
-    return Layer(
+    return ImageLayer(
         digest=f"sha256:{hashlib.sha256(blob).hexdigest()}",
         size=len(blob),
         media_type=media_type,
@@ -141,7 +141,7 @@ def described(blob: bytes, raw: bytes, media_type: str) -> Layer:
     )
 
 
-def stack(*layers: list[bytes] | tuple[bytes, ...]) -> list[Layer]:
+def stack(*layers: list[bytes] | tuple[bytes, ...]) -> list[ImageLayer]:
     """Layers, the lowest first, each from its members."""
     return [layer(archive(*members)) for members in layers]
 

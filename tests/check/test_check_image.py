@@ -18,16 +18,16 @@ from elffiles import AARCH64, Machine, elf, library, program
 from sandwright import process
 from sandwright.check import layers, report
 from sandwright.check.files import check_files
-from sandwright.check.finding import RULES, Finding, Waiver
-from sandwright.check.look import Checked, check_image
+from sandwright.check.finding import RULES, ImageFinding, Waiver
+from sandwright.check.image import CheckResult, check_image
 from sandwright.check.secrets import secrets_in
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
-from sandwright.image.tree import Node
+from sandwright.image.tree import FileNode
 from sandwright.release.contents import Contents
 from sandwright.rootfs.descriptor import parse_json
-from sandwright.rootfs.tar.entry import Kind
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.entry import EntryKind
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from tars import file, folder, symlink
 
 KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" * 2 + b"\n"
@@ -61,7 +61,7 @@ def checked(
     config: dict[str, Any] | None = None,
     without: bytes = b"",
     **options: Any,
-) -> Checked:
+) -> CheckResult:
     """Look over an image that is good but for `members`, a second layer, or its configuration."""
     made = layouts.Layout(path)
     kept = [each for each in GOOD if not without or without not in each[:100]]
@@ -374,9 +374,9 @@ def test_the_task(tmp_path: Path) -> None:
 
 
 def test_findings_are_sorted_and_told_once() -> None:
-    one = Finding("layer/name", "b", "x")
+    one = ImageFinding("layer/name", "b", "x")
     assert str(one) == "error: layer/name: b: x"
-    assert str(Finding("config/user", "", "is root")) == "warning: config/user: is root"
+    assert str(ImageFinding("config/user", "", "is root")) == "warning: config/user: is root"
 
 
 DEEP = b"/".join([b"d"] * 1000)
@@ -395,7 +395,7 @@ def test_a_thousand_directories_deep(lower: tuple[bytes, ...], tmp_path: Path) -
 def _put_deep(tree: LayeredTree, number: int) -> None:
     """Members that lie a thousand directories deep, each in directories of its own."""
     for each in range(number):
-        tree.put(b"%d/" % each + DEEP + b"/f", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+        tree.put(b"%d/" % each + DEEP + b"/f", FileNode(EntryKind.FILE, "a test", 0o644, 0, 0, 0))
 
 
 def _remember_deep(below: layers._Below, number: int) -> None:
@@ -406,9 +406,9 @@ def _remember_deep(below: layers._Below, number: int) -> None:
 def test_directories_that_no_member_speaks_of_are_bounded() -> None:
     """Each of these members implies a thousand directories, whose names take a megabyte."""
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
-        _put_deep(LayeredTree("a test", limits=Limits(names=1 << 20)), 4)
+        _put_deep(LayeredTree("a test", limits=ArchiveLimits(names=1 << 20)), 4)
     with pytest.raises(ArchiveRefused, match="directories that no member speaks of have names of"):
-        _remember_deep(layers._Below(left=Limits(names=1 << 20)), 4)
+        _remember_deep(layers._Below(left=ArchiveLimits(names=1 << 20)), 4)
 
 
 def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,10 +419,10 @@ def test_deep_members_apart_from_each_other_are_refused(monkeypatch: pytest.Monk
 
 def test_links_lead_no_member_deeper_than_the_limit() -> None:
     tree = LayeredTree("a test")
-    link = Node(Kind.SYMLINK, "a test", 0o777, 0, 0, 0, link=b"/" + DEEP)
+    link = FileNode(EntryKind.SYMLINK, "a test", 0o777, 0, 0, 0, link=b"/" + DEEP)
     tree.put(b"l", link)
     with pytest.raises(ArchiveRefused, match="links lead it deeper than 1024 directories"):
-        tree.put(b"l/" + DEEP + b"/f", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+        tree.put(b"l/" + DEEP + b"/f", FileNode(EntryKind.FILE, "a test", 0o644, 0, 0, 0))
 
 
 def test_a_member_below_a_file_is_refused(tmp_path: Path) -> None:
@@ -439,16 +439,16 @@ def _whiteouts(number: int) -> None:
     tree = LayeredTree("a test")
     names = [b"d%06d" % each for each in range(number)]
     for name in reversed(names):
-        tree.put(name, Node(Kind.DIRECTORY, "a test", 0o755, 0, 0, 0))
-    tree.take_away(names, ())
+        tree.put(name, FileNode(EntryKind.DIRECTORY, "a test", 0o755, 0, 0, 0))
+    tree.apply_whiteouts(names, ())
     assert not tree.tree.nodes
 
 
 def _accounts(number: int) -> None:
     line = "".join(f"user{each}:x:{each}:0::/:/bin/sh\n" for each in range(number))
     tree = LayeredTree("a test").tree
-    tree.add(b"etc", Node(Kind.DIRECTORY, "a test", 0o755, 0, 0, 0))
-    tree.add(b"etc/passwd", Node(Kind.FILE, "a test", 0o644, 0, 0, 0))
+    tree.add(b"etc", FileNode(EntryKind.DIRECTORY, "a test", 0o755, 0, 0, 0))
+    tree.add(b"etc/passwd", FileNode(EntryKind.FILE, "a test", 0o644, 0, 0, 0))
     tree.kept[b"etc/passwd"] = line.encode()
     assert list(check_files(Contents({}, tree), {}, "amd64"))
 

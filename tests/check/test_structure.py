@@ -11,7 +11,7 @@ import pytest
 import layouts
 import tars
 from sandwright import process
-from sandwright.check.look import check_image
+from sandwright.check.image import check_image
 from sandwright.check.structure import expanded, read_tests
 from sandwright.errors import DocumentError
 from tars import file, folder, symlink

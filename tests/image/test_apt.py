@@ -17,7 +17,7 @@ from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError, SandwrightError, ToolMissing
 from sandwright.image.apt import lock_image
 from sandwright.image.definition import ImageDefinition, load_definition
-from sandwright.image.lock import Lock, Package, checksum
+from sandwright.image.lock import Lock, LockedPackage, checksum
 from sandwright.image.mirrors import Mirrors, find_mirrors
 from sandwright.resources import data_path
 
@@ -174,7 +174,7 @@ class TestAnArchiveOfOurOwn:
             NEWEST,
             {
                 "linux/amd64": (
-                    Package(
+                    LockedPackage(
                         name="libfoo",
                         version="1:2.0+dfsg~rc1-1+b2",
                         architecture="amd64",

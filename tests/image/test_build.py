@@ -16,7 +16,7 @@ from sandwright.image.assemble import share_out
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import read_layout
 from sandwright.image.lock import Lock, PackageGone
-from sandwright.image.packages import Source
+from sandwright.image.packages import PackageSource
 from sandwright.image.plan import plan_build
 from smallworld import EPOCH, World, contents, document, small_world
 
@@ -391,7 +391,7 @@ BUDGETS = {
 @pytest.mark.parametrize(("budget", "expected"), BUDGETS.items())
 def test_layers_are_shared_out(budget: int, expected: list[str]) -> None:
     sizes = {"a": 5, "b": 70, "c": 900, "d": 5}
-    sources = [Source(name, Path(), promise(b"x" * size)) for name, size in sizes.items()]
+    sources = [PackageSource(name, Path(), promise(b"x" * size)) for name, size in sizes.items()]
     assert [" ".join(each.name for each in group) for group in share_out(sources, budget)] == expected
 
 

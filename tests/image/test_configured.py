@@ -32,17 +32,18 @@ from sandwright.errors import (
 )
 from sandwright.host import Binfmt, HostFacts, collect_host
 from sandwright.image import configured
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
-from sandwright.image.configured import System, write_system
+from sandwright.image.configured import DebianSystem, write_system
 from sandwright.image.definition import load_catalogue
-from sandwright.image.layer import Cancelled, writing_layer
+from sandwright.image.layer import writing_layer
 from sandwright.image.layout import staging
 from sandwright.image.mirrors import find_mirrors
 from sandwright.image.repository import write_repository
 from sandwright.image.residue import is_residue
-from sandwright.image.tree import Contents
-from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.image.tree import PackageContents
+from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from smallworld import contents, document
 
 EPOCH = debs.TIME + 1000
@@ -57,9 +58,9 @@ def facts() -> HostFacts:
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> System:
+def system(tmp_path: Path) -> DebianSystem:
     thing = source(tmp_path, debs.deb([Member("./usr/bin/thing")]))
-    return System(
+    return DebianSystem(
         "bookworm", "amd64", [thing], EPOCH, exclude=["/usr/share/doc/*"], include=["/usr/share/doc/*/c"]
     )
 
@@ -81,8 +82,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 
 def run(
-    tmp_path: Path, system: System, facts: HostFacts, *, cancelled: Event | None = None
-) -> tuple[Contents, bytes]:
+    tmp_path: Path, system: DebianSystem, facts: HostFacts, *, cancelled: Event | None = None
+) -> tuple[PackageContents, bytes]:
     """Write the system into a layer; give what was found, and the layer."""
     out = tmp_path / "out"
     stop = cancelled or Event()
@@ -114,7 +115,7 @@ def giving(stand_in: Callable[[str], Path]) -> Giving:
 
 
 def test_what_it_is_asked_for(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     place = stand_in('printf "%s\\n" "$@" > "$here/argv"; env | sort > "$here/env"; cat "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))
@@ -142,7 +143,7 @@ def test_what_it_is_asked_for(
 
 
 def test_what_it_gives_is_written_without_the_residue(
-    tmp_path: Path, giving: Giving, system: System, facts: HostFacts
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts
 ) -> None:
     members = [
         folder("./"),
@@ -201,16 +202,16 @@ RESIDUE = {
 
 @pytest.mark.parametrize(("path", "expected"), RESIDUE.items())
 def test_residue(path: str, expected: bool) -> None:
-    assert is_residue(Entry(path.encode(), Kind.FILE), ["thing"]) is expected
+    assert is_residue(TarEntry(path.encode(), EntryKind.FILE), ["thing"]) is expected
 
 
 def test_with_apt_its_own_configuration_stays() -> None:
-    assert not is_residue(Entry(b"etc/apt/preferences.d", Kind.DIRECTORY), ["apt"])
-    assert is_residue(Entry(b"etc/apt/sources.list.d/x", Kind.FILE), ["apt"])
+    assert not is_residue(TarEntry(b"etc/apt/preferences.d", EntryKind.DIRECTORY), ["apt"])
+    assert is_residue(TarEntry(b"etc/apt/sources.list.d/x", EntryKind.FILE), ["apt"])
 
 
 def test_its_failure_is_told_with_what_it_said(
-    tmp_path: Path, giving: Giving, system: System, facts: HostFacts
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts
 ) -> None:
     giving([], more="echo 'E: cannot do it' >&2; exit 25")
     with pytest.raises(CommandFailed, match=r"(?s)mmdebstrap --mode=root .*exit status 25\nE: cannot do it"):
@@ -219,7 +220,7 @@ def test_its_failure_is_told_with_what_it_said(
 
 
 def test_its_failure_goes_before_what_it_left_out(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     stand_in("echo 'E: no space' >&2; exec >&-; sleep 0.5; exit 3")
     with pytest.raises(CommandFailed, match=r"exit status 3\nE: no space"):
@@ -233,7 +234,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_it_may_not_take_for_ever(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     stand_in("echo waiting >&2; sleep 60")
     begin = time.monotonic()
@@ -243,7 +244,7 @@ def test_it_may_not_take_for_ever(
 
 
 def test_it_is_ended_when_nobody_wants_it_any_more(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     place = stand_in("""trap 'touch "$here/ended"; exit 1' TERM; sleep 60 & wait""")
     cancelled = Event()
@@ -262,7 +263,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
 def test_what_it_gives_is_not_trusted(
-    tmp_path: Path, giving: Giving, system: System, facts: HostFacts, hostile: tuple[Member, type[Exception]]
+    tmp_path: Path,
+    giving: Giving,
+    system: DebianSystem,
+    facts: HostFacts,
+    hostile: tuple[Member, type[Exception]],
 ) -> None:
     """CVE-2026-24843: a tar stream that comes back from where foreign code ran."""
     member, error = hostile
@@ -273,7 +278,7 @@ def test_what_it_gives_is_not_trusted(
 
 
 def test_an_archive_that_ends_early(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     place = stand_in('head -c 1000 "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./a", "x" * 4000)]))
@@ -294,7 +299,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES.values(), ids=list(STATES))
 def test_exactly_the_locked_packages_must_be_installed(
-    tmp_path: Path, giving: Giving, system: System, facts: HostFacts, state: tuple[str, str]
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts, state: tuple[str, str]
 ) -> None:
     status, message = state
     giving([], status=status)
@@ -305,7 +310,7 @@ def test_exactly_the_locked_packages_must_be_installed(
 
 
 def test_without_mmdebstrap(
-    tmp_path: Path, system: System, facts: HostFacts, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, system: DebianSystem, facts: HostFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     with pytest.raises(ToolMissing, match="mmdebstrap is not installed; apt install mmdebstrap"):
@@ -319,14 +324,14 @@ QEMU = Binfmt("qemu-aarch64", enabled=True, interpreter="/usr/bin/qemu-aarch64-s
     "binfmt", [(), (dataclasses.replace(QEMU, fix_binary=False),)], ids=["none", "without flag"]
 )
 def test_a_foreign_architecture_needs_an_emulator(
-    tmp_path: Path, system: System, facts: HostFacts, binfmt: tuple[Binfmt, ...]
+    tmp_path: Path, system: DebianSystem, facts: HostFacts, binfmt: tuple[Binfmt, ...]
 ) -> None:
     foreign = dataclasses.replace(system, architecture="arm64")
     with pytest.raises(HostError, match="programs for arm64 don't run on this amd64 machine: no emulator"):
         run(tmp_path, foreign, dataclasses.replace(facts, binfmt=binfmt))
 
 
-def test_without_rights(tmp_path: Path, system: System, facts: HostFacts) -> None:
+def test_without_rights(tmp_path: Path, system: DebianSystem, facts: HostFacts) -> None:
     bare = dataclasses.replace(facts, uid=1000, max_user_namespaces=0)
     with pytest.raises(
         HostError, match="mmdebstrap needs root here, because unprivileged user namespaces are"
@@ -335,7 +340,7 @@ def test_without_rights(tmp_path: Path, system: System, facts: HostFacts) -> Non
 
 
 def test_without_root_a_user_namespace_is_used(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: System, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
 ) -> None:
     place = stand_in('echo "$1" > "$here/mode"; pwd > "$here/cwd"; cat "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))
@@ -351,7 +356,7 @@ def test_without_root_a_user_namespace_is_used(
     assert not (place / "cwd").read_text().startswith(str(tmp_path / "out"))
 
 
-def test_the_repository(tmp_path: Path, system: System) -> None:
+def test_the_repository(tmp_path: Path, system: DebianSystem) -> None:
     (thing,) = system.sources
     thing.path.chmod(0o600)
     write_repository(tmp_path / "repository", [thing], suite="bookworm", architecture="amd64")
@@ -369,7 +374,7 @@ def test_the_repository(tmp_path: Path, system: System) -> None:
     )
 
 
-def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system: System) -> None:
+def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system: DebianSystem) -> None:
     (thing,) = system.sources
     os.truncate(thing.path, 200)
     with pytest.raises(IntegrityError, match=r"^package thing 1\.0-1 \(amd64\): 200 bytes"):
@@ -397,11 +402,11 @@ def processes(word: str) -> set[str]:
 CHILD = """\
 import os, sys
 from pathlib import Path
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.mirrors import find_mirrors
-supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
 build_images(
     load_catalogue(Path(sys.argv[1])), ["debian"], output=Path(sys.argv[2]), supply=supply,
     platforms=[sys.argv[3]], frozen=True,
@@ -445,7 +450,7 @@ def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     if not host.is_root and not host.user_namespaces:
         pytest.skip("mmdebstrap needs root or user namespaces")
     catalogue = load_catalogue(ROOT / "images")
-    supply = Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+    supply = Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
 
     def build(output: Path) -> tuple[str, Path]:
         try:

@@ -13,13 +13,13 @@ import debs
 from debs import Member, deb, folder, promise
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
-from sandwright.image.deb import Promise, open_package, parse_control
+from sandwright.image.deb import ExpectedDigest, open_package, parse_control
 
 FILES = [folder("./"), folder("./usr/"), Member("./usr/hello", "hello\n", mode=0o755)]
 NAME = "package thing 1.0-1 (amd64)"
 
 
-def read(path: Path, promised: Promise) -> tuple[dict[str, bytes], list[tuple[bytes, int, bytes]]]:
+def read(path: Path, promised: ExpectedDigest) -> tuple[dict[str, bytes], list[tuple[bytes, int, bytes]]]:
     with open_package(path, promised) as package:
         found = [(entry.path, entry.mode, b"".join(package.data.chunks())) for entry in package.data]
     return package.control, found

@@ -11,26 +11,26 @@ from sandwright.image import accounts, declared, ldcache
 from sandwright.image.declared import Declared, declare, mount_points
 from sandwright.image.elfscan import Elf
 from sandwright.image.overlay import Overlay
-from sandwright.image.sections import Group, User
-from sandwright.image.tree import Contents, Node, Tree
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.image.sections import ImageGroup, ImageUser
+from sandwright.image.tree import FileNode, FileTree, PackageContents
+from sandwright.rootfs.tar.entry import EntryKind
 
 EPOCH = 1_700_000_000
-ROOT = User(name="root", uid=0, gid=0, home="/root", shell="/sbin/nologin")
-NONROOT = User(name="nonroot", uid=65532, gid=65532, comment="no, root", home="/home/nonroot")
+ROOT = ImageUser(name="root", uid=0, gid=0, home="/root", shell="/sbin/nologin")
+NONROOT = ImageUser(name="nonroot", uid=65532, gid=65532, comment="no, root", home="/home/nonroot")
 
 
-def tree_of(*paths: str, kept: Mapping[str, bytes] | None = None) -> Tree:
+def tree_of(*paths: str, kept: Mapping[str, bytes] | None = None) -> FileTree:
     """A tree. `a/` is a directory, `a -> b` a link, anything else a file; parents are made."""
-    tree = Tree()
+    tree = FileTree()
     for path in paths:
         name, arrow, target = path.partition(" -> ")
         parts = name.rstrip("/").split("/")
         for up in range(1, len(parts)):
             above = "/".join(parts[:up]).encode()
-            tree.add(above, tree.get(above) or Node(Kind.DIRECTORY, "base", 0o755, 0, 0, 0))
-        kind = Kind.SYMLINK if arrow else Kind.DIRECTORY if name.endswith("/") else Kind.FILE
-        tree.add(name.rstrip("/").encode(), Node(kind, "base", 0o644, 0, 0, 0, target.encode()))
+            tree.add(above, tree.get(above) or FileNode(EntryKind.DIRECTORY, "base", 0o755, 0, 0, 0))
+        kind = EntryKind.SYMLINK if arrow else EntryKind.DIRECTORY if name.endswith("/") else EntryKind.FILE
+        tree.add(name.rstrip("/").encode(), FileNode(kind, "base", 0o644, 0, 0, 0, target.encode()))
     tree.kept = {path.encode(): content for path, content in (kept or {}).items()}
     return tree
 
@@ -46,10 +46,10 @@ def shown(overlay: Overlay) -> dict[str, str | bytes]:
         entry = addition.entry
         assert entry.mtime_ns == EPOCH * 10**9
         match entry.kind:
-            case Kind.FILE:
+            case EntryKind.FILE:
                 found[entry.path.decode()] = b"".join(addition.content())
                 assert len(found[entry.path.decode()]) == entry.size
-            case Kind.SYMLINK:
+            case EntryKind.SYMLINK:
                 found[entry.path.decode()] = f"-> {entry.link.decode()}"
             case _:
                 found[entry.path.decode()] = f"{entry.mode:04o} {entry.uid}:{entry.gid}"
@@ -57,7 +57,7 @@ def shown(overlay: Overlay) -> dict[str, str | bytes]:
 
 
 def given(
-    *packages: Contents, wanted: Callable[[str], bool] = lambda _: True, **more: Sequence[object]
+    *packages: PackageContents, wanted: Callable[[str], bool] = lambda _: True, **more: Sequence[object]
 ) -> Declared:
     return Declared("amd64", packages, wanted, **more)  # type: ignore[arg-type]
 
@@ -77,7 +77,7 @@ def test_merged_usr() -> None:
 
 def test_accounts() -> None:
     overlay = overlay_on("etc/")
-    groups = [Group(name="root", gid=0), Group(name="staff", gid=50, members=("nonroot", "root"))]
+    groups = [ImageGroup(name="root", gid=0), ImageGroup(name="staff", gid=50, members=("nonroot", "root"))]
     declare("accounts", overlay, given(users=[ROOT, NONROOT], groups=groups))
     assert shown(overlay) == {
         "etc/passwd": b"root:x:0:0::/root:/sbin/nologin\n"
@@ -121,17 +121,17 @@ def test_ld_cache() -> None:
     found = shown(overlay)
     assert found["usr/lib/x86_64-linux-gnu/liba.so.1"] == "-> liba.so.1.2"
     libraries = [
-        ldcache.Library(b"libb.so.1", b"/opt/odd/libb.so.1", 0x303),
-        ldcache.Library(b"liba.so.1", b"/lib/x86_64-linux-gnu/liba.so.1", 0x303),
+        ldcache.CachedLibrary(b"libb.so.1", b"/opt/odd/libb.so.1", 0x303),
+        ldcache.CachedLibrary(b"liba.so.1", b"/lib/x86_64-linux-gnu/liba.so.1", 0x303),
     ]
     assert found["etc/ld.so.cache"] == ldcache.write(libraries)
 
 
 def test_package_metadata() -> None:
-    thing = Contents(
+    thing = PackageContents(
         "thing", control={"control": b"Package: thing\nVersion: 1\n\n", "md5sums": b"00  a\n11  doc/b\n"}
     )
-    plain = Contents("plain", control={"control": b"Package: plain"})
+    plain = PackageContents("plain", control={"control": b"Package: plain"})
     overlay = overlay_on("var/lib/dpkg/")
     declare(
         "package-metadata", overlay, given(thing, plain, wanted=lambda path: not path.startswith("/doc/"))
@@ -265,8 +265,11 @@ BASE = {
 
 
 def test_accounts_are_added_to_those_of_the_base() -> None:
-    agent = User(name="agent", uid=1000, gid=1000, home="/home/agent", shell="/bin/bash")
-    groups = [Group(name="agent", gid=1000), Group(name="users", gid=100, members=("agent", "root"))]
+    agent = ImageUser(name="agent", uid=1000, gid=1000, home="/home/agent", shell="/bin/bash")
+    groups = [
+        ImageGroup(name="agent", gid=1000),
+        ImageGroup(name="users", gid=100, members=("agent", "root")),
+    ]
     assert accounts.extended(BASE, [agent], groups) == {
         b"etc/passwd": b"root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"
         b"agent:x:1000:1000::/home/agent:/bin/bash\n",
@@ -276,43 +279,43 @@ def test_accounts_are_added_to_those_of_the_base() -> None:
 
 def test_shadow_files_follow_where_there_are_any() -> None:
     base = {**BASE, b"etc/shadow": b"root:*:19000:0:99999:7:::\n", b"etc/gshadow": b"root:*::\n"}
-    agent = User(name="agent", uid=1000, gid=1000)
-    added = accounts.extended(base, [agent], [Group(name="agent", gid=1000, members=("x",))])
+    agent = ImageUser(name="agent", uid=1000, gid=1000)
+    added = accounts.extended(base, [agent], [ImageGroup(name="agent", gid=1000, members=("x",))])
     assert added[b"etc/shadow"] == b"root:*:19000:0:99999:7:::\nagent:!::0:99999:7:::\n"
     assert added[b"etc/gshadow"] == b"root:*::\nagent:!::x\n"
 
 
 def test_nothing_to_add_changes_nothing() -> None:
     assert accounts.extended(BASE, [], []) == {}
-    assert accounts.extended(BASE, [], [Group(name="users", gid=100, members=("root",))]) == {}
+    assert accounts.extended(BASE, [], [ImageGroup(name="users", gid=100, members=("root",))]) == {}
 
 
 TAKEN = {
     "user's name": (
-        [User(name="nobody", uid=5, gid=5)],
+        [ImageUser(name="nobody", uid=5, gid=5)],
         [],
         "user 'nobody' can't be added: the base has it, with number 65534",
     ),
     "user's number": (
-        [User(name="toor", uid=0, gid=0)],
+        [ImageUser(name="toor", uid=0, gid=0)],
         [],
         "user 'toor' can't be added: its number 0 is that of 'root' in the base",
     ),
     "group's name": (
         [],
-        [Group(name="users", gid=7)],
+        [ImageGroup(name="users", gid=7)],
         "group 'users' can't be added: the base has it, with number 100",
     ),
     "group's number": (
         [],
-        [Group(name="new", gid=100)],
+        [ImageGroup(name="new", gid=100)],
         "group 'new' can't be added: its number 100 is that of 'users' in the base",
     ),
 }
 
 
 @pytest.mark.parametrize(("users", "groups", "message"), TAKEN.values(), ids=list(TAKEN))
-def test_taken(users: list[User], groups: list[Group], message: str) -> None:
+def test_taken(users: list[ImageUser], groups: list[ImageGroup], message: str) -> None:
     with pytest.raises(BuildError) as caught:
         accounts.extended(BASE, users, groups)
     assert str(caught.value) == message

@@ -22,7 +22,7 @@ from sandwright.errors import DocumentError, UsageError
 from sandwright.image.apt import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
 from sandwright.image.schema import definition_schema
-from sandwright.image.sections import Config, DebianBase, Directory, File, Group, Link, User
+from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
 from sandwright.resources import data_path
 from sandwright.validation import load_model
 
@@ -103,9 +103,9 @@ layers: {budget: 2}
     (folder / "files").mkdir()
     (folder / "files/a").write_text("")
     image = load_definition(folder)
-    me = User(name="me", uid=1000, gid=1000, comment="My Self", home="/home/me", shell="/bin/sh")
+    me = ImageUser(name="me", uid=1000, gid=1000, comment="My Self", home="/home/me", shell="/bin/sh")
     assert image.accounts.users == (me,)
-    assert image.accounts.groups[0] == Group(name="me", gid=1000, members=("me",))
+    assert image.accounts.groups[0] == ImageGroup(name="me", gid=1000, members=("me",))
     assert [(each.mode, each.user) for each in image.directories] == [(0o700, "me"), (0o1777, 0)]
     assert [(each.mode, each.source, each.content) for each in image.files] == [
         (0o4755, "files/a", None),
@@ -615,6 +615,6 @@ def test_whatever_is_wrong_is_told_with_a_position(changes: list[tuple[tuple[Any
 
 
 def test_sections_are_frozen() -> None:
-    for section in (Directory(path="/a"), File(path="/a", content=""), Link(path="/a", target="b")):
+    for section in (Directory(path="/a"), ImageFile(path="/a", content=""), Link(path="/a", target="b")):
         with pytest.raises(ValueError, match="frozen"):
             section.path = "/b"

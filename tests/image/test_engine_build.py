@@ -22,15 +22,15 @@ import pytest
 from sandwright import process
 from sandwright.errors import BuildError, HostError, ToolMissing
 from sandwright.host import HostFacts, collect_host
-from sandwright.image.build import Supply
+from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue, load_definition
 from sandwright.image.engines import build, recipe
-from sandwright.image.engines.build import BuiltInEngine, Wish, build_in_engine, embedded
-from sandwright.image.engines.context import Context
-from sandwright.image.engines.contract import Engine
-from sandwright.image.engines.docker import Docker
-from sandwright.image.engines.podman import Podman
+from sandwright.image.engines.build import BuildRequest, EngineBuiltImage, build_in_engine, embedded
+from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.engines.contract import BuildEngine
+from sandwright.image.engines.docker import DockerBuilder
+from sandwright.image.engines.podman import PodmanBuilder
 from sandwright.image.engines.trees import KNOWN, Difference, compare, explained, read_files, unexplained
 from sandwright.image.lock import checksum, load_lock, write_lock
 from sandwright.image.mirrors import find_mirrors
@@ -114,9 +114,9 @@ BUILT = {"docker": ["distroless", "odd", "workspace"], "podman": ["small", "odd"
 class World:
     """An engine, what it built, and the same by the embedded builder."""
 
-    engine: Engine
-    wish: Wish
-    built: Mapping[str, BuiltInEngine]
+    engine: BuildEngine
+    wish: BuildRequest
+    built: Mapping[str, EngineBuiltImage]
     layouts: Mapping[str, Path]
     scratch: Path
     open_session: Any
@@ -161,27 +161,27 @@ def catalogue(root: Path) -> Path:
 
 
 @contextlib.contextmanager
-def opened(name: str, place: Path) -> Iterator[tuple[Engine, Any]]:
+def opened(name: str, place: Path) -> Iterator[tuple[BuildEngine, Any]]:
     if name == "docker":
         with docker_client() as client:
-            yield Docker(client), partial(inengine.open_docker, client)
+            yield DockerBuilder(client), partial(inengine.open_docker, client)
         return
     assert name in {"podman", "buildah"}
     options = ("--root", str(place / "store"), "--runroot", str(place / "run"))
-    yield Podman(name, HOST, options), partial(inengine.open_podman, HOST, options)  # type: ignore[arg-type]
+    yield PodmanBuilder(name, HOST, options), partial(inengine.open_podman, HOST, options)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def wish(tmp_path_factory: pytest.TempPathFactory) -> Wish:
+def wish(tmp_path_factory: pytest.TempPathFactory) -> BuildRequest:
     """What every engine is to build; what the embedded builder makes for it is made once."""
     directory = tmp_path_factory.mktemp("engines")
     mark = uuid.uuid4().hex[:12]
-    return Wish(
+    return BuildRequest(
         load_catalogue(catalogue(directory / "images")),
         [],
         [HOST.platform],
         directory / "build",
-        Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ)),
+        Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ)),
         repository=f"sandwright-test-{mark}",
         grounds=f"localhost/sandwright-test-{mark}",
         frozen=True,
@@ -190,7 +190,7 @@ def wish(tmp_path_factory: pytest.TempPathFactory) -> Wish:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def world(
-    request: pytest.FixtureRequest, wish: Wish, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, wish: BuildRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
     scratch = tmp_path_factory.mktemp(request.param)
     wish = replace(wish, names=BUILT[request.param])
@@ -217,12 +217,12 @@ def engine_place() -> Iterator[Path]:
         shutil.rmtree(place)
 
 
-def references(engine: Engine, mark: str) -> list[str]:
+def references(engine: BuildEngine, mark: str) -> list[str]:
     """The names in an engine that have a mark, those of images built on others first."""
-    if isinstance(engine, Docker):
+    if isinstance(engine, DockerBuilder):
         found = process.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").text
     else:
-        assert isinstance(engine, Podman)
+        assert isinstance(engine, PodmanBuilder)
         found = process.run(
             "podman", *engine.options, "images", "--format", "{{.Repository}}:{{.Tag}}", timeout=120
         ).text
@@ -316,9 +316,9 @@ def builder(world: World) -> str:
     return next(lines)
 
 
-def context(world: World, *lines: str) -> Context:
+def context(world: World, *lines: str) -> DockerfileContext:
     text = "\n".join([f"FROM {builder(world)}", *lines, ""])
-    return Context({"Dockerfile": text.encode()}, 7)
+    return DockerfileContext({"Dockerfile": text.encode()}, 7)
 
 
 def test_a_build_that_fails_says_why_and_leaves_the_last_image(world: World) -> None:
@@ -339,10 +339,10 @@ def test_a_package_that_is_not_the_locks_ends_the_build(
     make = recipe.make_context
     (tmp_path / "bad.deb").write_bytes(b"!<arch>\n")
 
-    def tampered(*words: Any, **more: Any) -> Context:
+    def tampered(*words: Any, **more: Any) -> DockerfileContext:
         made = make(*words, **more)
         name = next(name for name in made.files if name.startswith("work/packages/libc6_"))
-        return Context({**made.files, name: tmp_path / "bad.deb"}, made.epoch)
+        return DockerfileContext({**made.files, name: tmp_path / "bad.deb"}, made.epoch)
 
     monkeypatch.setattr(build, "make_context", tampered)
     before = world.engine.find(world.built[world.of_packages].references[0])
@@ -378,12 +378,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def containers(engine: Engine, word: str) -> set[str]:
+def containers(engine: BuildEngine, word: str) -> set[str]:
     """The containers whose command has a word; of a store of the test's own all, those it builds in too."""
-    if isinstance(engine, Docker):
+    if isinstance(engine, DockerBuilder):
         words = ["docker", "ps", "--all", "--format", "{{.ID}} {{.Command}}", "--no-trunc"]
         return {line for line in process.run(*words).text.splitlines() if word in line}
-    assert isinstance(engine, Podman)
+    assert isinstance(engine, PodmanBuilder)
     words = ["podman", *engine.options, "ps", "--all", "--external", "--format", "{{.ID}} {{.Image}}"]
     return set(process.run(*words, timeout=120).text.splitlines())
 
@@ -391,9 +391,9 @@ def containers(engine: Engine, word: str) -> set[str]:
 @pytest.mark.needs("buildah")
 def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
     """Where Podman keeps its images, so that the base is there."""
-    if not isinstance(world.engine, Podman):
+    if not isinstance(world.engine, PodmanBuilder):
         return
-    buildah = Podman("buildah", HOST, world.engine.options)
+    buildah = PodmanBuilder("buildah", HOST, world.engine.options)
     wish = replace(world.wish, names=["odd"], repository=f"{world.wish.repository}-too")
     (built,) = build_in_engine(wish, buildah, own=HOST.platform)
     buildah.save(built.references[0], tmp_path / "odd.tar")
@@ -463,12 +463,12 @@ class Daemon:
 )
 def test_a_daemon_that_can_not(answer: dict[str, Any], message: str) -> None:
     with pytest.raises(HostError, match=message):
-        Docker(Daemon(**answer)).check()  # type: ignore[arg-type]
+        DockerBuilder(Daemon(**answer)).check()  # type: ignore[arg-type]
 
 
 def test_a_daemon_that_can() -> None:
     daemon = Daemon(ApiVersion="1.100", Version="99.0", Components=[{"Name": "Engine"}])
-    assert Docker(daemon).check() == "Docker 99.0, API 1.100"  # type: ignore[arg-type]
+    assert DockerBuilder(daemon).check() == "Docker 99.0, API 1.100"  # type: ignore[arg-type]
 
 
 def test_no_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -487,20 +487,20 @@ def program(place: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_podman_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program(tmp_path / "bin", "echo podman version 3.4.4", monkeypatch)
     with pytest.raises(HostError, match=r"^podman version 3\.4\.4: images need version 4\.0$"):
-        Podman("podman", HOST).check()
+        PodmanBuilder("podman", HOST).check()
 
 
 def test_podman_that_does_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = '[ "$1" = --version ] && echo podman version 4.3.1 && exit; echo "Error: no store" >&2; exit 125'
     program(tmp_path / "bin", text, monkeypatch)
     with pytest.raises(HostError, match=r"^podman can't be used here: Error: no store$"):
-        Podman("podman", HOST).check()
+        PodmanBuilder("podman", HOST).check()
 
 
 def test_podman_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "find", lambda _: None)
     with pytest.raises(ToolMissing, match="podman is not installed"):
-        Podman("podman", HOST).check()
+        PodmanBuilder("podman", HOST).check()
 
 
 def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -508,7 +508,7 @@ def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("LOGNAME", "nobody-at-all")
     somebody = replace(HOST, uid=54321)
     with pytest.raises(HostError, match=r"podman without root needs ids .* usermod --add-subuids"):
-        Podman("podman", somebody).check()
+        PodmanBuilder("podman", somebody).check()
 
 
 @pytest.mark.parametrize(
@@ -521,6 +521,8 @@ def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 )
 def test_limits_no_higher_than_ours(limits: tuple[int, int], expected: int, tmp_path: Path) -> None:
     host = replace(HOST, limits={**HOST.limits, "nofile": limits})
-    options = Podman("podman", host)._build_options(Context({}, 7), HOST.platform, tmp_path / "id")
+    options = PodmanBuilder("podman", host)._build_options(
+        DockerfileContext({}, 7), HOST.platform, tmp_path / "id"
+    )
     assert f"--ulimit=nofile={expected}:{expected}" in options
     assert "--network=none" in options

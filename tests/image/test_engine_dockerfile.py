@@ -11,12 +11,12 @@ import pytest
 
 from dockerfiles import RULES, faults, parse
 from sandwright.errors import BuildError, RenderError, UsageError
-from sandwright.image.build import Supply
+from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
-from sandwright.image.engines.build import Wish, build_in_engine, render_text
+from sandwright.image.engines.build import BuildRequest, build_in_engine, render_text
 from sandwright.image.engines.dockerfile import plain_token, quote_word, quote_words
-from sandwright.image.engines.recipe import Ground, make_context
+from sandwright.image.engines.recipe import BaseReferences, make_context
 from sandwright.image.lock import load_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.resources import data_path
@@ -24,12 +24,12 @@ from sandwright.resources import data_path
 AMD, ARM = "linux/amd64", "linux/arm64"
 CATALOGUE = load_catalogue(data_path("images"))
 LOCKED = [name for name, each in CATALOGUE.items() if not each.reference]
-GROUND = Ground("localhost/sandwright/builder:b", "localhost/sandwright/base:a")
+GROUND = BaseReferences("localhost/sandwright/builder:b", "localhost/sandwright/base:a")
 
 
-def wish(*names: str, **more: object) -> Wish:
-    supply = Supply(Cache(Path("/nonexistent")), Mirrors({}))
-    return Wish(CATALOGUE, names, [AMD], Path("/nonexistent"), supply, frozen=True, **more)  # type: ignore[arg-type]
+def wish(*names: str, **more: object) -> BuildRequest:
+    supply = Fetcher(Cache(Path("/nonexistent")), Mirrors({}))
+    return BuildRequest(CATALOGUE, names, [AMD], Path("/nonexistent"), supply, frozen=True, **more)  # type: ignore[arg-type]
 
 
 def defined(place: Path, text: str) -> ImageDefinition:

@@ -17,9 +17,9 @@ from sandwright.image import accounts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.engines.shellrules import pattern, residue_function, wanted_function
 from sandwright.image.residue import is_residue
-from sandwright.image.sections import Group, User
+from sandwright.image.sections import ImageGroup, ImageUser
 from sandwright.resources import data_path
-from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 
 pytestmark = pytest.mark.needs("dpkg-deb", "mawk")
 
@@ -109,12 +109,12 @@ RESIDUE = [
     ("f", "tmp/x/y"),
     ("f", "usr/bin/work"),
 ]
-KINDS = {"d": Kind.DIRECTORY, "f": Kind.FILE, "l": Kind.SYMLINK, "c": Kind.CHARACTER}
+KINDS = {"d": EntryKind.DIRECTORY, "f": EntryKind.FILE, "l": EntryKind.SYMLINK, "c": EntryKind.CHARACTER}
 
 
 @pytest.mark.parametrize("packages", [["dash"], ["apt", "dash"]], ids=["without apt", "with apt"])
 def test_residue_is_what_the_embedded_builder_leaves_out(packages: list[str]) -> None:
-    expected = [is_residue(Entry(path.encode(), KINDS[kind]), packages) for kind, path in RESIDUE]
+    expected = [is_residue(TarEntry(path.encode(), KINDS[kind]), packages) for kind, path in RESIDUE]
     assert True in expected
     assert False in expected
     calls = [[path, kind] for kind, path in RESIDUE]
@@ -124,13 +124,15 @@ def test_residue_is_what_the_embedded_builder_leaves_out(packages: list[str]) ->
 # -- accounts
 
 
-def ours(files: Mapping[bytes, bytes], users: Sequence[User], groups: Sequence[Group]) -> dict[str, bytes]:
+def ours(
+    files: Mapping[bytes, bytes], users: Sequence[ImageUser], groups: Sequence[ImageGroup]
+) -> dict[str, bytes]:
     changed = accounts.extended({b"etc/" + name: text for name, text in files.items()}, users, groups)
     return {path.decode().removeprefix("etc/"): text for path, text in changed.items()}
 
 
 def theirs(
-    place: Path, files: Mapping[bytes, bytes], users: Sequence[User], groups: Sequence[Group]
+    place: Path, files: Mapping[bytes, bytes], users: Sequence[ImageUser], groups: Sequence[ImageGroup]
 ) -> dict[str, bytes]:
     for name in ("base", "target"):
         (place / name).mkdir()
@@ -142,37 +144,37 @@ def theirs(
     return {path.name: path.read_bytes() for path in (place / "target").iterdir()}
 
 
-def user(name: str, uid: int) -> User:
-    return User(name=name, uid=uid, gid=uid, comment="c", home=f"/home/{name}", shell="/bin/sh")
+def user(name: str, uid: int) -> ImageUser:
+    return ImageUser(name=name, uid=uid, gid=uid, comment="c", home=f"/home/{name}", shell="/bin/sh")
 
 
 ACCOUNTS = [
     pytest.param(
-        {b"passwd": PASSWD, b"group": GROUP}, [user("app", 7)], [Group(name="app", gid=7)], id="new"
+        {b"passwd": PASSWD, b"group": GROUP}, [user("app", 7)], [ImageGroup(name="app", gid=7)], id="new"
     ),
     pytest.param(
         {b"passwd": PASSWD, b"group": GROUP, b"shadow": b"root:*:1::::::\n", b"gshadow": b"root:*::\n"},
         [user("app", 7)],
-        [Group(name="app", gid=7, members=("app", "bin"))],
+        [ImageGroup(name="app", gid=7, members=("app", "bin"))],
         id="with passwords",
     ),
     pytest.param(
         {b"passwd": PASSWD, b"group": GROUP},
         [],
-        [Group(name="staff", gid=50, members=("bob", "cy"))],
+        [ImageGroup(name="staff", gid=50, members=("bob", "cy"))],
         id="joined",
     ),
     pytest.param(
         {b"passwd": PASSWD, b"group": GROUP},
         [],
-        [Group(name="staff", gid=50, members=("bob",))],
+        [ImageGroup(name="staff", gid=50, members=("bob",))],
         id="no change",
     ),
     pytest.param(
         {b"passwd": PASSWD[:-1], b"group": GROUP[:-1]}, [user("app", 7)], [], id="no newline at the end"
     ),
     pytest.param({b"group": GROUP}, [user("app", 7)], [], id="no passwd"),
-    pytest.param({}, [user("app", 7)], [Group(name="app", gid=7)], id="no files"),
+    pytest.param({}, [user("app", 7)], [ImageGroup(name="app", gid=7)], id="no files"),
     pytest.param(
         {b"passwd": b"# no\n+::::::\n\n:x:9:9::/:/\n" + PASSWD, b"group": GROUP},
         [user("app", 9)],
@@ -184,7 +186,7 @@ ACCOUNTS = [
 
 @pytest.mark.parametrize(("files", "users", "groups"), ACCOUNTS)
 def test_accounts_are_added_as_the_embedded_builder_adds_them(
-    files: dict[bytes, bytes], users: list[User], groups: list[Group], tmp_path: Path
+    files: dict[bytes, bytes], users: list[ImageUser], groups: list[ImageGroup], tmp_path: Path
 ) -> None:
     assert theirs(tmp_path, files, users, groups) == ours(files, users, groups)
 
@@ -196,14 +198,14 @@ def test_accounts_are_added_as_the_embedded_builder_adds_them(
             [user("bin", 7)], [], "user 'bin' can't be added: the base has it, with number 2", id="name"
         ),
         pytest.param([user("app", 2)], [], "number 2 is that of 'bin' in the base", id="number"),
-        pytest.param([], [Group(name="tty", gid=6)], "group 'tty' can't be added", id="group's name"),
+        pytest.param([], [ImageGroup(name="tty", gid=6)], "group 'tty' can't be added", id="group's name"),
         pytest.param(
-            [], [Group(name="t", gid=5)], "number 5 is that of 'tty' in the base", id="group's number"
+            [], [ImageGroup(name="t", gid=5)], "number 5 is that of 'tty' in the base", id="group's number"
         ),
     ],
 )
 def test_taken_accounts_are_refused(
-    users: list[User], groups: list[Group], message: str, tmp_path: Path
+    users: list[ImageUser], groups: list[ImageGroup], message: str, tmp_path: Path
 ) -> None:
     files = {b"passwd": PASSWD, b"group": GROUP}
     with pytest.raises(BuildError) as refused:

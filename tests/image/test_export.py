@@ -16,7 +16,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import IntegrityError, UsageError
-from sandwright.image.build import Built
+from sandwright.image.build import BuiltImage
 from sandwright.image.export import write_archive
 from smallworld import contents, small_world
 
@@ -25,17 +25,17 @@ REFERENCE = "sandwright-test/thing:one"
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltImage:
     return small_world(tmp_path_factory.mktemp("world")).build()["app"]
 
 
-def archived(built: Built, platform_name: str = PLATFORM, reference: str = REFERENCE) -> bytes:
+def archived(built: BuiltImage, platform_name: str = PLATFORM, reference: str = REFERENCE) -> bytes:
     sink = io.BytesIO()
     write_archive(built.layout, platform_name, sink, reference=reference)
     return sink.getvalue()
 
 
-def test_what_is_in_it(built: Built) -> None:
+def test_what_is_in_it(built: BuiltImage) -> None:
     with tarfile.open(fileobj=io.BytesIO(archived(built, "linux/arm64"))) as archive:
         files = {each.name: archive.extractfile(each) for each in archive if each.isreg()}
         data = {name: file.read() for name, file in files.items() if file is not None}
@@ -60,17 +60,17 @@ def test_what_is_in_it(built: Built) -> None:
     ]
 
 
-def test_the_same_bytes_every_time(built: Built) -> None:
+def test_the_same_bytes_every_time(built: BuiltImage) -> None:
     assert archived(built) == archived(built)
 
 
 @pytest.mark.parametrize("reference", ["thing", "host:5000/thing", ":tag", ""])
-def test_a_name_needs_a_tag(built: Built, reference: str) -> None:
+def test_a_name_needs_a_tag(built: BuiltImage, reference: str) -> None:
     with pytest.raises(UsageError, match="is not a name with a tag, like sandwright/debian:latest"):
         archived(built, reference=reference)
 
 
-def test_an_unknown_platform(built: Built) -> None:
+def test_an_unknown_platform(built: BuiltImage) -> None:
     with pytest.raises(UsageError, match="has no image for linux/s390x, only for linux/amd64, linux/arm64"):
         archived(built, "linux/s390x")
 
@@ -102,7 +102,7 @@ def test_it_is_a_stream(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def named(built: Built, tmp_path: Path) -> tuple[str, Path]:
+def named(built: BuiltImage, tmp_path: Path) -> tuple[str, Path]:
     """An archive in a file, under a name that no one else has."""
     name = f"sandwright-test-{uuid.uuid4().hex[:12]}/thing:one"
     path = tmp_path / "archive.tar"
@@ -127,7 +127,7 @@ def engine(request: pytest.FixtureRequest, named: tuple[str, Path]) -> Iterator[
     process.run(name, "rmi", "--force", named[0], check=False)
 
 
-def test_engines_load_it(built: Built, engine: str, named: tuple[str, Path]) -> None:
+def test_engines_load_it(built: BuiltImage, engine: str, named: tuple[str, Path]) -> None:
     name, path = named
     process.run(engine, "load", "--input", path, timeout=120)
     (found,) = json.loads(process.run(engine, "inspect", "--type", "image", name).stdout)
@@ -139,14 +139,14 @@ def test_engines_load_it(built: Built, engine: str, named: tuple[str, Path]) -> 
 
 @pytest.mark.needs("skopeo")
 @pytest.mark.parametrize("transport", ["oci-archive", "docker-archive"])
-def test_skopeo_reads_it(built: Built, named: tuple[str, Path], transport: str) -> None:
+def test_skopeo_reads_it(built: BuiltImage, named: tuple[str, Path], transport: str) -> None:
     config = process.run("skopeo", "inspect", "--config", "--raw", f"{transport}:{named[1]}").stdout
     assert hashlib.sha256(config).hexdigest() == built.images[PLATFORM].config.name
 
 
 @pytest.mark.needs("skopeo")
 @pytest.mark.parametrize("name", ["latest", "amd64", "arm64"])
-def test_skopeo_reads_the_layout(built: Built, name: str) -> None:
+def test_skopeo_reads_the_layout(built: BuiltImage, name: str) -> None:
     expected = {"latest": PLATFORM, "amd64": "linux/amd64", "arm64": "linux/arm64"}[name]
     found = json.loads(process.run("skopeo", "inspect", f"oci:{built.layout}:{name}").stdout)
     assert found["Layers"] == [layer.digest for layer in built.images[expected].layers]
@@ -156,7 +156,7 @@ def test_skopeo_reads_the_layout(built: Built, name: str) -> None:
 @pytest.mark.needs("umoci")
 @pytest.mark.skipif(os.geteuid() != 0, reason="unpacking with owners and devices needs root")
 @pytest.mark.parametrize("name", ["amd64", "arm64"])
-def test_umoci_unpacks_the_layout(built: Built, tmp_path: Path, name: str) -> None:
+def test_umoci_unpacks_the_layout(built: BuiltImage, tmp_path: Path, name: str) -> None:
     bundle = tmp_path / "bundle"
     process.run("umoci", "unpack", "--image", f"{built.layout}:{name}", bundle)
     tree = contents(built.layout, built.images[f"linux/{name}"].manifest.digest)
@@ -172,7 +172,7 @@ def test_umoci_unpacks_the_layout(built: Built, tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.needs("podman")
-def test_podman_pulls_the_layout(built: Built) -> None:
+def test_podman_pulls_the_layout(built: BuiltImage) -> None:
     silent = answers("podman")
     if silent:
         pytest.skip(silent)

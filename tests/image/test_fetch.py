@@ -16,6 +16,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,20 @@ from sandwright.errors import FetchError, HostError, IntegrityError
 from sandwright.image import transfer
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.fetch import fetch
-from sandwright.image.lock import Package, PackageGone
+from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors
-from sandwright.image.transfer import Patience
+from sandwright.image.transfer import MIRROR_RETRIES
 from sandwright.progress import Step
 
 pytestmark = pytest.mark.timeout(60)
 
 CONTENT = bytes(range(256)) * 4096
-QUICK = Patience(attempts=3, pause=0.01, longest=0.05, connect=2.0, stall=1.0)
+QUICK = replace(MIRROR_RETRIES, attempts=3, pause=0.01, longest=0.05, connect=2.0, stall=1.0)
 
 Answer = Callable[["Handler", bytes], None]
 
 
-def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> Package:
+def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> LockedPackage:
     values: dict[str, Any] = {
         "name": name,
         "version": "1.0-1",
@@ -53,7 +54,7 @@ def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> P
         "source_version": "1.0-1",
         "installed": 1,
     }
-    return Package(**{**values, **changes})
+    return LockedPackage(**{**values, **changes})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -107,7 +108,7 @@ class Server(ThreadingHTTPServer):
     def base(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/debian"
 
-    def serve(self, name: str, *answers: Answer, content: bytes = CONTENT) -> Package:
+    def serve(self, name: str, *answers: Answer, content: bytes = CONTENT) -> LockedPackage:
         self.answers[name] = list(answers)
         self.contents[name] = content
         return package(name, content)
@@ -267,7 +268,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def get(
-    packages: Sequence[Package], server: Server, cache: Cache, *others: str, **options: Any
+    packages: Sequence[LockedPackage], server: Server, cache: Cache, *others: str, **options: Any
 ) -> dict[str, Path]:
     bases = (server.base, *others)
     mirrors = Mirrors({"debian": bases, "debian-security": bases})
@@ -441,7 +442,7 @@ def test_a_transfer_that_never_works_is_an_error(server: Server, cache: Cache, a
     with pytest.raises(
         FetchError, match=r"^libfoo 1\.0-1 \(amd64\) from http://127\.0\.0\.1:\d+/debian/pool/"
     ):
-        get([wanted], server, cache, patience=Patience(attempts=2, pause=0.01, stall=0.3))
+        get([wanted], server, cache, patience=replace(MIRROR_RETRIES, attempts=2, pause=0.01, stall=0.3))
     assert server.counts() == Counter({"libfoo": 2})
     assert files(cache) == []
 
@@ -449,7 +450,12 @@ def test_a_transfer_that_never_works_is_an_error(server: Server, cache: Cache, a
 def test_a_server_that_drips_is_given_up(server: Server, cache: Cache) -> None:
     wanted = server.serve("libfoo", dripping)
     with pytest.raises(FetchError, match=r"came with \d+ bytes per second, which is too slow$"):
-        get([wanted], server, cache, patience=Patience(attempts=1, stall=5.0, grace=0.3, slowest=1000.0))
+        get(
+            [wanted],
+            server,
+            cache,
+            patience=replace(MIRROR_RETRIES, attempts=1, stall=5.0, grace=0.3, slowest=1000.0),
+        )
 
 
 def test_no_server_is_an_error(cache: Cache) -> None:
@@ -477,7 +483,7 @@ def test_reading_stops_soon_after_the_promised_size(server: Server, cache: Cache
     wanted = server.serve("libfoo", never_ending)
     started = time.monotonic()
     with pytest.raises(IntegrityError):
-        get([wanted], server, cache, patience=Patience(attempts=1))
+        get([wanted], server, cache, patience=replace(MIRROR_RETRIES, attempts=1))
     assert time.monotonic() - started < 30
 
 
@@ -535,7 +541,7 @@ def test_a_failure_stops_the_rest(server: Server, cache: Cache, rest: Answer) ->
     packages += [server.serve(f"lib{n}", rest, content=CONTENT[n:]) for n in range(10)]
     started = time.monotonic()
     with pytest.raises(FetchError, match=r"^bad 1\.0-1 .* answered 403 Forbidden$"):
-        get(packages, server, cache, jobs=3, patience=Patience(stall=50.0))
+        get(packages, server, cache, jobs=3, patience=replace(MIRROR_RETRIES, stall=50.0))
     assert time.monotonic() - started < 30
     assert files(cache) == []
 
@@ -670,13 +676,14 @@ def small_disk() -> Iterator[Path]:
 
 KILLED = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from sandwright.image.cache import Cache
 from sandwright.image.fetch import fetch
-from sandwright.image.lock import Package
+from sandwright.image.lock import LockedPackage
 from sandwright.image.mirrors import Mirrors
 base, root, sha256, size = sys.argv[1:]
-wanted = Package("libfoo", "1.0-1", "amd64", int(size), sha256, "debian",
+wanted = LockedPackage("libfoo", "1.0-1", "amd64", int(size), sha256, "debian",
                  "pool/main/l/libfoo/libfoo_1.0-1_amd64.deb", "libfoo", "1.0-1", 1)
 try:
     fetch([wanted], mirrors=Mirrors({"debian": (base,)}), cache=Cache(Path(root)))

@@ -23,9 +23,10 @@ from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.image import compress
 from sandwright.image.compress import CHUNK, IDENTITY, Compressor
-from sandwright.image.layer import Cancelled, LayerWriter, writing_layer
+from sandwright.image.layer import LayerWriter, writing_layer
 from sandwright.image.layout import staging
-from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 
 
 def compressed(pieces: list[bytes], *, workers: int = 2) -> bytes:
@@ -113,8 +114,8 @@ def test_a_failing_compressor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def write(writer: LayerWriter) -> None:
-    writer.add(Entry(b"usr", Kind.DIRECTORY, 0o755, mtime_ns=10**9))
-    writer.add(Entry(b"usr/a", Kind.FILE, 0o644, size=3, mtime_ns=10**9), [b"a", b"bc"])
+    writer.add(TarEntry(b"usr", EntryKind.DIRECTORY, 0o755, mtime_ns=10**9))
+    writer.add(TarEntry(b"usr/a", EntryKind.FILE, 0o644, size=3, mtime_ns=10**9), [b"a", b"bc"])
 
 
 def test_a_layer_and_its_digests(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_layer_and_its_digests(tmp_path: Path) -> None:
 
 
 def test_content_of_another_length_than_announced(tmp_path: Path) -> None:
-    entry = Entry(b"a", Kind.FILE, 0o644, size=3)
+    entry = TarEntry(b"a", EntryKind.FILE, 0o644, size=3)
     with ThreadPoolExecutor(1) as pool, staging(tmp_path) as area:  # noqa: SIM117
         with (
             pytest.raises(IntegrityError, match="'a': 4 bytes"),

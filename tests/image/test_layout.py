@@ -16,7 +16,7 @@ import pytest
 from sandwright import process
 from sandwright.errors import BuildError, HostError
 from sandwright.image import layout
-from sandwright.image.layout import Blob, Staging, canonical, staging
+from sandwright.image.layout import Blob, StagingArea, canonical, staging
 from sandwright.image.scratch import mounted_below
 
 
@@ -344,6 +344,6 @@ def test_json_is_canonical() -> None:
 
 def test_staging_lies_on_the_same_file_system(images: Path) -> None:
     with staging(images) as area:
-        assert isinstance(area, Staging)
+        assert isinstance(area, StagingArea)
         assert area.path.parent == images
         assert area.path.stat().st_mode & 0o777 == 0o700

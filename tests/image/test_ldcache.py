@@ -18,9 +18,9 @@ from elves import elf
 from sandwright import process
 from sandwright.image import elfscan
 from sandwright.image.elfscan import Elf, ElfScan
-from sandwright.image.ldcache import Library, Link, directories, order, scan, write
-from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.image.ldcache import CachedLibrary, LibraryLink, directories, order, scan, write
+from sandwright.image.tree import FileNode, FileTree
+from sandwright.rootfs.tar.entry import EntryKind
 
 X64 = b"usr/lib/x86_64-linux-gnu/"
 CONFIGURATION = {
@@ -43,17 +43,17 @@ def scanned(content: bytes, *, piece: int = 1 << 20) -> Elf | None:
     return look.elf
 
 
-def tree_of(files: Mapping[bytes, bytes | str]) -> tuple[Tree, dict[bytes, Elf]]:
+def tree_of(files: Mapping[bytes, bytes | str]) -> tuple[FileTree, dict[bytes, Elf]]:
     """A tree and its ELF files. Text is the target of a link."""
-    tree, found = Tree(), {}
+    tree, found = FileTree(), {}
     for path, content in files.items():
         for up in range(1, path.count(b"/") + 1):
             above = b"/".join(path.split(b"/")[:up])
-            tree.add(above, tree.get(above) or Node(Kind.DIRECTORY, "test", 0o755, 0, 0, 0))
+            tree.add(above, tree.get(above) or FileNode(EntryKind.DIRECTORY, "test", 0o755, 0, 0, 0))
         if isinstance(content, str):
-            tree.add(path, Node(Kind.SYMLINK, "test", 0o777, 0, 0, 0, content.encode()))
+            tree.add(path, FileNode(EntryKind.SYMLINK, "test", 0o777, 0, 0, 0, content.encode()))
             continue
-        tree.add(path, Node(Kind.FILE, "test", 0o644, 0, 0, 0))
+        tree.add(path, FileNode(EntryKind.FILE, "test", 0o644, 0, 0, 0))
         known = scanned(content)
         if known is not None:
             found[path] = known
@@ -62,7 +62,7 @@ def tree_of(files: Mapping[bytes, bytes | str]) -> tuple[Tree, dict[bytes, Elf]]
 
 def listed(
     files: Mapping[bytes, bytes | str], architecture: str = "amd64"
-) -> tuple[list[Library], list[Link]]:
+) -> tuple[list[CachedLibrary], list[LibraryLink]]:
     tree, found = tree_of(files)
     return scan(tree, found, directories(CONFIGURATION, architecture), architecture)
 
@@ -158,7 +158,10 @@ def links_below(root: Path) -> dict[str, str]:
 def test_written_down() -> None:
     """The bytes of a small cache, so that a change of the format is seen where there is no ldconfig."""
     raw = write(
-        [Library(b"libb.so.1", b"/lib/libb.so.1", 0x303), Library(b"liba.so.10", b"/lib/liba.so.10", 0x303)]
+        [
+            CachedLibrary(b"libb.so.1", b"/lib/libb.so.1", 0x303),
+            CachedLibrary(b"liba.so.10", b"/lib/liba.so.10", 0x303),
+        ]
     )
     strings = b"libb.so.1\0/lib/libb.so.1\0liba.so.10\0/lib/liba.so.10\0"
     assert raw == (
@@ -176,7 +179,7 @@ def test_architectures() -> None:
         b"lib": "usr/lib",
     }
     libraries, _ = listed(files, "arm64")
-    assert libraries == [Library(b"liba.so.1", b"/lib/aarch64-linux-gnu/liba.so.1", 0x0A03)]
+    assert libraries == [CachedLibrary(b"liba.so.1", b"/lib/aarch64-linux-gnu/liba.so.1", 0x0A03)]
 
 
 @pytest.mark.needs("bwrap")
@@ -186,16 +189,16 @@ def test_the_real_linker_uses_it(tmp_path: Path) -> None:
     flags = {"x86_64": 0x0303, "aarch64": 0x0A03}[platform.machine()]
     cache = tmp_path / "ld.so.cache"
 
-    def loaded(libraries: list[Library]) -> str:
+    def loaded(libraries: list[CachedLibrary]) -> str:
         cache.write_bytes(write(libraries))
         binds = ["--ro-bind", "/", "/", "--tmpfs", "/opt", "--ro-bind", str(libc), "/opt/odd/libc.so.6"]
         binds += ["--ro-bind", str(cache), "/etc/ld.so.cache", "--setenv", "LD_TRACE_LOADED_OBJECTS", "1"]
         return process.run("bwrap", *binds, "--", "/bin/true").text
 
     others = [
-        Library(f"lib{name}.so.{n}".encode(), b"/nowhere", flags) for name in "abxyz" for n in range(12)
+        CachedLibrary(f"lib{name}.so.{n}".encode(), b"/nowhere", flags) for name in "abxyz" for n in range(12)
     ]
-    mine = Library(b"libc.so.6", b"/opt/odd/libc.so.6", flags)
+    mine = CachedLibrary(b"libc.so.6", b"/opt/odd/libc.so.6", flags)
     assert "libc.so.6 => /opt/odd/libc.so.6" in loaded([*others, mine])
     assert "/opt/odd" not in loaded(others)
 

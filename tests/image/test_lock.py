@@ -16,7 +16,7 @@ from sandwright.errors import DocumentError, LockError
 from sandwright.image.definition import ImageDefinition, load_definition
 from sandwright.image.lock import (
     Lock,
-    Package,
+    LockedPackage,
     PackageGone,
     check_lock,
     checksum,
@@ -28,7 +28,7 @@ from sandwright.image.lock import (
 )
 from sandwright.resources import data_path
 
-LIBC = Package(
+LIBC = LockedPackage(
     name="libc6",
     version="2.36-9+deb12u14",
     architecture="amd64",
@@ -40,7 +40,7 @@ LIBC = Package(
     source_version="2.36-9+deb12u14",
     installed=12987,
 )
-TZDATA = Package(
+TZDATA = LockedPackage(
     name="tzdata",
     version="2026a-0+deb12u1",
     architecture="all",

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
@@ -15,31 +16,31 @@ from localhttp import listening
 from sandwright.errors import FetchError
 from sandwright.image.cache import Cache
 from sandwright.image.fetch import fetch
-from sandwright.image.lock import Package
-from sandwright.image.logins import Login, login_for, machine_logins, parse_logins
+from sandwright.image.lock import LockedPackage
+from sandwright.image.logins import AptLogin, login_for, machine_logins, parse_logins
 from sandwright.image.mirrors import Mirrors, find_mirrors
-from sandwright.image.transfer import Patience
+from sandwright.image.transfer import MIRROR_RETRIES
 
-QUICK = Patience(attempts=2, pause=0.01, connect=20.0, stall=20.0)
+QUICK = replace(MIRROR_RETRIES, attempts=2, pause=0.01, connect=20.0, stall=20.0)
 CONTENT = b"a package\n"
 SHA256 = "c5919a885d0e983e8bcfedc3ad1ab67b4020c2c31be5bfc2e8117f072fdc9106"
 
-FILES: dict[str, tuple[str, list[Login]]] = {
+FILES: dict[str, tuple[str, list[AptLogin]]] = {
     "a line": (
         "machine one.example login me password secret\n",
-        [Login("one.example", "me", "secret")],
+        [AptLogin("one.example", "me", "secret")],
     ),
     "several lines": (
         "machine http://one.example:8080/deb\n  login me\n  password s#cr=t\n",
-        [Login("http://one.example:8080/deb", "me", "s#cr=t")],
+        [AptLogin("http://one.example:8080/deb", "me", "s#cr=t")],
     ),
     "two, and a comment": (
         "# ours\nmachine a.example login me password one # old: two\n\nmachine b.example login you\n",
-        [Login("a.example", "me", "one"), Login("b.example", "you")],
+        [AptLogin("a.example", "me", "one"), AptLogin("b.example", "you")],
     ),
     "words without a machine": (
         "login me password secret\nmachine a.example password p",
-        [Login("a.example", "", "p")],
+        [AptLogin("a.example", "", "p")],
     ),
     "nothing": ("", []),
     "a machine without a name": ("machine", []),
@@ -48,7 +49,7 @@ FILES: dict[str, tuple[str, list[Login]]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=list(FILES))
-def test_files(text: str, expected: list[Login]) -> None:
+def test_files(text: str, expected: list[AptLogin]) -> None:
     assert parse_logins(text) == expected
 
 
@@ -72,11 +73,11 @@ FITS = {
 
 @pytest.mark.parametrize(("machine", "address"), FITS, ids=" for ".join)
 def test_which_addresses_it_is_for(machine: str, address: str) -> None:
-    assert Login(machine).fits(address) is FITS[machine, address]
+    assert AptLogin(machine).fits(address) is FITS[machine, address]
 
 
 def test_the_first_counts_and_no_password_is_shown() -> None:
-    logins = [Login("a.example", "me", "one"), Login("a.example", "you", "two")]
+    logins = [AptLogin("a.example", "me", "one"), AptLogin("a.example", "you", "two")]
     assert login_for("https://a.example/x", logins) is logins[0]
     assert login_for("https://b.example/x", logins) is None
     assert "one" not in repr(logins[0])
@@ -113,29 +114,29 @@ def serving(folder: Path, away: str = "") -> Iterator[tuple[str, list[str | None
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Package:
+def wanted(tmp_path: Path) -> LockedPackage:
     (tmp_path / "mirror/pool").mkdir(parents=True)
     (tmp_path / "mirror/pool/a.deb").write_bytes(CONTENT)
-    return Package("a1", "1", "amd64", len(CONTENT), SHA256, "debian", "pool/a.deb", "a1", "1", 1)
+    return LockedPackage("a1", "1", "amd64", len(CONTENT), SHA256, "debian", "pool/a.deb", "a1", "1", 1)
 
 
-def get(wanted: Package, base: str, logins: tuple[Login, ...], cache: Path) -> bytes:
+def get(wanted: LockedPackage, base: str, logins: tuple[AptLogin, ...], cache: Path) -> bytes:
     mirrors = Mirrors({"debian": (base,)}, logins=logins)
     return fetch([wanted], mirrors=mirrors, cache=Cache(cache), patience=QUICK)[SHA256].read_bytes()
 
 
-def test_a_mirror_lets_us_in(wanted: Package, tmp_path: Path) -> None:
+def test_a_mirror_lets_us_in(wanted: LockedPackage, tmp_path: Path) -> None:
     with serving(tmp_path / "mirror") as (base, _):
         with pytest.raises(FetchError, match="answered 401"):
-            get(wanted, base, (Login("127.0.0.1", "me", "sécret"),), tmp_path / "cache")  # for https alone
+            get(wanted, base, (AptLogin("127.0.0.1", "me", "sécret"),), tmp_path / "cache")  # for https alone
         with pytest.raises(FetchError, match="answered 401"):
-            get(wanted, base, (Login(base, "me", "wrong"),), tmp_path / "cache")
-        assert get(wanted, base, (Login(base, "me", "sécret"),), tmp_path / "cache") == CONTENT
+            get(wanted, base, (AptLogin(base, "me", "wrong"),), tmp_path / "cache")
+        assert get(wanted, base, (AptLogin(base, "me", "sécret"),), tmp_path / "cache") == CONTENT
 
 
-def test_a_login_does_not_follow_a_redirection(wanted: Package, tmp_path: Path) -> None:
+def test_a_login_does_not_follow_a_redirection(wanted: LockedPackage, tmp_path: Path) -> None:
     with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):
-        login = Login(f"{base}/away", "me", "sécret")
+        login = AptLogin(f"{base}/away", "me", "sécret")
         with pytest.raises(FetchError, match="answered 401"):
             get(wanted, f"{base}/away", (login,), tmp_path / "cache")
         assert first[0] is not None
@@ -152,6 +153,6 @@ def test_those_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         f'Dir::Etc::netrc "{tmp_path}/auth";\nDir::Etc::netrcparts "{tmp_path}/parts";\n'
     )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
-    expected = (Login("a.example", "me", "one"), Login("b.example", "you", "two"))
+    expected = (AptLogin("a.example", "me", "one"), AptLogin("b.example", "you", "two"))
     assert machine_logins() == expected
     assert find_mirrors("http://a.example/debian", {}).logins == expected

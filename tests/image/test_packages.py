@@ -19,15 +19,17 @@ from sandwright.image import elfscan
 from sandwright.image.elfscan import Elf
 from sandwright.image.layer import writing_layer
 from sandwright.image.layout import staging
-from sandwright.image.packages import Rules, Source, Written, write_packages
+from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
 from sandwright.image.tree import merge, unsettled
 
 EPOCH = debs.TIME + 1000
-PLAIN = Rules(EPOCH)
-MERGED = Rules(EPOCH, merged_usr=True)
+PLAIN = PackageRules(EPOCH)
+MERGED = PackageRules(EPOCH, merged_usr=True)
 
 
-def layer_of(tmp_path: Path, sources: Sequence[Source], rules: Rules = PLAIN) -> tuple[list[Member], Written]:
+def layer_of(
+    tmp_path: Path, sources: Sequence[PackageSource], rules: PackageRules = PLAIN
+) -> tuple[list[Member], WrittenPackages]:
     """Write a layer, and read it with Python's tarfile."""
     with ThreadPoolExecutor(2) as pool, staging(tmp_path / "out") as area:
         with writing_layer(area, pool, Event()) as writer:
@@ -36,7 +38,7 @@ def layer_of(tmp_path: Path, sources: Sequence[Source], rules: Rules = PLAIN) ->
     return read_tar(gzip.decompress(packed)), written
 
 
-def one(tmp_path: Path, members: Sequence[Member], rules: Rules = PLAIN) -> list[Member]:
+def one(tmp_path: Path, members: Sequence[Member], rules: PackageRules = PLAIN) -> list[Member]:
     return layer_of(tmp_path, [source(tmp_path, deb(members))], rules)[0]
 
 
@@ -144,7 +146,7 @@ def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:
         Member("./doc/a/readme", "long"),
     ]
     members += [Member("./doc/a/copyright", "mine"), Member("./doc/b/readme", "more")]
-    found = one(tmp_path, members, Rules(EPOCH, wanted=wanted))
+    found = one(tmp_path, members, PackageRules(EPOCH, wanted=wanted))
     assert [(each.path, each.mode) for each in found] == [
         ("doc", 0o700),
         ("doc/a", 0o750),
@@ -156,7 +158,7 @@ def test_a_hard_link_whose_file_is_not_wanted_becomes_the_file(tmp_path: Path) -
     members = [Member("./doc/a", "content", mode=0o640)]
     members += [Member(f"./{name}", kind=tarfile.LNKTYPE, link="./doc/a") for name in ("doc/x", "b", "c")]
     members += [Member("./d", kind=tarfile.LNKTYPE, link="./doc/x")]
-    found = one(tmp_path, members, Rules(EPOCH, wanted=lambda path: not path.startswith("/doc")))
+    found = one(tmp_path, members, PackageRules(EPOCH, wanted=lambda path: not path.startswith("/doc")))
     assert [(each.path, each.kind, each.content, each.link, each.mode) for each in found] == [
         ("b", tarfile.REGTYPE, b"content", "", 0o640),
         ("c", tarfile.LNKTYPE, b"", "b", found[1].mode),
@@ -172,7 +174,7 @@ def test_asked_for_contents_and_sonames_are_noted(tmp_path: Path) -> None:
         Member("./lib/far.txt", elf("far")),
     ]
     written = layer_of(
-        tmp_path, [source(tmp_path, deb(members))], Rules(EPOCH, True, keep=lambda p: p == b"etc/kept")
+        tmp_path, [source(tmp_path, deb(members))], PackageRules(EPOCH, True, keep=lambda p: p == b"etc/kept")
     )[1]
     (package,) = written.packages
     assert package.kept == {b"etc/kept": b"this"}

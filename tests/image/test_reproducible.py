@@ -16,7 +16,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import FetchError, HostError, LockError
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue
 from sandwright.image.existing import read_layout
@@ -259,14 +259,14 @@ def test_memory_does_not_grow_with_packages(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def real_supply() -> Supply:
+def real_supply() -> Fetcher:
     """The packages that our own images are locked to: from the cache, or from a mirror."""
-    return Supply(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
+    return Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
 
 
 @pytest.mark.slow
 def test_distroless_is_reproducible(
-    tmp_path: Path, real_supply: Supply, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, real_supply: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue = load_catalogue(TESTS.parent / "images")
     try:

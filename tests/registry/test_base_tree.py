@@ -16,16 +16,16 @@ import tars
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
 from sandwright.image.cache import Cache
 from sandwright.image.derived import read_tree
-from sandwright.image.existing import Held
+from sandwright.image.existing import PlatformImage
 from sandwright.image.layout import Blob
 from sandwright.image.registrybase import RegistryImage
-from sandwright.image.tree import Tree
+from sandwright.image.tree import FileTree
 from sandwright.rootfs.unpacking.unpack import unpack
 
 PASSWD = b"etc/passwd"
 
 
-def tree_of(root: Path, layers: list[bytes], *, lie: bool = False) -> Tree:
+def tree_of(root: Path, layers: list[bytes], *, lie: bool = False) -> FileTree:
     cache = Cache(root)
     blobs, diff_ids = [], []
     for raw in layers:
@@ -36,12 +36,12 @@ def tree_of(root: Path, layers: list[bytes], *, lie: bool = False) -> Tree:
         blobs.append(Blob(f"sha256:{digest}", len(packed)))
         diff_ids.append(f"sha256:{hashlib.sha256(raw + (b'x' if lie else b'')).hexdigest()}")
     blob = Blob("sha256:" + "0" * 64, 0)
-    held = Held("linux/amd64", blob, blob, tuple(blobs), tuple(diff_ids), (), ("",) * len(blobs))
+    held = PlatformImage("linux/amd64", blob, blob, tuple(blobs), tuple(diff_ids), (), ("",) * len(blobs))
     base = RegistryImage("base", blob, {"linux/amd64": held}, {}, cache)
     return read_tree(base, held, lambda path: path == PASSWD, Event())
 
 
-def paths(tree: Tree) -> dict[str, str]:
+def paths(tree: FileTree) -> dict[str, str]:
     """Path → kind, of everything but the root."""
     return {path.decode(): node.kind.value for path, node in tree.nodes.items() if path}
 

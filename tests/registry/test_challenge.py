@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandwright.registry.challenge import Challenge, parse_challenges
+from sandwright.registry.challenge import AuthChallenge, parse_challenges
 from sandwright.registry.scope import repository_scope, united
 
 CHALLENGES: dict[str, list[tuple[str, dict[str, str]]]] = {
@@ -43,7 +43,7 @@ CHALLENGES: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 @pytest.mark.parametrize("header", CHALLENGES)
 def test_challenges(header: str) -> None:
-    assert parse_challenges(header) == [Challenge(*each) for each in CHALLENGES[header]]
+    assert parse_challenges(header) == [AuthChallenge(*each) for each in CHALLENGES[header]]
 
 
 @given(st.text(alphabet='Bb=" ,\\ae', max_size=60))

@@ -13,16 +13,16 @@ import pytest
 
 from sandwright.errors import HostError, ToolMissing
 from sandwright.registry import credentials
-from sandwright.registry.credentials import Credential, LoginFiles, login_files
+from sandwright.registry.credentials import AuthFiles, Credential, auth_files
 
 
 def packed(user: str, password: str) -> str:
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def logins(path: Path, document: Any) -> LoginFiles:
+def logins(path: Path, document: Any) -> AuthFiles:
     path.write_text(document if isinstance(document, str) else json.dumps(document))
-    return LoginFiles((path,))
+    return AuthFiles((path,))
 
 
 def found(tmp_path: Path, document: Any, host: str, repository: str = "a/b") -> tuple[str, str, str] | None:
@@ -113,7 +113,7 @@ def test_files_that_are_no_logins(tmp_path: Path, name: str) -> None:
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
     with pytest.raises(HostError, match="the logins there can't be read: Is a directory"):
-        LoginFiles((tmp_path / "config.json",)).find("ghcr.io", "a")
+        AuthFiles((tmp_path / "config.json",)).find("ghcr.io", "a")
 
 
 def test_the_first_file_that_knows_counts(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_the_first_file_that_knows_counts(tmp_path: Path) -> None:
     second = tmp_path / "second"
     first.write_text(json.dumps({"auths": {"quay.io": ONE}}))
     second.write_text(json.dumps({"auths": {"quay.io": {}, "ghcr.io": {"auth": packed("you", "x")}}}))
-    files = LoginFiles((tmp_path / "not-there", first, second))
+    files = AuthFiles((tmp_path / "not-there", first, second))
     assert [getattr(files.find(host, "a"), "user", None) for host in ("quay.io", "ghcr.io", "x.y")] == [
         "me",
         "you",
@@ -142,7 +142,7 @@ def test_the_first_file_that_knows_counts(tmp_path: Path) -> None:
     ids=["plain", "everything set", "a file by name"],
 )
 def test_where_logins_lie(environment: dict[str, str], expected: list[str]) -> None:
-    assert [str(each) for each in login_files(environment).files] == expected
+    assert [str(each) for each in auth_files(environment).files] == expected
 
 
 def test_no_secret_is_shown() -> None:

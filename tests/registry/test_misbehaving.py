@@ -19,11 +19,10 @@ import pytest
 from registryserver import make_certificates
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.registry import upload
-from sandwright.registry.client import UNSEEN, Repository, open_repository
-from sandwright.registry.credentials import ANONYMOUS, Credential, Given
+from sandwright.registry.credentials import ANONYMOUS, Credential, StaticCredentials
 from sandwright.registry.failure import (
     Denied,
-    NotThere,
+    NotFound,
     RegistryError,
     Unavailable,
     Unreachable,
@@ -31,7 +30,8 @@ from sandwright.registry.failure import (
 )
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.settings import Patience, Settings
+from sandwright.registry.repository import UNSEEN, Repository, open_repository
+from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.descriptor import Descriptor
 from standin import (
@@ -50,7 +50,7 @@ from standin import (
 
 pytestmark = pytest.mark.timeout(60)
 
-QUICK = Patience(reach=30.0, connect=30.0, stall=2.0, attempts=3, pause=0.01, longest=2.0, answer=3.0)
+QUICK = RetryPolicy(reach=30.0, connect=30.0, stall=2.0, attempts=3, pause=0.01, longest=2.0, answer=3.0)
 MANIFEST = b'{"schemaVersion":2,"config":{},"layers":[]}'
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 BLOB = bytes(range(256)) * 8192
@@ -68,8 +68,10 @@ def digest_of(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def settings(registry: StandIn, **more: Any) -> Settings:
-    return Settings(**{"credentials": Given(registry.host, ME), "patience": QUICK, **more})
+def settings(registry: StandIn, **more: Any) -> RegistrySettings:
+    return RegistrySettings(
+        **{"credentials": StaticCredentials(registry.host, ME), "patience": QUICK, **more}
+    )
 
 
 def use(registry: StandIn, work: Callable[[Repository], Any], *, push: bool = True, **more: Any) -> Any:
@@ -92,7 +94,7 @@ def send_in_chunks(repository: Repository, content: bytes = BLOB, size: int = 1 
     """As `push_blob`, in chunks that are small enough for a test."""
     descriptor = sha256_descriptor(OCTETS, content)
     Upload(
-        repository.exchange,
+        repository.client,
         repository.name,
         repository.scopes,
         descriptor,
@@ -162,12 +164,12 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "a drip": (drip, RegistryError, "no whole answer"),
     "404 in the registry's words": (
         error(404, "MANIFEST_UNKNOWN", "no such \x1b[2Jmanifest"),
-        NotThere,
+        NotFound,
         "404 Not Found: MANIFEST_UNKNOWN: no such [2Jmanifest",
     ),
     "404 by a web page": (
         answer(404, PAGE, Content_Type="text/html"),
-        NotThere,
+        NotFound,
         "404 Not Found: with a web page titled 'Log in [31mhere'",
     ),
     "403": (
@@ -188,7 +190,7 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "silence for ever": (silent, RegistryError, "no whole answer, 3 times"),
     "an error that goes on for ever": (
         error(404, "X" * 5000, "y" * 200_000),
-        NotThere,
+        NotFound,
         "404 Not Found",
     ),
     "a redirect without an end": (
@@ -428,7 +430,7 @@ def test_token_servers_that_are_not_told_anything(registry: StandIn, name: str) 
 def test_a_login_is_not_sent_to_another_host(registry: StandIn, credential: Credential) -> None:
     """Nor to one that the registry names as its token server, but to those that somebody knows."""
     held(registry)
-    who = Given(registry.host, credential)
+    who = StaticCredentials(registry.host, credential)
     with stand_in() as tokens:
         other = tokens.host.replace("127.0.0.1", "localhost")
         assert other != tokens.host
@@ -464,7 +466,10 @@ def test_a_login_is_not_sent_to_another_host(registry: StandIn, credential: Cred
     ],
 )  # fmt: skip
 def test_whose_token_servers_are_known(registry: str, realm: str, known: bool) -> None:
-    assert Settings(token_servers=frozenset({"sso.example.org"})).knows_token_server(registry, realm) is known
+    assert (
+        RegistrySettings(token_servers=frozenset({"sso.example.org"})).knows_token_server(registry, realm)
+        is known
+    )
 
 
 TOKENS: dict[str, tuple[Fault, str]] = {
@@ -540,7 +545,7 @@ def test_an_identity_token_is_exchanged(registry: StandIn) -> None:
     with stand_in() as tokens:
         tokens.fault("^POST /token$", answer(200, b'{"access_token": "t"}'))
         registry.fault("", needs_token(f"http://{tokens.host}/token", "t"))
-        who = Given(registry.host, Credential("the test", identity_token="refresh me"))
+        who = StaticCredentials(registry.host, Credential("the test", identity_token="refresh me"))
         use(registry, lambda it: it.manifest("latest"), push=False, credentials=who)
         (asked,) = tokens.seen
         assert asked.body == (
@@ -728,9 +733,12 @@ class TestReach:
 
 def _unreachable(host: str, reach: float = 2.0) -> float:
     begun = time.monotonic()
-    patience = Patience(reach=reach, connect=60.0, stall=60.0, attempts=3, pause=0.01)
+    patience = RetryPolicy(reach=reach, connect=60.0, stall=60.0, attempts=3, pause=0.01)
     reference = parse_reference(f"{host}/a/b:latest")
-    with pytest.raises(Unreachable), open_repository(reference, Settings(patience=patience)) as repository:
+    with (
+        pytest.raises(Unreachable),
+        open_repository(reference, RegistrySettings(patience=patience)) as repository,
+    ):
         repository.manifest("latest")
     return time.monotonic() - begun
 
@@ -787,10 +795,10 @@ class TestTls:
 
 
 def test_plain_http_is_not_spoken_elsewhere() -> None:
-    plain = Settings()
+    plain = RegistrySettings()
     assert plain.may_be_plain("127.0.0.1:5000")
     assert not plain.may_be_plain("registry.example:5000")
-    told = Settings(insecure=frozenset({"registry.example:5000"}))
+    told = RegistrySettings(insecure=frozenset({"registry.example:5000"}))
     assert told.may_be_plain("registry.example:5000")
     assert not told.may_be_plain("registry.example:5001")
 
@@ -804,7 +812,7 @@ def test_connections_are_used_again(registry: StandIn) -> None:
             assert repository.has_blob(sha256_descriptor(OCTETS, BLOB))
             assert repository.manifest("latest")
             fetch(repository)
-            with pytest.raises(NotThere):
+            with pytest.raises(NotFound):
                 repository.manifest("other")
 
     use(registry, many)
@@ -813,14 +821,14 @@ def test_connections_are_used_again(registry: StandIn) -> None:
 
 def test_an_error_in_one_thread_ends_the_others(registry: StandIn) -> None:
     """A push of two blobs, of which one is refused at once and the other would take for ever."""
-    from sandwright.registry.graph import Graph, Node  # noqa: PLC0415
+    from sandwright.registry.graph import ImageGraph, ManifestNode  # noqa: PLC0415
     from sandwright.registry.push import push_by_digest  # noqa: PLC0415
 
     other = b"other"
     registry.fault(f"^HEAD .*{digest_of(other)}", error(403, "DENIED"))
     registry.fault(f"^HEAD .*{digest_of(BLOB)}", silent)
     blobs = (sha256_descriptor(OCTETS, BLOB), sha256_descriptor(OCTETS, other))
-    graph = Graph((Node(sha256_descriptor(MANIFEST_TYPE, MANIFEST), MANIFEST, (), blobs),))
+    graph = ImageGraph((ManifestNode(sha256_descriptor(MANIFEST_TYPE, MANIFEST), MANIFEST, (), blobs),))
     patient = replace(QUICK, stall=50.0)
     begun = time.monotonic()
     with pytest.raises(Denied):

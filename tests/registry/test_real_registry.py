@@ -17,14 +17,14 @@ from registryserver import LOGIN, Server, Tls, make_certificates, registry_serve
 from sandwright import process
 from sandwright.errors import IntegrityError
 from sandwright.image.cache import Cache
-from sandwright.image.remote import LayoutImage, open_layout, pull_layout
-from sandwright.registry.client import open_repository
-from sandwright.registry.credentials import Credential, Given, login_files
-from sandwright.registry.failure import Denied, NotThere, RegistryError
-from sandwright.registry.push import Pushed, push, push_by_digest
+from sandwright.image.remote import PushSource, open_layout, pull_layout
+from sandwright.registry.credentials import Credential, StaticCredentials, auth_files
+from sandwright.registry.failure import Denied, NotFound, RegistryError
+from sandwright.registry.push import PushResult, push, push_by_digest
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
-from sandwright.registry.settings import Settings
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
 from sandwright.registry.upload import Upload
 from sandwright.rootfs.images.source import open_image
 from tars import archive, file
@@ -74,12 +74,12 @@ def at(server: Server, name: str) -> Reference:
 
 def push_to(
     reference: Reference,
-    image: LayoutImage,
+    image: PushSource,
     tags: Sequence[str] = ("1",),
-    settings: Settings | None = None,
+    settings: RegistrySettings | None = None,
     **more: Any,
-) -> Pushed:
-    with open_repository(reference, settings or Settings(), push=True) as repository:
+) -> PushResult:
+    with open_repository(reference, settings or RegistrySettings(), push=True) as repository:
         return push(repository, image.graph, image.open_blob, tags=tags, **more)
 
 
@@ -95,7 +95,7 @@ def test_there_and_back(server: Server, layout: Path, tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     for number, name in enumerate(("there/back:stable", f"there/back@{done.digest}")):
         target = tmp_path / f"pulled-{number}"
-        assert pull_layout(at(server, name), target, settings=Settings(), cache=cache) == done.digest
+        assert pull_layout(at(server, name), target, settings=RegistrySettings(), cache=cache) == done.digest
         assert blobs_of(target) == blobs_of(layout)
         assert (
             open_image(target, platform="linux/arm64").digest
@@ -107,7 +107,7 @@ def test_a_second_push_sends_nothing(server: Server, layout: Path) -> None:
     reference, image = at(server, "twice:1"), open_layout(layout)
     assert push_to(reference, image).changed
     written = {path: path.stat().st_mtime_ns for path in server.storage.rglob("*") if path.is_file()}
-    assert push_to(reference, image) == Pushed(image.graph.root.descriptor.digest, (), ())
+    assert push_to(reference, image) == PushResult(image.graph.root.descriptor.digest, (), ())
     assert {path: path.stat().st_mtime_ns for path in server.storage.rglob("*") if path.is_file()} == written
 
 
@@ -119,7 +119,7 @@ def test_a_tag_is_moved(server: Server, layout: Path, tmp_path: Path) -> None:
     (other.path / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [image]}))
     second = push_to(reference, open_layout(other.path))
     assert second.tagged == ("1",)
-    with open_repository(reference, Settings()) as repository:
+    with open_repository(reference, RegistrySettings()) as repository:
         assert repository.manifest("1").digest == second.digest != first.digest
         assert repository.manifest(first.digest).digest == first.digest
 
@@ -134,18 +134,18 @@ def test_no_tag_before_everything_is_there(server: Server, layout: Path) -> None
     reference = at(server, "broken:1")
     with pytest.raises(IntegrityError, match="what was to be sent has the digest"):
         push_to(reference, image)
-    with open_repository(reference, Settings()) as repository, pytest.raises(NotThere):
+    with open_repository(reference, RegistrySettings()) as repository, pytest.raises(NotFound):
         repository.manifest("1")
 
 
 def test_an_interrupted_push_is_finished_by_the_next(server: Server, layout: Path) -> None:
     reference, image = at(server, "half:1"), open_layout(layout)
-    with open_repository(reference, Settings(), push=True) as repository:
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
         sent = push_by_digest(repository, image.graph, image.open_blob)
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             repository.manifest("1")
     assert sent
-    assert push_to(reference, image) == Pushed(image.graph.root.descriptor.digest, (), ("1",))
+    assert push_to(reference, image) == PushResult(image.graph.root.descriptor.digest, (), ("1",))
 
 
 def test_layers_are_mounted(server: Server, layout: Path) -> None:
@@ -156,7 +156,7 @@ def test_layers_are_mounted(server: Server, layout: Path) -> None:
         raise AssertionError("nothing has to be read")
 
     reference = at(server, "borrower:1")
-    with open_repository(reference, Settings(), push=True) as repository:
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
         sent = push_by_digest(repository, image.graph, never, mount_from=["lender"])
     documents = [node.descriptor.digest for node in image.graph.nodes]
     assert sorted(sent) == sorted(documents)
@@ -173,7 +173,7 @@ def test_what_the_registry_lost_is_found(server: Server, layout: Path) -> None:
     try:
         kept.write_bytes(good.replace(b"gzip", b"zstd", 1))
         with (
-            open_repository(reference, Settings()) as repository,
+            open_repository(reference, RegistrySettings()) as repository,
             pytest.raises((RegistryError, IntegrityError)),
         ):
             repository.manifest(manifest.descriptor.digest)
@@ -199,7 +199,7 @@ def test_referrers_by_the_fall_back_tag(server: Server, layout: Path) -> None:
     reference = at(server, "referred:1")
     push_to(reference, image)
     subject = image.graph.root.descriptor
-    with open_repository(reference, Settings(), push=True) as repository:
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
         assert referrers(repository, subject.digest) == []
         kinds = {"application/vnd.example.sbom": b"{}", "application/vnd.example.signature": b"signed"}
         for kind, content in kinds.items():
@@ -222,14 +222,14 @@ class TestLogins:
     """A registry with TLS and a login."""
 
     def test_the_right_one(self, guarded: Server, tls: Tls, layout: Path) -> None:
-        who = Given(guarded.host, Credential("the test", *LOGIN))
-        settings = Settings(who, tls.authority)
+        who = StaticCredentials(guarded.host, Credential("the test", *LOGIN))
+        settings = RegistrySettings(who, tls.authority)
         assert push_to(at(guarded, "a/b:1"), open_layout(layout), settings=settings).changed
 
     def test_a_wrong_one(self, guarded: Server, tls: Tls) -> None:
-        who = Given(guarded.host, Credential("the test", LOGIN[0], "wrong"))
+        who = StaticCredentials(guarded.host, Credential("the test", LOGIN[0], "wrong"))
         with (
-            open_repository(at(guarded, "a/b:1"), Settings(who, tls.authority)) as repository,
+            open_repository(at(guarded, "a/b:1"), RegistrySettings(who, tls.authority)) as repository,
             pytest.raises(Denied) as caught,
         ):
             repository.manifest("1")
@@ -239,7 +239,7 @@ class TestLogins:
 
     def test_none(self, guarded: Server, tls: Tls) -> None:
         with (
-            open_repository(at(guarded, "a/b:1"), Settings(authorities=tls.authority)) as repository,
+            open_repository(at(guarded, "a/b:1"), RegistrySettings(authorities=tls.authority)) as repository,
             pytest.raises(Denied, match="it wants a login, and there is none for localhost"),
         ):
             repository.manifest("1")
@@ -261,8 +261,8 @@ class TestLogins:
             "--password-stdin",
         )
         process.run("skopeo", *words, guarded.host, stdin=LOGIN[1].encode())
-        settings = Settings(login_files({"REGISTRY_AUTH_FILE": str(logins)}), tls.authority)
-        with open_repository(at(guarded, "nobody/home:1"), settings) as repository, pytest.raises(NotThere):
+        settings = RegistrySettings(auth_files({"REGISTRY_AUTH_FILE": str(logins)}), tls.authority)
+        with open_repository(at(guarded, "nobody/home:1"), settings) as repository, pytest.raises(NotFound):
             repository.manifest("1")
 
 
@@ -282,7 +282,7 @@ class TestSkopeo:
         words = ("--all", "--preserve-digests", "--dest-tls-verify=false")
         process.run("skopeo", "copy", *words, f"oci:{layout}:latest", target)
         cache = Cache(tmp_path / "cache")
-        pull_layout(at(server, "by/skopeo:1"), tmp_path / "pulled", settings=Settings(), cache=cache)
+        pull_layout(at(server, "by/skopeo:1"), tmp_path / "pulled", settings=RegistrySettings(), cache=cache)
         assert blobs_of(tmp_path / "pulled") == blobs_of(layout)
 
     def test_we_pull_docker_manifests_that_it_pushed(
@@ -293,7 +293,9 @@ class TestSkopeo:
             "skopeo", "copy", "--format", "v2s2", "--dest-tls-verify=false", f"oci:{layout}:latest", target
         )
         cache = Cache(tmp_path / "cache")
-        pull_layout(at(server, "by/skopeo:docker"), tmp_path / "pulled", settings=Settings(), cache=cache)
+        pull_layout(
+            at(server, "by/skopeo:docker"), tmp_path / "pulled", settings=RegistrySettings(), cache=cache
+        )
         image = open_image(tmp_path / "pulled")
         assert image.manifest["mediaType"] == "application/vnd.docker.distribution.manifest.v2+json"
 
@@ -318,7 +320,7 @@ def test_one_platform_is_pulled(server: Server, layout: Path, tmp_path: Path) ->
         at(server, "platforms:1"),
         tmp_path / "pulled",
         platforms=["linux/arm64"],
-        settings=Settings(),
+        settings=RegistrySettings(),
         cache=Cache(tmp_path / "cache"),
     )
     assert open_image(tmp_path / "pulled").platform.architecture == "arm64"
@@ -329,6 +331,8 @@ def test_a_login_is_read_as_docker_writes_it(guarded: Server, tls: Tls, tmp_path
     packed = base64.b64encode(":".join(LOGIN).encode()).decode()
     configuration = tmp_path / "config.json"
     configuration.write_text(json.dumps({"auths": {guarded.host: {"auth": packed}}}))
-    settings = Settings(login_files({"DOCKER_CONFIG": str(tmp_path), "HOME": str(tmp_path)}), tls.authority)
-    with open_repository(at(guarded, "nobody/home:1"), settings) as repository, pytest.raises(NotThere):
+    settings = RegistrySettings(
+        auth_files({"DOCKER_CONFIG": str(tmp_path), "HOME": str(tmp_path)}), tls.authority
+    )
+    with open_repository(at(guarded, "nobody/home:1"), settings) as repository, pytest.raises(NotFound):
         repository.manifest("1")

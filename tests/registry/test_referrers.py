@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from sandwright.errors import ArchiveRefused
-from sandwright.registry.client import Repository, open_repository
 from sandwright.registry.failure import Denied, RegistryError, WrongContent
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.referrer import Referrer, fallback_tag, push_referrer, referrers
-from sandwright.registry.settings import Patience, Settings
+from sandwright.registry.repository import Repository, open_repository
+from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from standin import Fault, Handler, StandIn, answer, error, stand_in
 
 pytestmark = pytest.mark.timeout(60)
@@ -25,7 +25,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 SUBJECT = b'{"schemaVersion": 2, "mediaType": "%s", "config": {}, "layers": []}' % MANIFEST.encode()
 DIGEST = f"sha256:{hashlib.sha256(SUBJECT).hexdigest()}"
 KIND = "application/vnd.example.sbom"
-QUICK = Patience(reach=2.0, attempts=3, pause=0.01, longest=0.1)
+QUICK = RetryPolicy(reach=2.0, attempts=3, pause=0.01, longest=0.1)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def registry() -> Iterator[StandIn]:
 
 def use(registry: StandIn, work: Any) -> Any:
     reference = parse_reference(f"{registry.host}/a/b:1")
-    with open_repository(reference, Settings(patience=QUICK), push=True) as repository:
+    with open_repository(reference, RegistrySettings(patience=QUICK), push=True) as repository:
         return work(repository)
 
 

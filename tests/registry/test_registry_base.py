@@ -17,18 +17,18 @@ from registryserver import Server, registry_server
 from sandwright.errors import DocumentError, LockError
 from sandwright.host import collect_host
 from sandwright.image.baselock import BaseLock, base_lock_changes, load_base_lock, write_base_lock
-from sandwright.image.build import Built, LeftOut, Supply, build_images
+from sandwright.image.build import BuiltImage, Fetcher, SkippedImage, build_images
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition, load_catalogue
 from sandwright.image.lock import FILE, check_lock
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.registrybase import BaseGone, lock_base
 from sandwright.image.remote import open_layout
-from sandwright.registry.client import open_repository
 from sandwright.registry.failure import Unreachable
-from sandwright.registry.push import Pushed, push
+from sandwright.registry.push import PushResult, push
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.settings import Patience, Settings
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images
@@ -107,7 +107,7 @@ class Place:
 
     root: Path
     server: Server
-    settings: Settings
+    settings: RegistrySettings
 
     @property
     def reference(self) -> str:
@@ -123,7 +123,7 @@ class Place:
         (folder_ / "image.yaml").write_text(text.format(reference=self.reference) if "{{" in text else text)
         return load_catalogue(self.root / "images")[name]
 
-    def push(self, layout: Path, tag: str = "1") -> Pushed:
+    def push(self, layout: Path, tag: str = "1") -> PushResult:
         image = open_layout(layout)
         with open_repository(parse_reference(self.reference), self.settings, push=True) as repository:
             return push(repository, image.graph, image.open_blob, tags=[tag])
@@ -133,8 +133,10 @@ class Place:
         write_base_lock(definition.folder, lock)
         return lock
 
-    def build(self, *names: str, output: str = "out", relock: Any = None, **more: Any) -> dict[str, Built]:
-        supply = Supply(self.cache, Mirrors({}), relock, lambda: self.settings)
+    def build(
+        self, *names: str, output: str = "out", relock: Any = None, **more: Any
+    ) -> dict[str, BuiltImage]:
+        supply = Fetcher(self.cache, Mirrors({}), relock, lambda: self.settings)
         catalogue = load_catalogue(self.root / "images")
         built = build_images(catalogue, names, output=self.root / output, supply=supply, **more)
         return {each.name: each for each in built}
@@ -148,7 +150,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def place(tmp_path: Path, server: Server) -> Place:
-    made = Place(tmp_path, server, Settings(patience=Patience(reach=1.0, attempts=2, pause=0.01)))
+    made = Place(tmp_path, server, RegistrySettings(patience=RetryPolicy(reach=1.0, attempts=2, pause=0.01)))
     made.push(base_layout(tmp_path / "base", base_layers()))
     made.define("app", ON_REGISTRY)
     return made
@@ -275,12 +277,12 @@ def test_a_base_that_is_gone_is_locked_again(place: Place) -> None:
         for pin in (*lock.platforms.values(), lock.base):
             repository.send("DELETE", f"manifests/{pin.digest}", "delete", 202).close()
     fresh = Place(place.root / "fresh", place.server, place.settings)  # a cache without it
-    supply = Supply(fresh.cache, Mirrors({}), None, lambda: place.settings)
+    supply = Fetcher(fresh.cache, Mirrors({}), None, lambda: place.settings)
     catalogue = load_catalogue(place.root / "images")
     with pytest.raises(BaseGone, match="is no longer there for linux/amd64"):
         build_images(catalogue, ["app"], output=place.root / "out", supply=supply)
     place.push(base_layout(place.root / "newer", base_layers(b"second")))
-    supply = Supply(fresh.cache, Mirrors({}), place.lock, lambda: place.settings)
+    supply = Fetcher(fresh.cache, Mirrors({}), place.lock, lambda: place.settings)
     (built,) = build_images(catalogue, ["app"], output=place.root / "out", supply=supply)
     assert load_base_lock(definition.folder).base != lock.base
     assert built.changed
@@ -293,7 +295,7 @@ class TestNoRegistry:
         away = gone(place)
         away.define("app", ON_REGISTRY)
         away.define("top", ON_TOP)
-        told: list[LeftOut] = []
+        told: list[SkippedImage] = []
         begun = time.monotonic()
         built = away.build(relock=away.lock, leave_out=told.append)
         assert time.monotonic() - begun < 30
@@ -318,14 +320,14 @@ class TestNoRegistry:
         away.define("app", ON_REGISTRY)
         moved = BaseLock(_checksum(definition), away.reference, lock.epoch, lock.base, lock.platforms)
         write_base_lock(definition.folder, moved)
-        empty = Supply(Cache(place.root / "empty"), Mirrors({}), None, lambda: place.settings)
-        told: list[LeftOut] = []
+        empty = Fetcher(Cache(place.root / "empty"), Mirrors({}), None, lambda: place.settings)
+        told: list[SkippedImage] = []
         catalogue = load_catalogue(place.root / "images")
         built = build_images(catalogue, output=place.root / "out", supply=empty, leave_out=told.append)
         assert (built, [each.reason for each in told]) == ([], ["registry unreachable"])
 
     def test_never_locked_and_frozen(self, place: Place) -> None:
-        told: list[LeftOut] = []
+        told: list[SkippedImage] = []
         assert place.build(frozen=True, leave_out=told.append) == {}
         assert [each.reason for each in told] == ["not locked"]
         with pytest.raises(LockError, match="is not locked"):

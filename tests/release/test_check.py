@@ -19,15 +19,15 @@ import pytest
 from registryserver import Server, registry_server
 from releases import new_key, released, supply
 from sandwright.errors import SandwrightError
-from sandwright.image.build import Built
+from sandwright.image.build import BuiltImage
 from sandwright.image.existing import read_layout
-from sandwright.registry.client import Document, Repository, open_repository
-from sandwright.registry.failure import NotThere
+from sandwright.registry.failure import NotFound
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.push import push
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
-from sandwright.registry.settings import Patience, Settings
+from sandwright.registry.repository import RawManifest, Repository, open_repository
+from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import Again, check_image
 from sandwright.release.publish import make_plan, publish
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 CHECKS = ["signature", "image", "provenance", "documents", "sources", "SBOM", "evidence"]
-IMPATIENT = Settings(patience=Patience(attempts=1))
+IMPATIENT = RegistrySettings(patience=RetryPolicy(attempts=1))
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +56,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def built(world: World) -> dict[str, Built]:
+def built(world: World) -> dict[str, BuiltImage]:
     return world.build(platforms=["linux/amd64"])  # publishing is tested with two
 
 
 @pytest.fixture(scope="module")
-def release(world: World, built: dict[str, Built]) -> Release:
+def release(world: World, built: dict[str, BuiltImage]) -> Release:
     return released(world, built)
 
 
@@ -85,7 +85,7 @@ class Stage:
         return parse_reference(f"{self.server.host}/{self.name}:1")
 
     def writing(self) -> AbstractContextManager[Repository]:
-        return open_repository(self.reference, Settings(), push=True)
+        return open_repository(self.reference, RegistrySettings(), push=True)
 
     def bring(self, release: Release | None = None) -> None:
         with self.writing() as repository:
@@ -213,7 +213,7 @@ def test_another_key(stage: Stage, tmp_path: Path) -> None:
 def test_the_public_key_is_all_it_takes(stage: Stage) -> None:
     verifier = load_verifier(str(Path(stage.key.verifier.source).with_suffix(".pub")))
     stage.scratch.mkdir()
-    with open_repository(stage.reference, Settings()) as repository:
+    with open_repository(stage.reference, RegistrySettings()) as repository:
         found = list(check_image(repository, "1", verifier, stage.scratch))
     assert {each.verdict for each in found} == {Verdict.PASS}
 
@@ -227,7 +227,7 @@ def test_an_image_that_nobody_signed(empty: Stage) -> None:
 
 
 def test_no_such_image(empty: Stage) -> None:
-    with pytest.raises(NotThere, match="manifest 1: 404"):
+    with pytest.raises(NotFound, match="manifest 1: 404"):
         empty.check()
 
 
@@ -245,7 +245,7 @@ def _forget(repository: Repository, digest: str, keep: Callable[[Any], bool]) ->
     document = json.loads(repository.manifest(tag).content)
     document["manifests"] = [each for each in document["manifests"] if keep(each)]
     raw = json.dumps(document).encode()
-    repository.put_manifest(Document(INDEX, sha256_descriptor(INDEX, raw).digest, raw), tag)
+    repository.put_manifest(RawManifest(INDEX, sha256_descriptor(INDEX, raw).digest, raw), tag)
 
 
 def _without(repository: Repository, digest: str, kind: str) -> None:
@@ -445,7 +445,7 @@ def test_an_index_with_a_manifest_less(stage: Stage) -> None:
         document = json.loads(repository.manifest("1").content)
         document["manifests"].pop()
         raw = json.dumps(document).encode()
-        fewer = Document(INDEX, sha256_descriptor(INDEX, raw).digest, raw)
+        fewer = RawManifest(INDEX, sha256_descriptor(INDEX, raw).digest, raw)
         repository.put_manifest(fewer, "1")
         (claim,) = (each for each in stage.release.claims if each.predicate_type == SIGNATURE)
         push_referrer(repository, fewer.descriptor, BUNDLE, stage.key.sign(claim.payload), media_type=BUNDLE)
@@ -472,13 +472,13 @@ def _attach_with_a_lie(repository: Repository, stage: Stage, part: str) -> None:
     document = json.loads(repository.manifest(first.descriptor.digest).content)
     (document["config"] if part == "config" else document["layers"][0])["size"] += 7
     raw = json.dumps(document).encode()
-    lie = Document(document["mediaType"], sha256_descriptor(document["mediaType"], raw).digest, raw)
+    lie = RawManifest(document["mediaType"], sha256_descriptor(document["mediaType"], raw).digest, raw)
     repository.put_manifest(lie)
     tag = fallback_tag(stage.release.root.digest)
     listed = json.loads(repository.manifest(tag).content)
     entry = {"mediaType": lie.media_type, "digest": lie.digest, "size": len(raw), "artifactType": BUNDLE}
     index = json.dumps({**listed, "manifests": [entry, *listed["manifests"]]}).encode()
-    repository.put_manifest(Document(INDEX, sha256_descriptor(INDEX, index).digest, index), tag)
+    repository.put_manifest(RawManifest(INDEX, sha256_descriptor(INDEX, index).digest, index), tag)
 
 
 def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:
     assert f"made again, it is another image: {place}: mode: 0644 published, 0640 made" in detail
 
 
-def _forge(built: Built) -> None:
+def _forge(built: BuiltImage) -> None:
     """Change a mode in the last layer of the image for amd64, and all digests that follow from it."""
     blobs = built.layout / "blobs/sha256"
     index = json.loads((built.layout / "index.json").read_bytes())
@@ -513,7 +513,7 @@ def _forge(built: Built) -> None:
     (built.layout / "index.json").write_bytes(_json(index))
 
 
-def _read_again(built: Built) -> Built:
+def _read_again(built: BuiltImage) -> BuiltImage:
     existing = read_layout(built.layout)
     return replace(built, digest=existing.whole.digest, images=existing.images)
 

@@ -12,13 +12,13 @@ import pytest
 from layouts import Layout, simple
 from releases import COPYRIGHT
 from sandwright.errors import ArchiveRefused, BuildError, IntegrityError
-from sandwright.image.lock import Package as Locked
+from sandwright.image.lock import LockedPackage as Locked
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
 from sandwright.release.licences import UNKNOWN
 from sandwright.release.sbom import Inventory, package_url, take_inventory
 from sandwright.rootfs.images.source import open_image
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.entry import EntryKind
 from smallworld import World, small_world
 from tars import archive, file, folder, hardlink, symlink
 
@@ -29,7 +29,7 @@ def sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def files(tmp_path: Path, *layers: bytes) -> dict[str, tuple[Kind, str, int]]:
+def files(tmp_path: Path, *layers: bytes) -> dict[str, tuple[EntryKind, str, int]]:
     image = open_image(simple(tmp_path / "layout", *layers))
     found = read_contents(image).files
     return {path.decode(): (each.kind, each.digests["sha256"], each.layer) for path, each in found.items()}
@@ -62,20 +62,20 @@ def test_files_after_all_layers(tmp_path: Path) -> None:
         file(b"turns/in", b"8"),
     )
     assert files(tmp_path, lowest, upper) == {
-        "a/stays": (Kind.FILE, sha(b"1"), 1),
-        "a/replaced": (Kind.FILE, sha(b"6"), 2),
-        "a/same": (Kind.FILE, sha(b"6"), 2),
-        "emptied/above": (Kind.FILE, sha(b"5"), 2),
-        "lib": (Kind.SYMLINK, sha(b"usr/lib"), 1),
-        "turns/in": (Kind.FILE, sha(b"8"), 2),
-        "usr/lib/x.so": (Kind.FILE, sha(b"7"), 2),
+        "a/stays": (EntryKind.FILE, sha(b"1"), 1),
+        "a/replaced": (EntryKind.FILE, sha(b"6"), 2),
+        "a/same": (EntryKind.FILE, sha(b"6"), 2),
+        "emptied/above": (EntryKind.FILE, sha(b"5"), 2),
+        "lib": (EntryKind.SYMLINK, sha(b"usr/lib"), 1),
+        "turns/in": (EntryKind.FILE, sha(b"8"), 2),
+        "usr/lib/x.so": (EntryKind.FILE, sha(b"7"), 2),
     }
 
 
 def test_a_hard_link_keeps_what_it_named(tmp_path: Path) -> None:
     lowest = archive(file(b"one", b"1"), hardlink(b"two", b"one"))
     found = files(tmp_path, lowest, archive(file(b"one", b"2")))
-    assert found == {"one": (Kind.FILE, sha(b"2"), 2), "two": (Kind.FILE, sha(b"1"), 1)}
+    assert found == {"one": (EntryKind.FILE, sha(b"2"), 2), "two": (EntryKind.FILE, sha(b"1"), 1)}
 
 
 def test_a_hard_link_to_nothing(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.image.apt import PrivateApt
 from sandwright.image.mirrors import machine_mirrors
-from sandwright.registry.client import open_repository
 from sandwright.registry.reference import parse_reference
-from sandwright.registry.settings import Settings
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import load_key
 from sandwright.release.subject import Release
@@ -111,7 +111,7 @@ class Signed:
 
 def bring(name: str, release: Release, private: Path) -> Published:
     key = load_key(str(private), environ={})
-    with open_repository(parse_reference(name), Settings(), push=True) as repository:
+    with open_repository(parse_reference(name), RegistrySettings(), push=True) as repository:
         return publish(repository, make_plan(repository, release, key.verifier, ("1",)), key)
 
 
@@ -211,7 +211,7 @@ def test_signatures_of_others_stay_beside_ours(signed: Signed, tmp_path: Path) -
     sent = bring(name, signed.release, second).sent
     assert sum("for cosign 2" in each for each in sent) == 3, "two signatures and the provenance"
     tag = f"{signed.release.root.digest.replace(':', '-')}.sig"
-    with open_repository(parse_reference(name), Settings()) as repository:
+    with open_repository(parse_reference(name), RegistrySettings()) as repository:
         layers = json.loads(repository.manifest(tag).content)["layers"]
     assert len({each["annotations"]["dev.cosignproject.cosign/signature"] for each in layers}) == 2
     for each in (first, second):

@@ -15,13 +15,13 @@ import pytest
 from registryserver import Server, registry_server
 from releases import new_key, released, report_of, write_key
 from sandwright import process
-from sandwright.image.build import Built
-from sandwright.registry.client import Repository, open_repository
-from sandwright.registry.exchange import Exchange, Request
+from sandwright.image.build import BuiltImage
+from sandwright.registry.client import RegistryClient, RegistryRequest
 from sandwright.registry.reference import Reference, parse_reference
 from sandwright.registry.referrer import fallback_tag, referrers
-from sandwright.registry.settings import Settings
-from sandwright.registry.wire import Answer
+from sandwright.registry.repository import Repository, open_repository
+from sandwright.registry.settings import RegistrySettings
+from sandwright.registry.transport import Response
 from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
@@ -59,12 +59,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def built(world: World) -> dict[str, Built]:
+def built(world: World) -> dict[str, BuiltImage]:
     return world.build()
 
 
 @pytest.fixture(scope="module")
-def release(world: World, built: dict[str, Built]) -> Release:
+def release(world: World, built: dict[str, BuiltImage]) -> Release:
     return released(world, built)
 
 
@@ -75,12 +75,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def of_one(small: World) -> dict[str, Built]:
+def of_one(small: World) -> dict[str, BuiltImage]:
     return small.build(platforms=["linux/amd64"])
 
 
 @pytest.fixture(scope="module")
-def single(small: World, of_one: dict[str, Built]) -> Release:
+def single(small: World, of_one: dict[str, BuiltImage]) -> Release:
     return released(small, of_one)
 
 
@@ -94,13 +94,13 @@ def at(server: Server, name: str) -> Reference:
 
 
 def bring(reference: Reference, release: Release, key: Key, *tags: str) -> Published:
-    with open_repository(reference, Settings(), push=True) as repository:
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
         plan = make_plan(repository, release, key.verifier, tags or ("1",))
         return publish(repository, plan, key)
 
 
 def checked(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
-    with open_repository(reference, Settings()) as repository:
+    with open_repository(reference, RegistrySettings()) as repository:
         return list(check_image(repository, reference.what, key.verifier, scratch, name="app"))
 
 
@@ -117,17 +117,17 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, end_before: int = 0) -> None:
         self.lines: list[str] = []
         self.changes = 0
-        original = Exchange.send
+        original = RegistryClient.send
 
-        def send(exchange: Exchange, request: Request) -> Answer:
+        def send(client: RegistryClient, request: RegistryRequest) -> Response:
             self.lines.append(f"{request.method} {request.asked.what}")
             if request.method in WRITES:
                 self.changes += 1
                 if self.changes == end_before:
                     raise Ended
-            return original(exchange, request)
+            return original(client, request)
 
-        monkeypatch.setattr(Exchange, "send", send)
+        monkeypatch.setattr(RegistryClient, "send", send)
 
 
 def test_everything_is_there_before_the_tag_is_moved(
@@ -149,14 +149,14 @@ def test_everything_is_there_before_the_tag_is_moved(
     bundles = [line for line in read_back if line.startswith("GET blob")]
     assert len(bundles) >= 7 + 4, "documents and signed statements are read"
     _is_attached(at(server, "order"), release)
-    with open_repository(at(server, "order"), Settings(), push=True) as repository:
+    with open_repository(at(server, "order"), RegistrySettings(), push=True) as repository:
         (line,) = make_plan(repository, release, key.verifier, ["1"]).describe()
     assert line.endswith(": nothing to do")
 
 
 def _is_attached(reference: Reference, release: Release) -> None:
     """What is attached to what."""
-    with open_repository(reference, Settings()) as repository:
+    with open_repository(reference, RegistrySettings()) as repository:
         whole = [each.artifact_type for each in referrers(repository, release.root.digest)]
         assert sorted(whole) == sorted([*DOCUMENTS[2:], BUNDLE, BUNDLE])
         for manifest in release.manifests.values():
@@ -199,7 +199,7 @@ def test_another_key_signs_beside_the_first(
 
 def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key: Key) -> None:
     reference = at(server, "planned")
-    with open_repository(reference, Settings(), push=True) as repository:
+    with open_repository(reference, RegistrySettings(), push=True) as repository:
         lines = list(make_plan(repository, release, key.verifier, ["1"]).describe())
     name = f"{reference.name}@{release.root.digest}: "
     told = [line.removeprefix(name) for line in lines]
@@ -256,11 +256,11 @@ def test_ended_before_each_change(
 
 
 def test_a_tag_stays_while_its_successor_is_not_whole(
-    small: World, of_one: dict[str, Built], server: Server, key: Key, monkeypatch: pytest.MonkeyPatch
+    small: World, of_one: dict[str, BuiltImage], server: Server, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = released(small, of_one, "base"), released(small, of_one)
     bring(at(server, "moving"), first, key)
-    with open_repository(at(server, "moving"), Settings(), push=True) as repository:
+    with open_repository(at(server, "moving"), RegistrySettings(), push=True) as repository:
         plan = make_plan(repository, second, key.verifier, ["1"])
     assert list(plan.describe())[-1].endswith(f"tag 1, which names {first.root.digest}")
     count = 0
@@ -281,23 +281,23 @@ def test_a_tag_stays_while_its_successor_is_not_whole(
 KILLED = """\
 import os, signal, sys
 from sandwright.cli import main
-from sandwright.registry.exchange import Exchange
-original, count = Exchange.send, 0
-def send(exchange, request):
+from sandwright.registry.client import RegistryClient
+original, count = RegistryClient.send, 0
+def send(client, request):
     global count
     if request.method in {writes!r}:
         count += 1
         if count == {number}:
             os.kill(os.getpid(), signal.SIGKILL)
-    return original(exchange, request)
-Exchange.send = send
+    return original(client, request)
+RegistryClient.send = send
 sys.argv = ["sandwright", *{words!r}]
 main()
 """
 
 
 def test_killed(
-    small: World, of_one: dict[str, Built], single: Release, server: Server, tmp_path: Path
+    small: World, of_one: dict[str, BuiltImage], single: Release, server: Server, tmp_path: Path
 ) -> None:
     """The program itself, by SIGKILL, among documents; and then another run to its end."""
     write_report(report_of(of_one), small.output)
@@ -348,7 +348,7 @@ def _part(reference: Reference, release: Release, what: str) -> str:
     """The digest of something that was published."""
     if what == "layer":
         return release.image.graph.nodes[0].blobs[1].digest
-    with open_repository(reference, Settings()) as repository:
+    with open_repository(reference, RegistrySettings()) as repository:
         if what == "list":
             return repository.manifest(fallback_tag(release.root.digest)).digest
         kind = BUNDLE if what == "signature" else "application/spdx+json"

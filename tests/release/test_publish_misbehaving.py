@@ -13,11 +13,11 @@ import pytest
 
 from releases import new_key, released
 from sandwright.errors import SandwrightError
-from sandwright.registry.client import open_repository
-from sandwright.registry.failure import Denied, NotThere, RegistryError, Unavailable, WrongContent
+from sandwright.registry.failure import Denied, NotFound, RegistryError, Unavailable, WrongContent
 from sandwright.registry.reference import parse_reference
 from sandwright.registry.referrer import fallback_tag
-from sandwright.registry.settings import Patience, Settings
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import Key
@@ -28,7 +28,7 @@ from standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_i
 
 pytestmark = pytest.mark.timeout(120)
 
-QUICK = Settings(patience=Patience(reach=10.0, attempts=2, pause=0.01, longest=0.05))
+QUICK = RegistrySettings(patience=RetryPolicy(reach=10.0, attempts=2, pause=0.01, longest=0.05))
 INDEX = "application/vnd.oci.image.index.v1+json"
 
 
@@ -122,7 +122,7 @@ FAULTS: dict[str, tuple[str, Fault, type[SandwrightError], str]] = {
     "404 to uploads": (
         "POST .*/uploads/",
         error(404, "NAME_UNKNOWN"),
-        NotThere,
+        NotFound,
         "push blob .*404.*NAME_UNKNOWN",
     ),
     "405 to manifests": ("PUT .*/manifests/", error(405, "UNSUPPORTED"), RegistryError, "put manifest .*405"),
@@ -143,11 +143,11 @@ FAULTS: dict[str, tuple[str, Fault, type[SandwrightError], str]] = {
     ),
     "403 to the tag": ("PUT .*/manifests/1$", error(403, "DENIED"), Denied, "put manifest 1: 403"),
     "the tag is cut off": ("PUT .*/manifests/1$", cut, Unavailable, "put manifest 1: no whole answer"),
-    "uploads are lost": ("PUT .*/blobs/uploads/", swallow, NotThere, "it was pushed, and is not there"),
+    "uploads are lost": ("PUT .*/blobs/uploads/", swallow, NotFound, "it was pushed, and is not there"),
     "manifests are lost": (
         "PUT .*/manifests/sha256:",
         swallow_manifest,
-        NotThere,
+        NotFound,
         "manifest sha256:.*404",
     ),
     "another digest is stored": (
@@ -159,7 +159,7 @@ FAULTS: dict[str, tuple[str, Fault, type[SandwrightError], str]] = {
     "the tag names another": (
         "PUT .*/manifests/1$",
         answer(201),
-        NotThere,
+        NotFound,
         "manifest 1: 404",
     ),
     "no referrer is ever listed": (

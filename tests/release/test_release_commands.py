@@ -14,7 +14,7 @@ from registryserver import LOGIN, Server, Tls, make_certificates, registry_serve
 from releases import matrix_of, report_of, with_row, write_key
 from sandwright import process
 from sandwright.cli.program import main
-from sandwright.image.build import Built
+from sandwright.image.build import BuiltImage
 from sandwright.release.evidence import write_matrix
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import Finding, Verdict
@@ -45,12 +45,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def built(world: World) -> dict[str, Built]:
+def built(world: World) -> dict[str, BuiltImage]:
     return world.build()
 
 
 @pytest.fixture
-def place(world: World, built: dict[str, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(
+    world: World, built: dict[str, BuiltImage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A directory to work in: the images and what was built of them, a key pair, nobody's logins."""
     write_report(report_of(built), world.output)
     shutil.copytree(world.images, tmp_path / "images")
@@ -159,7 +161,7 @@ def test_what_fails_is_told_and_the_command_fails(
 
 
 def test_an_image_that_is_not_proved(
-    place: Path, built: dict[str, Built], server: Server, access: list[str], run: Command
+    place: Path, built: dict[str, BuiltImage], server: Server, access: list[str], run: Command
 ) -> None:
     """Not one byte is sent, also not of the image beside it that is."""
     findings = (Finding("read-only", Verdict.FAIL, "it was written"),)

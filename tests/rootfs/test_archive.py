@@ -7,7 +7,10 @@ import io
 import pytest
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.tar.archive import Entry, Kind, Limits, Reader, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.tar.writer import TarWriter
 from tars import (
     END,
     GNU,
@@ -40,18 +43,18 @@ class Drip(io.RawIOBase):
         return self._file.read(min(size, self._step))
 
 
-def read(raw: bytes, limits: Limits | None = None) -> list[tuple[Entry, bytes]]:
-    reader = Reader(io.BytesIO(raw), limits=limits or Limits(), name="a.tar")
+def read(raw: bytes, limits: ArchiveLimits | None = None) -> list[tuple[TarEntry, bytes]]:
+    reader = TarReader(io.BytesIO(raw), limits=limits or ArchiveLimits(), name="a.tar")
     return [(entry, b"".join(reader.chunks())) for entry in reader]
 
 
-def entries(raw: bytes) -> list[Entry]:
+def entries(raw: bytes) -> list[TarEntry]:
     return [entry for entry, _ in read(raw)]
 
 
-def written(*members: tuple[Entry, bytes]) -> bytes:
+def written(*members: tuple[TarEntry, bytes]) -> bytes:
     sink = io.BytesIO()
-    writer = Writer(sink)
+    writer = TarWriter(sink)
     for entry, content in members:
         writer.add(entry, [content])
     writer.close()
@@ -61,156 +64,168 @@ def written(*members: tuple[Entry, bytes]) -> bytes:
 ACCEPTED = {
     "file": (
         file(b"a", b"hello", mode=0o4755, uid=1, gid=2),
-        Entry(b"a", Kind.FILE, 0o4755, 1, 2, 5, TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, 0o4755, 1, 2, 5, TIME * NS),
     ),
     "a second file of a folder": (
         file(b"d/a") + file(b"d/b"),
-        Entry(b"d/b", Kind.FILE, 0o644, mtime_ns=TIME * NS),
+        TarEntry(b"d/b", EntryKind.FILE, 0o644, mtime_ns=TIME * NS),
     ),
-    "dot slash": (file(b"./a/./b"), Entry(b"a/b", Kind.FILE, mtime_ns=TIME * NS)),
-    "doubled slashes": (file(b"a//b"), Entry(b"a/b", Kind.FILE, mtime_ns=TIME * NS)),
-    "absolute": (file(b"/a/b"), Entry(b"a/b", Kind.FILE, mtime_ns=TIME * NS)),
-    "directory": (folder(b"a/", 0o1777), Entry(b"a", Kind.DIRECTORY, 0o1777, mtime_ns=TIME * NS)),
-    "root": (folder(b"./"), Entry(b"", Kind.DIRECTORY, 0o755, mtime_ns=TIME * NS)),
-    "root as slash": (folder(b"/"), Entry(b"", Kind.DIRECTORY, 0o755, mtime_ns=TIME * NS)),
+    "dot slash": (file(b"./a/./b"), TarEntry(b"a/b", EntryKind.FILE, mtime_ns=TIME * NS)),
+    "doubled slashes": (file(b"a//b"), TarEntry(b"a/b", EntryKind.FILE, mtime_ns=TIME * NS)),
+    "absolute": (file(b"/a/b"), TarEntry(b"a/b", EntryKind.FILE, mtime_ns=TIME * NS)),
+    "directory": (folder(b"a/", 0o1777), TarEntry(b"a", EntryKind.DIRECTORY, 0o1777, mtime_ns=TIME * NS)),
+    "root": (folder(b"./"), TarEntry(b"", EntryKind.DIRECTORY, 0o755, mtime_ns=TIME * NS)),
+    "root as slash": (folder(b"/"), TarEntry(b"", EntryKind.DIRECTORY, 0o755, mtime_ns=TIME * NS)),
     "old directory": (
         member(b"a/", kind=b"\0", magic=b"", mode=0o700),
-        Entry(b"a", Kind.DIRECTORY, 0o700, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.DIRECTORY, 0o700, mtime_ns=TIME * NS),
     ),
     "old file": (
         member(b"a", b"x", kind=b"\0", magic=b""),
-        Entry(b"a", Kind.FILE, size=1, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, size=1, mtime_ns=TIME * NS),
     ),
-    "contiguous file": (member(b"a", b"x", kind=b"7"), Entry(b"a", Kind.FILE, size=1, mtime_ns=TIME * NS)),
+    "contiguous file": (
+        member(b"a", b"x", kind=b"7"),
+        TarEntry(b"a", EntryKind.FILE, size=1, mtime_ns=TIME * NS),
+    ),
     "symlink": (
         symlink(b"a", b"../../x"),
-        Entry(b"a", Kind.SYMLINK, 0o777, mtime_ns=TIME * NS, link=b"../../x"),
+        TarEntry(b"a", EntryKind.SYMLINK, 0o777, mtime_ns=TIME * NS, link=b"../../x"),
     ),
     "hard link": (
         hardlink(b"a", b"./d//x"),
-        Entry(b"a", Kind.HARDLINK, mtime_ns=TIME * NS, link=b"d/x"),
+        TarEntry(b"a", EntryKind.HARDLINK, mtime_ns=TIME * NS, link=b"d/x"),
     ),
     "hard link, size of its target": (
         header(b"a", kind=b"1", link=b"x", size=7777),
-        Entry(b"a", Kind.HARDLINK, mtime_ns=TIME * NS, link=b"x"),
+        TarEntry(b"a", EntryKind.HARDLINK, mtime_ns=TIME * NS, link=b"x"),
     ),
     "character device": (
         device(b"null", 1, 3, mode=0o666),
-        Entry(b"null", Kind.CHARACTER, 0o666, mtime_ns=TIME * NS, device=(1, 3)),
+        TarEntry(b"null", EntryKind.CHARACTER, 0o666, mtime_ns=TIME * NS, device=(1, 3)),
     ),
     "block device": (
         device(b"sda", 8, 0, kind=b"4", mode=0o660),
-        Entry(b"sda", Kind.BLOCK, 0o660, mtime_ns=TIME * NS, device=(8, 0)),
+        TarEntry(b"sda", EntryKind.BLOCK, 0o660, mtime_ns=TIME * NS, device=(8, 0)),
     ),
-    "fifo": (member(b"p", kind=b"6"), Entry(b"p", Kind.FIFO, mtime_ns=TIME * NS)),
+    "fifo": (member(b"p", kind=b"6"), TarEntry(b"p", EntryKind.FIFO, mtime_ns=TIME * NS)),
     "ustar prefix": (
         file(b"b" * 100, prefix=b"p/q"),
-        Entry(b"p/q/" + b"b" * 100, Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"p/q/" + b"b" * 100, EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "a second file with a prefix": (
         file(b"a", prefix=b"p/q") + file(b"b", prefix=b"p/q"),
-        Entry(b"p/q/b", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"p/q/b", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "star's shorter prefix": (
         header(b"a", prefix=STAR, trailer=b"tar\0") + header(b"b", prefix=STAR, trailer=b"tar\0"),
-        Entry(b"p" * 131 + b"/b", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"p" * 131 + b"/b", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
-    "name of a hundred bytes": (file(b"n" * 100), Entry(b"n" * 100, Kind.FILE, mtime_ns=TIME * NS)),
+    "name of a hundred bytes": (file(b"n" * 100), TarEntry(b"n" * 100, EntryKind.FILE, mtime_ns=TIME * NS)),
     "what comes after a NUL in the name": (
         file(b"a\0b"),
-        Entry(b"a", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "numbers with spaces": (
         file(b"a", mode=b"   644 \0", uid=b"     7 \0", gid=b"     6  ", size=b"          0 "),
-        Entry(b"a", Kind.FILE, 0o644, 7, 6, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, 0o644, 7, 6, mtime_ns=TIME * NS),
     ),
-    "empty numbers": (file(b"a", mode=b"", uid=b"", gid=b""), Entry(b"a", Kind.FILE, 0, mtime_ns=TIME * NS)),
-    "type bits in the mode": (file(b"a", mode=b"0100644"), Entry(b"a", Kind.FILE, 0o644, mtime_ns=TIME * NS)),
+    "empty numbers": (
+        file(b"a", mode=b"", uid=b"", gid=b""),
+        TarEntry(b"a", EntryKind.FILE, 0, mtime_ns=TIME * NS),
+    ),
+    "type bits in the mode": (
+        file(b"a", mode=b"0100644"),
+        TarEntry(b"a", EntryKind.FILE, 0o644, mtime_ns=TIME * NS),
+    ),
     "base-256 owner": (
         file(b"a", uid=b"\x80\0\0\0\0\x2d\xc6\xc0", magic=GNU),
-        Entry(b"a", Kind.FILE, uid=3_000_000, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, uid=3_000_000, mtime_ns=TIME * NS),
     ),
-    "time before 1970": (file(b"a", mtime=b"\xff" * 11 + b"\xfe"), Entry(b"a", Kind.FILE, mtime_ns=-2 * NS)),
+    "time before 1970": (
+        file(b"a", mtime=b"\xff" * 11 + b"\xfe"),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=-2 * NS),
+    ),
     "long GNU name": (
         long(b"x/" * 90 + b"y") + member(b"x/" * 50, magic=GNU),
-        Entry(b"x/" * 90 + b"y", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"x/" * 90 + b"y", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "long GNU link and name": (
         long(b"t" * 150, b"K") + long(b"n" * 120) + member(b"n" * 100, kind=b"2", magic=GNU),
-        Entry(b"n" * 120, Kind.SYMLINK, mtime_ns=TIME * NS, link=b"t" * 150),
+        TarEntry(b"n" * 120, EntryKind.SYMLINK, mtime_ns=TIME * NS, link=b"t" * 150),
     ),
     "GNU times where ustar has a prefix": (
         member(b"a", magic=GNU, prefix=b"14247602537\x0014247602540"),
-        Entry(b"a", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "prefix in a GNU header, as old Go wrote": (
         member(b"a", magic=GNU, prefix=b"some/where/deep/inside"),
-        Entry(b"some/where/deep/inside/a", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"some/where/deep/inside/a", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "pax": (
         pax({b"path": b"long/" * 60 + b"\xc3\xa9", b"uid": b"4000000", b"gid": b"5000000", b"mtime": b"1.25"})
         + file(b"short"),
-        Entry(b"long/" * 60 + b"\xc3\xa9", Kind.FILE, 0o644, 4_000_000, 5_000_000, 0, NS * 5 // 4),
+        TarEntry(b"long/" * 60 + b"\xc3\xa9", EntryKind.FILE, 0o644, 4_000_000, 5_000_000, 0, NS * 5 // 4),
     ),
     "pax zeros count": (
         pax({b"uid": b"0", b"gid": b"0", b"size": b"0"}) + header(b"a", uid=5, gid=6, size=512),
-        Entry(b"a", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "pax size": (
         pax({b"size": b"600"}) + header(b"a", size=0) + padded(b"x" * 600),
-        Entry(b"a", Kind.FILE, size=600, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, size=600, mtime_ns=TIME * NS),
     ),
     "pax linkpath": (
         pax({b"linkpath": b"t" * 200}) + header(b"a", kind=b"2"),
-        Entry(b"a", Kind.SYMLINK, mtime_ns=TIME * NS, link=b"t" * 200),
+        TarEntry(b"a", EntryKind.SYMLINK, mtime_ns=TIME * NS, link=b"t" * 200),
     ),
     "pax xattrs": (
         pax({b"SCHILY.xattr.security.capability": b"\1\0\n=\0", b"SCHILY.xattr.user.empty": b""})
         + file(b"a"),
-        Entry(
+        TarEntry(
             b"a",
-            Kind.FILE,
+            EntryKind.FILE,
             mtime_ns=TIME * NS,
             xattrs={b"security.capability": b"\1\0\n=\0", b"user.empty": b""},
         ),
     ),
     "pax empty values take a record back": (
         pax({b"path": b"", b"uid": b"", b"mtime": b"", b"size": b""}) + file(b"a", b"xy", uid=9),
-        Entry(b"a", Kind.FILE, uid=9, size=2, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, uid=9, size=2, mtime_ns=TIME * NS),
     ),
     "pax time, finer than a nanosecond": (
         pax({b"mtime": b"-1.5000000009"}) + file(b"a"),
-        Entry(b"a", Kind.FILE, mtime_ns=-NS * 3 // 2),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=-NS * 3 // 2),
     ),
     "pax counts for one member": (
         pax({b"path": b"other", b"uid": b"5"}) + file(b"a") + file(b"b"),
-        Entry(b"b", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"b", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "hard link from above the root": (
         hardlink(b"a", b"/.././../x/y"),
-        Entry(b"a", Kind.HARDLINK, mtime_ns=TIME * NS, link=b"x/y"),
+        TarEntry(b"a", EntryKind.HARDLINK, mtime_ns=TIME * NS, link=b"x/y"),
     ),
     "pax path twice": (
         pax(b"10 path=b\n10 path=c\n") + file(b"a"),
-        Entry(b"c", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"c", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "global pax is ignored": (
         pax({b"path": b"evil", b"comment": b"x", b"uid": b"7"}, kind=b"g") + file(b"a"),
-        Entry(b"a", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"a", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "newline and invalid UTF-8 in a name": (
         file(b"a\n\xff"),
-        Entry(b"a\n\xff", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"a\n\xff", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
     "signed checksum": (
         header(b"\xe9", checksum=b"%06o\0 " % (sum(header(b"\xe9", checksum=b" " * 8)) - 256)),
-        Entry(b"\xe9", Kind.FILE, mtime_ns=TIME * NS),
+        TarEntry(b"\xe9", EntryKind.FILE, mtime_ns=TIME * NS),
     ),
 }
 
 
 @pytest.mark.parametrize(("raw", "expected"), ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_reader_takes(raw: bytes, expected: Entry) -> None:
+def test_reader_takes(raw: bytes, expected: TarEntry) -> None:
     assert entries(raw + END)[-1] == expected
 
 
@@ -465,14 +480,14 @@ def test_pieces_of_any_size_give_the_same(step: int) -> None:
         folder(b"d"),
         file(b"d/e", b"z" * 512),
     )
-    reader = Reader(Drip(raw, step))
+    reader = TarReader(Drip(raw, step))
     dripped = [(entry, b"".join(reader.chunks())) for entry in reader]
     assert dripped == read(raw)
 
 
 @pytest.mark.parametrize("taken", [0, 1], ids=["nothing is taken", "one piece is taken"])
 def test_content_that_is_not_taken_is_skipped(taken: int) -> None:
-    reader = Reader(Drip(archive(file(b"a", b"x" * 5000), file(b"b", b"y" * 10)), 700))
+    reader = TarReader(Drip(archive(file(b"a", b"x" * 5000), file(b"b", b"y" * 10)), 700))
     paths = []
     for entry in reader:
         paths.append(entry.path)
@@ -483,33 +498,33 @@ def test_content_that_is_not_taken_is_skipped(taken: int) -> None:
 
 def test_the_stream_is_read_to_its_end_and_what_follows_the_archive_is_told() -> None:
     stream = io.BytesIO(archive(file(b"a")) + b"more" + bytes(3000))
-    reader = Reader(stream)
+    reader = TarReader(stream)
     assert [entry.path for entry in reader] == [b"a"]
     assert not stream.read()
     assert reader.notes["bytes after the end of the archive ignored"].count == 1
 
 
 def test_notes_name_what_was_changed() -> None:
-    reader = Reader(io.BytesIO(archive(file(b"/a"), file(b"/b"), pax({b"RHT.x": b"1"}) + file(b"c"))))
+    reader = TarReader(io.BytesIO(archive(file(b"/a"), file(b"/b"), pax({b"RHT.x": b"1"}) + file(b"c"))))
     assert len(list(reader)) == 3
     assert reader.notes["absolute name taken as relative to the root"].examples == [b"a", b"b"]
     assert reader.notes["PAX key 'RHT.x' ignored"].count == 1
 
 
 LIMITS = {
-    "entries": (Limits(entries=2), "'c': it is one more than the 2 members allowed"),
-    "bytes": (Limits(bytes=1000), "'': with it the archive has more than 1000 bytes"),
-    "path": (Limits(path=3), "'long': its name is longer than 3 bytes"),
-    "depth": (Limits(depth=1), "'d/e': its name has more than 1 components"),
+    "entries": (ArchiveLimits(entries=2), "'c': it is one more than the 2 members allowed"),
+    "bytes": (ArchiveLimits(bytes=1000), "'': with it the archive has more than 1000 bytes"),
+    "path": (ArchiveLimits(path=3), "'long': its name is longer than 3 bytes"),
+    "depth": (ArchiveLimits(depth=1), "'d/e': its name has more than 1 components"),
     "extension": (
-        Limits(extension=10),
+        ArchiveLimits(extension=10),
         "'PaxHeaders/x': its extended header's size is 11; it may be from 0 to 10",
     ),
 }
 
 
 @pytest.mark.parametrize(("limits", "message"), LIMITS.values(), ids=LIMITS.keys())
-def test_limits(limits: Limits, message: str) -> None:
+def test_limits(limits: ArchiveLimits, message: str) -> None:
     raw = archive(
         file(b"a"), file(b"b"), file(b"c"), file(b"long"), file(b"d/e"), pax({b"path": b"x1"}) + file(b"x")
     )

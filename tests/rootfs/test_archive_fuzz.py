@@ -10,7 +10,8 @@ import time
 import pytest
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.tar.archive import Limits, Reader
+from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.reader import TarReader
 from tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 PATIENCE = 30.0
@@ -34,7 +35,7 @@ SEED = archive(
 def attempt(raw: bytes) -> int:
     """Read an archive; give how many members it had before it ended or was refused."""
     started = time.monotonic()
-    reader = Reader(io.BytesIO(raw), limits=Limits(bytes=1 << 24, entries=1000))
+    reader = TarReader(io.BytesIO(raw), limits=ArchiveLimits(bytes=1 << 24, entries=1000))
     with contextlib.suppress(ArchiveRefused, IntegrityError):
         for entry in reader:
             parts = entry.path.split(b"/")

@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import IntegrityError
-from sandwright.rootfs.tar.archive import Entry, Kind, Reader, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.tar.writer import TarWriter
 from tars import END, TIME, header, member, pax
 
 NS = 10**9
-Members = list[tuple[Entry, bytes]]
+Members = list[tuple[TarEntry, bytes]]
 
 
 def written(members: Members) -> bytes:
     sink = io.BytesIO()
-    writer = Writer(sink)
+    writer = TarWriter(sink)
     for entry, content in members:
         writer.add(entry, [content])
     writer.close()
@@ -31,64 +33,67 @@ def written(members: Members) -> bytes:
 
 
 def read(raw: bytes) -> Members:
-    reader = Reader(io.BytesIO(raw))
+    reader = TarReader(io.BytesIO(raw))
     return [(entry, b"".join(reader.chunks())) for entry in reader]
 
 
 BYTES = {
     "file": (
-        (Entry(b"a/b", Kind.FILE, 0o4755, 1, 2, 5, TIME * NS), b"hello"),
+        (TarEntry(b"a/b", EntryKind.FILE, 0o4755, 1, 2, 5, TIME * NS), b"hello"),
         member(b"a/b", b"hello", mode=0o4755, uid=1, gid=2),
     ),
-    "directory": ((Entry(b"a", Kind.DIRECTORY, 0o755), b""), header(b"a/", kind=b"5", mode=0o755, mtime=0)),
-    "root": ((Entry(b"", Kind.DIRECTORY, 0o755), b""), header(b"./", kind=b"5", mode=0o755, mtime=0)),
+    "directory": (
+        (TarEntry(b"a", EntryKind.DIRECTORY, 0o755), b""),
+        header(b"a/", kind=b"5", mode=0o755, mtime=0),
+    ),
+    "root": ((TarEntry(b"", EntryKind.DIRECTORY, 0o755), b""), header(b"./", kind=b"5", mode=0o755, mtime=0)),
     "symlink": (
-        (Entry(b"a", Kind.SYMLINK, 0o777, link=b"../x"), b""),
+        (TarEntry(b"a", EntryKind.SYMLINK, 0o777, link=b"../x"), b""),
         header(b"a", kind=b"2", mode=0o777, mtime=0, link=b"../x"),
     ),
     "hard link": (
-        (Entry(b"a", Kind.HARDLINK, 0o644, link=b"x"), b""),
+        (TarEntry(b"a", EntryKind.HARDLINK, 0o644, link=b"x"), b""),
         header(b"a", kind=b"1", mtime=0, link=b"x"),
     ),
     "device": (
-        (Entry(b"null", Kind.CHARACTER, 0o666, device=(1, 3)), b""),
+        (TarEntry(b"null", EntryKind.CHARACTER, 0o666, device=(1, 3)), b""),
         header(b"null", kind=b"3", mode=0o666, mtime=0, device=(1, 3)),
     ),
     "block device": (
-        (Entry(b"sda", Kind.BLOCK, 0o660, device=(8, 1)), b""),
+        (TarEntry(b"sda", EntryKind.BLOCK, 0o660, device=(8, 1)), b""),
         header(b"sda", kind=b"4", mode=0o660, mtime=0, device=(8, 1)),
     ),
-    "fifo": ((Entry(b"p", Kind.FIFO, 0o600), b""), header(b"p", kind=b"6", mode=0o600, mtime=0)),
+    "fifo": ((TarEntry(b"p", EntryKind.FIFO, 0o600), b""), header(b"p", kind=b"6", mode=0o600, mtime=0)),
     "long name with a slash": (
-        (Entry(b"p" * 60 + b"/" + b"n" * 90, Kind.FILE), b""),
+        (TarEntry(b"p" * 60 + b"/" + b"n" * 90, EntryKind.FILE), b""),
         header(b"n" * 90, prefix=b"p" * 60, mtime=0),
     ),
     "xattrs, sorted": (
-        (Entry(b"a", Kind.FILE, xattrs={b"user.b": b"2", b"security.capability": b"\1\0"}), b""),
+        (TarEntry(b"a", EntryKind.FILE, xattrs={b"user.b": b"2", b"security.capability": b"\1\0"}), b""),
         header(b"././@PaxHeader", kind=b"x", size=64, mtime=0)
         + b"39 SCHILY.xattr.security.capability=\1\0\n25 SCHILY.xattr.user.b=2\n".ljust(512, b"\0")
         + header(b"a", mtime=0),
     ),
     "owner beyond ustar": (
-        (Entry(b"a", Kind.FILE, uid=2_097_152), b""),
+        (TarEntry(b"a", EntryKind.FILE, uid=2_097_152), b""),
         header(b"././@PaxHeader", kind=b"x", size=15, mtime=0)
         + b"15 uid=2097152\n".ljust(512, b"\0")
         + header(b"a", mtime=0),
     ),
     "time before 1970": (
-        (Entry(b"a", Kind.FILE, mtime_ns=-NS * 3 // 2), b""),
+        (TarEntry(b"a", EntryKind.FILE, mtime_ns=-NS * 3 // 2), b""),
         header(b"././@PaxHeader", kind=b"x", size=14, mtime=0)
         + b"14 mtime=-1.5\n".ljust(512, b"\0")
         + header(b"a", mtime=0),
     ),
     "name that is not ASCII": (
-        (Entry("é".encode(), Kind.FILE), b""),
+        (TarEntry("é".encode(), EntryKind.FILE), b""),
         header(b"././@PaxHeader", kind=b"x", size=11, mtime=0)
         + b"11 path=\xc3\xa9\n".ljust(512, b"\0")
         + header("é".encode(), mtime=0),
     ),
     "name that is not UTF-8": (
-        (Entry(b"\xff", Kind.FILE), b""),
+        (TarEntry(b"\xff", EntryKind.FILE), b""),
         header(b"././@PaxHeader", kind=b"x", size=30, mtime=0)
         + b"21 hdrcharset=BINARY\n9 path=\xff\n".ljust(512, b"\0")
         + header(b"\xff", mtime=0),
@@ -97,20 +102,24 @@ BYTES = {
 
 
 @pytest.mark.parametrize(("item", "expected"), BYTES.values(), ids=BYTES.keys())
-def test_written_bytes(item: tuple[Entry, bytes], expected: bytes) -> None:
+def test_written_bytes(item: tuple[TarEntry, bytes], expected: bytes) -> None:
     assert written([item]) == expected + END
     assert read(written([item])) == [item]
 
 
 WRONG = {
     "short content": (
-        Entry(b"a", Kind.FILE, size=3),
+        TarEntry(b"a", EntryKind.FILE, size=3),
         b"xx",
         "'a': 2 bytes of content where 3 were announced",
     ),
-    "long content": (Entry(b"a", Kind.FILE, size=1), b"xx", "'a': 2 bytes of content where 1 were announced"),
+    "long content": (
+        TarEntry(b"a", EntryKind.FILE, size=1),
+        b"xx",
+        "'a': 2 bytes of content where 1 were announced",
+    ),
     "content of a link": (
-        Entry(b"a", Kind.SYMLINK, link=b"x", size=2),
+        TarEntry(b"a", EntryKind.SYMLINK, link=b"x", size=2),
         b"xx",
         "'a': 2 bytes of content where 2 were announced",
     ),
@@ -118,7 +127,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("entry", "content", "message"), WRONG.values(), ids=WRONG.keys())
-def test_content_must_be_as_long_as_announced(entry: Entry, content: bytes, message: str) -> None:
+def test_content_must_be_as_long_as_announced(entry: TarEntry, content: bytes, message: str) -> None:
     with pytest.raises(IntegrityError) as error:
         written([(entry, content)])
     assert str(error.value) == message
@@ -127,7 +136,7 @@ def test_content_must_be_as_long_as_announced(entry: Entry, content: bytes, mess
 @pytest.mark.parametrize("path", [b"/a", b"a/", b"./a", b"a//b", b"../a", b"a/..", b"a\0b"])
 def test_names_must_be_normalised(path: bytes) -> None:
     with pytest.raises(ValueError, match=r"name|normalised"):
-        written([(Entry(path, Kind.FILE), b"")])
+        written([(TarEntry(path, EntryKind.FILE), b"")])
 
 
 NAMES = st.binary(min_size=1, max_size=255).filter(
@@ -145,11 +154,11 @@ TIMES = st.integers(-(10**20), 10**20)
 
 
 @st.composite
-def items(draw: st.DrawFn) -> tuple[Entry, bytes]:
-    kind = draw(st.sampled_from(list(Kind)))
-    content = draw(st.binary(max_size=1500)) if kind is Kind.FILE else b""
+def items(draw: st.DrawFn) -> tuple[TarEntry, bytes]:
+    kind = draw(st.sampled_from(list(EntryKind)))
+    content = draw(st.binary(max_size=1500)) if kind is EntryKind.FILE else b""
     path = draw(PATHS)
-    entry = Entry(
+    entry = TarEntry(
         path,
         kind,
         draw(st.integers(0, 0o7777)),
@@ -157,11 +166,12 @@ def items(draw: st.DrawFn) -> tuple[Entry, bytes]:
         draw(OWNERS),
         len(content),
         draw(TIMES),
-        link={Kind.SYMLINK: draw(TEXT), Kind.HARDLINK: draw(PATHS.filter(lambda link: link != path))}.get(
-            kind, b""
-        ),
+        link={
+            EntryKind.SYMLINK: draw(TEXT),
+            EntryKind.HARDLINK: draw(PATHS.filter(lambda link: link != path)),
+        }.get(kind, b""),
         device=(draw(st.integers(0, 4095)), draw(st.integers(0, (1 << 20) - 1)))
-        if kind in (Kind.CHARACTER, Kind.BLOCK)
+        if kind in (EntryKind.CHARACTER, EntryKind.BLOCK)
         else (0, 0),
         xattrs=draw(XATTRS),
     )
@@ -186,9 +196,9 @@ def test_tarfile_reads_the_same(members: Members) -> None:
             assert os.fsencode(info.name) == entry.path
             assert (info.mode, info.uid, info.gid) == (entry.mode, entry.uid, entry.gid)
             assert (info.devmajor, info.devminor) == entry.device
-            if entry.kind in (Kind.SYMLINK, Kind.HARDLINK):
+            if entry.kind in (EntryKind.SYMLINK, EntryKind.HARDLINK):
                 assert os.fsencode(info.linkname) == entry.link
-            if entry.kind is Kind.FILE:
+            if entry.kind is EntryKind.FILE:
                 file = theirs.extractfile(info)
                 assert file is not None
                 assert file.read() == content
@@ -209,7 +219,7 @@ def test_archives_of_tarfile(form: int) -> None:
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "t" * 90
         theirs.addfile(link)
-    expected = Entry(b"", Kind.FILE, 0o640, 1234, 0, 3, TIME * NS)
+    expected = TarEntry(b"", EntryKind.FILE, 0o640, 1234, 0, 3, TIME * NS)
     expected.path = b"short"
     first, second, third = read(sink.getvalue())
     assert first == (expected, b"abc")
@@ -243,9 +253,17 @@ def test_archives_of_gnu_tar(form: str, tmp_path: Path) -> None:
     found = {entry.path: (entry, content) for entry, content in read(raw)}
     assert list(found) == [b"", b"folder", b"folder/file", b"folder/link", b"folder/other"]
     file, content = found[b"folder/file"]
-    assert (file.kind, file.mode, file.mtime_ns, content) == (Kind.FILE, 0o640, TIME * NS, b"content" * 100)
-    assert (found[b"folder/link"][0].kind, found[b"folder/link"][0].link) == (Kind.SYMLINK, b"file")
-    assert (found[b"folder/other"][0].kind, found[b"folder/other"][0].link) == (Kind.HARDLINK, b"folder/file")
+    assert (file.kind, file.mode, file.mtime_ns, content) == (
+        EntryKind.FILE,
+        0o640,
+        TIME * NS,
+        b"content" * 100,
+    )
+    assert (found[b"folder/link"][0].kind, found[b"folder/link"][0].link) == (EntryKind.SYMLINK, b"file")
+    assert (found[b"folder/other"][0].kind, found[b"folder/other"][0].link) == (
+        EntryKind.HARDLINK,
+        b"folder/file",
+    )
 
 
 @pytest.mark.needs("tar")
@@ -263,10 +281,10 @@ def test_long_names_of_gnu_tar(form: str, tmp_path: Path) -> None:
 @pytest.mark.needs("tar")
 def test_gnu_tar_lists_what_was_written(tmp_path: Path) -> None:
     members: Members = [
-        (Entry(b"", Kind.DIRECTORY, 0o755), b""),
-        (Entry(b"a" * 150, Kind.FILE, 0o4755, 5, 6, 3, TIME * NS), b"xyz"),
-        (Entry(b"l", Kind.SYMLINK, 0o777, link=b"t" * 150), b""),
-        (Entry(b"n", Kind.CHARACTER, 0o666, device=(1, 3)), b""),
+        (TarEntry(b"", EntryKind.DIRECTORY, 0o755), b""),
+        (TarEntry(b"a" * 150, EntryKind.FILE, 0o4755, 5, 6, 3, TIME * NS), b"xyz"),
+        (TarEntry(b"l", EntryKind.SYMLINK, 0o777, link=b"t" * 150), b""),
+        (TarEntry(b"n", EntryKind.CHARACTER, 0o666, device=(1, 3)), b""),
     ]
     (tmp_path / "a.tar").write_bytes(written(members))
     listing = process.run(
@@ -284,11 +302,11 @@ def test_gnu_tar_lists_what_was_written(tmp_path: Path) -> None:
 
 def test_the_same_members_are_the_same_bytes() -> None:
     members: Members = [
-        (Entry(b"a", Kind.FILE, size=2, xattrs={b"user.b": b"1", b"user.a": b"2"}), b"xy"),
-        (Entry("é".encode(), Kind.DIRECTORY, 0o700), b""),
+        (TarEntry(b"a", EntryKind.FILE, size=2, xattrs={b"user.b": b"1", b"user.a": b"2"}), b"xy"),
+        (TarEntry("é".encode(), EntryKind.DIRECTORY, 0o700), b""),
     ]
     other: Members = [
-        (Entry(b"a", Kind.FILE, size=2, xattrs={b"user.a": b"2", b"user.b": b"1"}), b"xy"),
+        (TarEntry(b"a", EntryKind.FILE, size=2, xattrs={b"user.a": b"2", b"user.b": b"1"}), b"xy"),
         members[1],
     ]
     assert written(members) == written(other)

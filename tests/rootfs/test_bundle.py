@@ -18,10 +18,10 @@ import layouts
 import tars
 from layouts import HELLO, Layout
 from sandwright.errors import ArchiveRefused, BuildError, HostError, IntegrityError, UsageError
+from sandwright.render.baseline import Mount
 from sandwright.rootfs.bundles.assemble import bundle
-from sandwright.rootfs.bundles.baseline import Mount
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
-from sandwright.rootfs.bundles.convert import Settings
+from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import open_image
 
 OWNERS = os.geteuid() != 0
@@ -154,7 +154,7 @@ def test_two_bundles_of_an_image_share_its_root(tmp_path: Path) -> None:
 
 
 def test_writable_root_is_the_bundles_own(tmp_path: Path) -> None:
-    made = write(tmp_path, settings=Settings(writable=True))
+    made = write(tmp_path, settings=BundleOptions(writable=True))
     assert made.rootfs.path.parent == made.path / "rootfs"
     assert on_disk(made)["root"]["readonly"] is False
     assert not (tmp_path / "store").exists()
@@ -171,7 +171,7 @@ def test_mount_goes_where_the_image_has_a_place(tmp_path: Path) -> None:
         Mount("/link", "bind", str(source), ("rbind", "ro")),
         Mount("/tmp/made/at/start", "bind", str(source), ("rbind",)),
     )
-    made = write(tmp_path, HELLO, upper, settings=Settings(mounts=mounts))
+    made = write(tmp_path, HELLO, upper, settings=BundleOptions(mounts=mounts))
     places = {mount["destination"] for mount in on_disk(made)["mounts"] if mount["source"] == str(source)}
     assert places == {"/srv", "/tmp/made/at/start"}
 
@@ -193,7 +193,7 @@ def test_mount_that_can_not_be(destination: str, source: str, message: str, tmp_
     upper = tars.archive(tars.folder(b"srv"))
     mount = Mount(destination, "bind", str(tmp_path / source), ("rbind",))
     with pytest.raises(UsageError, match=message):
-        write(tmp_path, HELLO, upper, settings=Settings(mounts=(mount,)))
+        write(tmp_path, HELLO, upper, settings=BundleOptions(mounts=(mount,)))
     assert not (tmp_path / "bundle").exists()
 
 
@@ -207,8 +207,8 @@ def test_mount_that_can_not_be(destination: str, source: str, message: str, tmp_
 )
 def test_working_directory_of_the_caller_must_be_there(cwd: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=message):
-        write(tmp_path, settings=Settings(cwd=cwd))
-    made = write(tmp_path, settings=Settings(cwd="/etc"))
+        write(tmp_path, settings=BundleOptions(cwd=cwd))
+    made = write(tmp_path, settings=BundleOptions(cwd="/etc"))
     assert on_disk(made)["process"]["cwd"] == "/etc"
 
 

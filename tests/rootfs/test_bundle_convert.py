@@ -11,27 +11,33 @@ from hypothesis import strategies as st
 
 import runtimespec
 from sandwright.errors import BuildError
+from sandwright.render.baseline import Mount, Rlimit, load_baseline
 from sandwright.resources import data_path
-from sandwright.rootfs.bundles.baseline import Mount, Rlimit, load_baseline
-from sandwright.rootfs.bundles.convert import Rootless, Settings, convert_labels, runtime_config, volume_paths
-from sandwright.rootfs.bundles.identity import Identity
+from sandwright.rootfs.bundles.convert import (
+    BundleOptions,
+    CallerIds,
+    convert_labels,
+    runtime_config,
+    volume_paths,
+)
+from sandwright.rootfs.bundles.identity import ExecUser
 
-ROOT = Identity(0, 0, (), "/root")
+ROOT = ExecUser(0, 0, (), "/root")
 DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def convert(
     config: dict[str, Any] | None = None,
     *,
-    identity: Identity = ROOT,
-    settings: Settings | None = None,
+    identity: ExecUser = ROOT,
+    settings: BundleOptions | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """The runtime's configuration for an image that runs /bin/sh."""
     document = {"os": "linux", "architecture": "amd64", "config": {"Cmd": ["/bin/sh"], **(config or {})}}
     document |= more.pop("document", {})
     return runtime_config(
-        document, identity, baseline=load_baseline(), settings=settings or Settings(), **more
+        document, identity, baseline=load_baseline(), settings=settings or BundleOptions(), **more
     )
 
 
@@ -41,18 +47,18 @@ def convert(
 @pytest.mark.parametrize(
     ("entrypoint", "cmd", "settings", "args"),
     [
-        (["/e"], ["c"], Settings(), ["/e", "c"]),
-        (["/e", "a b"], None, Settings(), ["/e", "a b"]),
-        (None, ["/c", ""], Settings(), ["/c", ""]),
-        ([], ["/c"], Settings(), ["/c"]),
-        (["/e"], ["c"], Settings(command=("/x", "y")), ["/x", "y"]),
-        (["/e"], ["c"], Settings(arguments=("y",)), ["/e", "y"]),
-        (["/e"], ["c"], Settings(arguments=()), ["/e"]),
-        (None, None, Settings(command=("/x",)), ["/x"]),
+        (["/e"], ["c"], BundleOptions(), ["/e", "c"]),
+        (["/e", "a b"], None, BundleOptions(), ["/e", "a b"]),
+        (None, ["/c", ""], BundleOptions(), ["/c", ""]),
+        ([], ["/c"], BundleOptions(), ["/c"]),
+        (["/e"], ["c"], BundleOptions(command=("/x", "y")), ["/x", "y"]),
+        (["/e"], ["c"], BundleOptions(arguments=("y",)), ["/e", "y"]),
+        (["/e"], ["c"], BundleOptions(arguments=()), ["/e"]),
+        (None, None, BundleOptions(command=("/x",)), ["/x"]),
     ],
 )
 def test_args_are_entrypoint_and_cmd(
-    entrypoint: list[str] | None, cmd: list[str] | None, settings: Settings, args: list[str]
+    entrypoint: list[str] | None, cmd: list[str] | None, settings: BundleOptions, args: list[str]
 ) -> None:
     made = convert({"Entrypoint": entrypoint, "Cmd": cmd}, settings=settings)
     assert made["process"]["args"] == args
@@ -62,7 +68,7 @@ def test_args_are_entrypoint_and_cmd(
     ("image", "identity", "env"),
     [
         (None, ROOT, [DEFAULT_PATH, "HOME=/root"]),
-        ([], Identity(5, 5, (), "/h"), [DEFAULT_PATH, "HOME=/h"]),
+        ([], ExecUser(5, 5, (), "/h"), [DEFAULT_PATH, "HOME=/h"]),
         (["PATH=/x"], ROOT, ["PATH=/x", "HOME=/root"]),
         (["PATH="], ROOT, ["PATH=", "HOME=/root"]),
         (["HOME=/mine", "A=1=2", "A=3", "E="], ROOT, ["HOME=/mine", "A=1=2", "A=3", "E=", DEFAULT_PATH]),
@@ -70,25 +76,25 @@ def test_args_are_entrypoint_and_cmd(
     ],
 )
 def test_environment_is_verbatim_and_defaults_only_fill_gaps(
-    image: list[str] | None, identity: Identity, env: list[str]
+    image: list[str] | None, identity: ExecUser, env: list[str]
 ) -> None:
     assert convert({"Env": image}, identity=identity)["process"]["env"] == env
 
 
 def test_caller_may_change_the_environment() -> None:
-    made = convert({"Env": ["A=1", "B=2"]}, settings=Settings(environment={"A": "x", "PATH": "/p"}))
+    made = convert({"Env": ["A=1", "B=2"]}, settings=BundleOptions(environment={"A": "x", "PATH": "/p"}))
     assert made["process"]["env"] == ["B=2", "A=x", "PATH=/p", "HOME=/root"]
 
 
 def test_terminal_brings_its_name() -> None:
-    plain, terminal = convert(), convert(settings=Settings(terminal=True))
+    plain, terminal = convert(), convert(settings=BundleOptions(terminal=True))
     assert plain["process"]["terminal"] is False
     assert "TERM=xterm" not in plain["process"]["env"]
     assert terminal["process"]["terminal"] is True
     assert "TERM=xterm" in terminal["process"]["env"]
     assert (
         "TERM=xterm"
-        not in convert({"Env": ["TERM=dumb"]}, settings=Settings(terminal=True))["process"]["env"]
+        not in convert({"Env": ["TERM=dumb"]}, settings=BundleOptions(terminal=True))["process"]["env"]
     )
 
 
@@ -129,7 +135,7 @@ def test_configuration_that_breaks_a_rule(config: dict[str, Any], message: str) 
 def test_image_without_a_config_section_needs_a_command(section: object) -> None:
     with pytest.raises(BuildError, match="names no program"):
         convert(document={"config": section})
-    made = convert(document={"config": section}, settings=Settings(command=("/x",)))
+    made = convert(document={"config": section}, settings=BundleOptions(command=("/x",)))
     assert made["process"]["args"] == ["/x"]
 
 
@@ -137,22 +143,22 @@ def test_image_without_a_config_section_needs_a_command(section: object) -> None
 
 
 def test_user_and_groups() -> None:
-    assert convert(identity=Identity(5, 6, (7, 8), "/h"))["process"]["user"] == {
+    assert convert(identity=ExecUser(5, 6, (7, 8), "/h"))["process"]["user"] == {
         "uid": 5,
         "gid": 6,
         "additionalGids": [7, 8],
     }
-    assert convert(identity=Identity(5, 6))["process"]["user"] == {"uid": 5, "gid": 6}
+    assert convert(identity=ExecUser(5, 6))["process"]["user"] == {"uid": 5, "gid": 6}
 
 
 def test_no_capability_by_default_and_never_inheritable_or_ambient_ones() -> None:
     """CVE-2022-24769: inheritable ones make file capabilities effective."""
     assert convert()["process"]["capabilities"] == {"bounding": [], "effective": [], "permitted": []}
-    named = convert(settings=Settings(capabilities="init"))["process"]["capabilities"]
+    named = convert(settings=BundleOptions(capabilities="init"))["process"]["capabilities"]
     expected = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"]
     assert named == {"bounding": expected, "effective": expected, "permitted": expected}
     with pytest.raises(BuildError, match="no capability set 'all'; there are init, none"):
-        convert(settings=Settings(capabilities="all"))
+        convert(settings=BundleOptions(capabilities="all"))
 
 
 def test_what_every_process_starts_with() -> None:
@@ -176,7 +182,7 @@ def test_what_every_process_starts_with() -> None:
 
 def test_one_limit_a_type() -> None:
     limits = (Rlimit("RLIMIT_NOFILE", 10, 20), Rlimit("RLIMIT_CORE", 5, 6), Rlimit("RLIMIT_NOFILE", 1, 2))
-    assert convert(settings=Settings(rlimits=limits))["process"]["rlimits"] == [
+    assert convert(settings=BundleOptions(rlimits=limits))["process"]["rlimits"] == [
         {"type": "RLIMIT_CORE", "soft": 5, "hard": 6},
         {"type": "RLIMIT_NOFILE", "soft": 1, "hard": 2},
     ]
@@ -186,8 +192,8 @@ def test_one_limit_a_type() -> None:
 def test_host_name_that_is_none(name: str) -> None:
     if name:
         with pytest.raises(BuildError, match="host name"):
-            convert(settings=Settings(hostname=name))
-    assert convert(settings=Settings(hostname="web-1.example"))["hostname"] == "web-1.example"
+            convert(settings=BundleOptions(hostname=name))
+    assert convert(settings=BundleOptions(hostname="web-1.example"))["hostname"] == "web-1.example"
 
 
 # Mounts.
@@ -199,7 +205,7 @@ def test_mounts_are_parents_first_and_one_a_place() -> None:
         Mount("/tmp", "bind", "/host/tmp", ("rbind", "rw")),
         Mount("/data", "bind", "/host/data", ("rbind", "ro")),
     )
-    mounts = convert(settings=Settings(mounts=extra))["mounts"]
+    mounts = convert(settings=BundleOptions(mounts=extra))["mounts"]
     places = [mount["destination"] for mount in mounts]
     assert len(set(places)) == len(places)
     for number, place in enumerate(places):
@@ -302,8 +308,8 @@ def test_labels_that_steer_a_runtime_are_left_out_and_told() -> None:
 
 
 def test_rootless_maps_one_id() -> None:
-    settings = Settings(mounts=(Mount("/data", "tmpfs", "tmpfs", ("uid=5", "gid=5", "mode=700")),))
-    made = convert(identity=Identity(5, 6, (7,)), rootless=Rootless(1000, 1001), settings=settings)
+    settings = BundleOptions(mounts=(Mount("/data", "tmpfs", "tmpfs", ("uid=5", "gid=5", "mode=700")),))
+    made = convert(identity=ExecUser(5, 6, (7,)), rootless=CallerIds(1000, 1001), settings=settings)
     linux = made["linux"]
     assert {"type": "user"} in linux["namespaces"]
     assert {"type": "cgroup"} in linux["namespaces"]
@@ -333,10 +339,13 @@ def test_root_has_no_mapping() -> None:
     "more",
     [
         {},
-        {"identity": Identity(5, 6, (7, 8), "/h")},
-        {"rootless": Rootless(1000, 1001)},
-        {"settings": Settings(terminal=True, writable=True, capabilities="init", hostname="h")},
-        {"settings": Settings(mounts=(Mount("/d", "bind", "/s", ("rbind",)),)), "rootfs": "../../rootfs/x"},
+        {"identity": ExecUser(5, 6, (7, 8), "/h")},
+        {"rootless": CallerIds(1000, 1001)},
+        {"settings": BundleOptions(terminal=True, writable=True, capabilities="init", hostname="h")},
+        {
+            "settings": BundleOptions(mounts=(Mount("/d", "bind", "/s", ("rbind",)),)),
+            "rootfs": "../../rootfs/x",
+        },
         {"volumes": [Mount("/v", "tmpfs", "tmpfs", ("mode=755",))]},
     ],
     ids=["plain", "user", "rootless", "settings", "mount", "volume"],

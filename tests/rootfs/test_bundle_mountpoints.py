@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.bundles.baseline import Mount, load_baseline
-from sandwright.rootfs.bundles.mountpoints import Change, Prepared, prepare
+from sandwright.render.baseline import Mount, load_baseline
+from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, prepare
 from sandwright.rootfs.inroot import Root
 
 TIME = 1_600_000_000
@@ -45,14 +45,14 @@ def host_stays_as_it_is(tmp_path: Path) -> object:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["host", "rootfs"]
 
 
-def prepared(rootfs: Path, cwd: str = "/work", volumes: tuple[str, ...] = ()) -> Prepared:
+def prepared(rootfs: Path, cwd: str = "/work", volumes: tuple[str, ...] = ()) -> PreparedRootfs:
     with Root(rootfs) as root:
         return prepare(root, baseline=load_baseline(), cwd=cwd, volumes=volumes)
 
 
 def test_root_with_nothing_wrong_is_left_alone(rootfs: Path) -> None:
     before = {path: path.lstat().st_mtime_ns for path in rootfs.rglob("*")}
-    assert prepared(rootfs) == Prepared((), ())
+    assert prepared(rootfs) == PreparedRootfs((), ())
     assert {path: path.lstat().st_mtime_ns for path in rootfs.rglob("*")} == before
 
 
@@ -118,7 +118,9 @@ def test_mount_point_that_is_something_else_is_replaced(
 ) -> None:
     (rootfs / name).rmdir()
     make(rootfs / name)
-    assert prepared(rootfs).changes == (Change(f"/{name}", "replaced", f"{what} became an empty directory"),)
+    assert prepared(rootfs).changes == (
+        RootfsChange(f"/{name}", "replaced", f"{what} became an empty directory"),
+    )
     assert (rootfs / name).is_dir()
     assert not (rootfs / name).is_symlink()
 
@@ -158,7 +160,7 @@ def test_file_that_is_something_else_is_replaced(
     file.unlink()
     make(file)
     os.utime(rootfs / "etc", (TIME, TIME))
-    assert prepared(rootfs).changes == (Change("/etc/resolv.conf", "replaced", detail),)
+    assert prepared(rootfs).changes == (RootfsChange("/etc/resolv.conf", "replaced", detail),)
     assert file.is_file()
     assert not file.is_symlink()
     assert file.read_text() == ("the image's hosts\n" if "copy" in detail else "")
@@ -191,8 +193,8 @@ def test_etc_behind_a_link_is_used_where_it_leads_in_the_root(rootfs: Path) -> N
     (rootfs / "etc").symlink_to("../../../usr/etc")
     (rootfs / "usr/etc/passwd").unlink()
     changes = prepared(rootfs).changes
-    assert Change("/etc", "contained", "its links lead to '/usr/etc' in the root") in changes
-    assert Change("/etc/passwd", "created", "an empty file") in changes
+    assert RootfsChange("/etc", "contained", "its links lead to '/usr/etc' in the root") in changes
+    assert RootfsChange("/etc/passwd", "created", "an empty file") in changes
     assert (rootfs / "usr/etc/passwd").read_text() == ""
 
 
@@ -222,7 +224,9 @@ def test_working_directory_is_made(cwd: str, made: str | None, rootfs: Path) -> 
     if made is None:
         assert changes == ()
         return
-    assert changes == (Change(cwd, "created", "an empty directory: the working directory of the image"),)
+    assert changes == (
+        RootfsChange(cwd, "created", "an empty directory: the working directory of the image"),
+    )
     assert oct((rootfs / made).stat().st_mode) == "0o40755"
 
 
@@ -314,7 +318,7 @@ def test_volume_hides_what_it_lies_on_with_the_same_mode_and_owner(rootfs: Path)
     )
     assert made.volumes[1].destination == "/new"
     assert (
-        Change("/var/lib/data", "hidden", "the image's files in this volume are hidden by a tmpfs")
+        RootfsChange("/var/lib/data", "hidden", "the image's files in this volume are hidden by a tmpfs")
         in made.changes
     )
     assert (rootfs / "new").is_dir()
@@ -325,7 +329,9 @@ def test_volume_behind_links_is_mounted_where_they_lead(rootfs: Path) -> None:
     (rootfs / "var/run").symlink_to("../../../run")
     made = prepared(rootfs, volumes=("/var/run/app",))
     assert made.volumes[0].destination == "/run/app"
-    assert Change("/var/run/app", "contained", "its links lead to '/run/app' in the root") in made.changes
+    assert (
+        RootfsChange("/var/run/app", "contained", "its links lead to '/run/app' in the root") in made.changes
+    )
 
 
 @pytest.mark.parametrize("path", ["/proc/x", "/dev", "/sys", "/link"])

@@ -16,7 +16,7 @@ import zstandard
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar.codec import Codec, decompressed
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 
 ALL: tuple[Codec, ...] = ("gzip", "zstd", "xz", "plain")
 CONTENT = random.Random(0).randbytes(3000) + b"abc" * 3000
@@ -34,9 +34,9 @@ def zstd_streamed(data: bytes) -> bytes:
 
 
 def taken_off(
-    raw: bytes, *, size: int = 1000, allow: tuple[Codec, ...] = ALL, limits: Limits | None = None
+    raw: bytes, *, size: int = 1000, allow: tuple[Codec, ...] = ALL, limits: ArchiveLimits | None = None
 ) -> bytes:
-    stream = decompressed(io.BytesIO(raw), name="blob", allow=allow, limits=limits or Limits())
+    stream = decompressed(io.BytesIO(raw), name="blob", allow=allow, limits=limits or ArchiveLimits())
     pieces = []
     while piece := stream.read(size):
         assert len(piece) <= size
@@ -195,11 +195,11 @@ BOMBS = {"gzip": bomb_gzip, "zstd": bomb_zstd}
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_is_refused_where_it_grows_too_much(bomb: Callable[[int], bytes]) -> None:
     raw = bomb(64)
-    assert len(taken_off(raw, size=1 << 20, limits=Limits(ratio=200_000, ratio_floor=0))) == 64 << 20
+    assert len(taken_off(raw, size=1 << 20, limits=ArchiveLimits(ratio=200_000, ratio_floor=0))) == 64 << 20
     with pytest.raises(
         ArchiveRefused, match=r"^blob: \d+ bytes have become \d+; at most 500 for one are let through$"
     ):
-        taken_off(raw, size=1 << 20, limits=Limits(ratio_floor=4 << 20))
+        taken_off(raw, size=1 << 20, limits=ArchiveLimits(ratio_floor=4 << 20))
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
@@ -207,7 +207,7 @@ def test_a_bomb_takes_no_memory(bomb: Callable[[int], bytes]) -> None:
     raw = bomb(100)
     tracemalloc.start()
     try:
-        stream = decompressed(io.BytesIO(raw), name="blob", limits=Limits(ratio=1_000_000))
+        stream = decompressed(io.BytesIO(raw), name="blob", limits=ArchiveLimits(ratio=1_000_000))
         while stream.read(1 << 18):
             pass
         _, peak = tracemalloc.get_traced_memory()

@@ -22,7 +22,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
 from tars import (
     GNU,
@@ -550,7 +550,7 @@ def test_sizes_that_would_loop(members: list[bytes], host: Host) -> None:
 
     def work() -> None:
         with pytest.raises((IntegrityError, ArchiveRefused)):
-            unpack(stack(members), host.root, limits=Limits(bytes=1 << 28))
+            unpack(stack(members), host.root, limits=ArchiveLimits(bytes=1 << 28))
         done.set()
 
     threading.Thread(target=work, daemon=True).start()
@@ -586,10 +586,12 @@ def test_cve_2024_23652_what_is_taken_away_takes_nothing_outside_with_it(host: H
 def test_a_bomb_of_files_and_one_of_bytes_are_stopped(host: Host) -> None:
     """umoci's own security page: no defence against decompression bombs."""
     with pytest.raises(ArchiveRefused, match="one more than the 1000 members allowed"):
-        unpack(stack([file(b"%d" % n) for n in range(1001)]), host.root, limits=Limits(entries=1000))
+        unpack(stack([file(b"%d" % n) for n in range(1001)]), host.root, limits=ArchiveLimits(entries=1000))
     with pytest.raises(ArchiveRefused, match="bytes have become"):
         unpack(
-            stack([file(b"zeros", bytes(8 << 20))]), host.root, limits=Limits(ratio=100, ratio_floor=1 << 20)
+            stack([file(b"zeros", bytes(8 << 20))]),
+            host.root,
+            limits=ArchiveLimits(ratio=100, ratio_floor=1 << 20),
         )
     assert list(host.root.parent.iterdir()) == []
 

@@ -21,7 +21,7 @@ from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH,
 from sandwright import process
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
-from sandwright.rootfs.minimal.ldso import Loaded, Loader
+from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.linking import link
 
 MACHINES = [
@@ -282,10 +282,10 @@ def build(root: Path, files: dict[str, bytes | str]) -> Path:
 def found(root: Path, start: str = "/bin/p", *, library_path: str = "") -> dict[str, list[str]]:
     """For each library that is named, the files that it may become."""
     with Root(root) as opened:
-        loader = Loader(opened, library_path=library_path)
+        loader = DynamicLoader(opened, library_path=library_path)
         elf = loader.elf(start.encode())
         assert elf is not None
-        steps = list(link(loader, Loaded(start.encode(), elf)))
+        steps = list(link(loader, LoadedObject(start.encode(), elf)))
         return {
             step.name.decode(): [opened.locate(each.path).path.decode() for each in step.found]
             for step in steps
@@ -539,7 +539,7 @@ PROGRAMS = [
 def test_this_machines_programs_are_linked_as_its_loader_links_them(program: str) -> None:
     """The loader itself says what it would load (`ld.so --list`)."""
     with Root(Path("/")) as root:
-        loader = Loader(root)
+        loader = DynamicLoader(root)
         real = root.locate(program.encode())
         elf = loader.elf(real.path)
         assert elf is not None
@@ -551,7 +551,7 @@ def test_this_machines_programs_are_linked_as_its_loader_links_them(program: str
         }
         ours = {
             root.locate(step.found[0].path).path.decode()
-            for step in link(loader, Loaded(real.path, elf))
+            for step in link(loader, LoadedObject(real.path, elf))
             if step.found and step.name != elf.interpreter.rpartition(b"/")[2]
         }
     interpreter = str(Path(elf.interpreter.decode()).resolve())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.bundles.identity import Accounts, Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.identity import AccountFiles, ExecUser, read_accounts, resolve_user
 from sandwright.rootfs.inroot import Root
 
 PASSWD = """\
@@ -34,29 +34,29 @@ wheel:x:10:app
 also:x:1001:app
 12345:x:0:
 """
-ACCOUNTS = Accounts(PASSWD, GROUP)
+ACCOUNTS = AccountFiles(PASSWD, GROUP)
 
 IDENTITIES = {
-    "": Identity(0, 0, (), "/root"),
-    "root": Identity(0, 0, (), "/root"),
-    "0": Identity(0, 0, (), "/root"),
-    "app": Identity(1000, 1001, (10, 50), "/home/app"),
-    "1000": Identity(1000, 1001, (), "/home/app"),
-    "app:staff": Identity(1000, 50, (), "/home/app"),
-    "app:7": Identity(1000, 7, (), "/home/app"),
-    "1000:7": Identity(1000, 7, (), "/home/app"),
-    "1000:staff": Identity(1000, 50, (), "/home/app"),
-    "app:0": Identity(1000, 0, (), "/home/app"),
-    "4711": Identity(4711, 0, (), "/"),
-    "4711:4712": Identity(4711, 4712, (), "/"),
-    "007": Identity(7, 0, (), "/"),
-    "2147483647:2147483647": Identity(2147483647, 2147483647, (), "/"),
-    ":staff": Identity(0, 50, (), "/root"),
+    "": ExecUser(0, 0, (), "/root"),
+    "root": ExecUser(0, 0, (), "/root"),
+    "0": ExecUser(0, 0, (), "/root"),
+    "app": ExecUser(1000, 1001, (10, 50), "/home/app"),
+    "1000": ExecUser(1000, 1001, (), "/home/app"),
+    "app:staff": ExecUser(1000, 50, (), "/home/app"),
+    "app:7": ExecUser(1000, 7, (), "/home/app"),
+    "1000:7": ExecUser(1000, 7, (), "/home/app"),
+    "1000:staff": ExecUser(1000, 50, (), "/home/app"),
+    "app:0": ExecUser(1000, 0, (), "/home/app"),
+    "4711": ExecUser(4711, 0, (), "/"),
+    "4711:4712": ExecUser(4711, 4712, (), "/"),
+    "007": ExecUser(7, 0, (), "/"),
+    "2147483647:2147483647": ExecUser(2147483647, 2147483647, (), "/"),
+    ":staff": ExecUser(0, 50, (), "/root"),
 }
 
 
 @pytest.mark.parametrize(("user", "expected"), IDENTITIES.items(), ids=lambda value: repr(value)[:30])
-def test_user_of_an_image(user: str, expected: Identity) -> None:
+def test_user_of_an_image(user: str, expected: ExecUser) -> None:
     assert resolve_user(user, ACCOUNTS) == expected
 
 
@@ -99,7 +99,7 @@ def test_user_that_is_an_error(user: str, message: str) -> None:
 
 
 def test_name_that_looks_unusual_is_a_name() -> None:
-    accounts = Accounts(
+    accounts = AccountFiles(
         "3proxy:x:13:13::/:/x\nwww-data:x:33:33::/:/x\nsvc$:x:5:5::/:/x\nstraße:x:6:6::/:/x\n"
     )
     for name, uid in (("3proxy", 13), ("www-data", 33), ("svc$", 5), ("straße", 6)):
@@ -107,34 +107,34 @@ def test_name_that_looks_unusual_is_a_name() -> None:
 
 
 FILES = {
-    "no newline at the end": ("app:x:5:6::/h:/s", "", Identity(5, 6, (), "/h")),
-    "CRLF": ("root:x:0:0::/:/s\r\napp:x:5:6::/h:/s\r\n", "g:x:9:app\r\n", Identity(5, 6, (9,), "/h")),
+    "no newline at the end": ("app:x:5:6::/h:/s", "", ExecUser(5, 6, (), "/h")),
+    "CRLF": ("root:x:0:0::/:/s\r\napp:x:5:6::/h:/s\r\n", "g:x:9:app\r\n", ExecUser(5, 6, (9,), "/h")),
     "comments and blank lines": (
         "# app:x:0:0::/:/s\n\n \napp:x:5:6::/h:/s\n",
         "#g:x:0:app\n",
-        Identity(5, 6, (), "/h"),
+        ExecUser(5, 6, (), "/h"),
     ),
     "NIS lines": (
         "+app:x:0:0::/:/s\n+\n-app:x:0:0::/:/s\napp:x:5:6::/h:/s\n",
         "+\n",
-        Identity(5, 6, (), "/h"),
+        ExecUser(5, 6, (), "/h"),
     ),
-    "blanks before the name": ("  app:x:5:6::/h:/s\n", "", Identity(5, 6, (), "/h")),
-    "the first line counts": ("app:x:5:6::/h:/s\napp:x:0:0::/:/s\n", "", Identity(5, 6, (), "/h")),
+    "blanks before the name": ("  app:x:5:6::/h:/s\n", "", ExecUser(5, 6, (), "/h")),
+    "the first line counts": ("app:x:5:6::/h:/s\napp:x:0:0::/:/s\n", "", ExecUser(5, 6, (), "/h")),
     "malformed lines of others": (
         "x\n:::::\nb:x:y:z\napp:x:5:6::/h:/s\n",
         "x\nb:x:y:z\n",
-        Identity(5, 6, (), "/h"),
+        ExecUser(5, 6, (), "/h"),
     ),
-    "only four fields": ("app:x:5:6", "", Identity(5, 6, (), "/")),
-    "home that is relative": ("app:x:5:6::home:/s\n", "", Identity(5, 6, (), "/")),
-    "bytes that are no text": ("app:x:5:6:\udcff\udcfe:/h:/s\n", "", Identity(5, 6, (), "/h")),
+    "only four fields": ("app:x:5:6", "", ExecUser(5, 6, (), "/")),
+    "home that is relative": ("app:x:5:6::home:/s\n", "", ExecUser(5, 6, (), "/")),
+    "bytes that are no text": ("app:x:5:6:\udcff\udcfe:/h:/s\n", "", ExecUser(5, 6, (), "/h")),
 }
 
 
 @pytest.mark.parametrize(("passwd", "group", "expected"), FILES.values(), ids=FILES.keys())
-def test_files_as_they_are_found(passwd: str, group: str, expected: Identity) -> None:
-    assert resolve_user("app", Accounts(passwd, group)) == expected
+def test_files_as_they_are_found(passwd: str, group: str, expected: ExecUser) -> None:
+    assert resolve_user("app", AccountFiles(passwd, group)) == expected
 
 
 MALFORMED = {
@@ -151,21 +151,21 @@ MALFORMED = {
 @pytest.mark.parametrize(("passwd", "group", "message"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_line_of_the_user_itself_is_an_error(passwd: str, group: str, message: str) -> None:
     with pytest.raises(BuildError, match=re.escape(message)):
-        resolve_user("app", Accounts(passwd, group))
+        resolve_user("app", AccountFiles(passwd, group))
 
 
 def test_number_needs_no_line_and_is_not_disturbed_by_a_malformed_one() -> None:
-    accounts = Accounts("app:x:5:bad::/:/s\n")
-    assert resolve_user("5", accounts) == Identity(5, 0)
-    assert resolve_user("5:6", Accounts()) == Identity(5, 6)
+    accounts = AccountFiles("app:x:5:bad::/:/s\n")
+    assert resolve_user("5", accounts) == ExecUser(5, 0)
+    assert resolve_user("5:6", AccountFiles()) == ExecUser(5, 6)
     with pytest.raises(BuildError, match="/etc/group has no group"):
-        resolve_user("5:staff", Accounts())
+        resolve_user("5:staff", AccountFiles())
 
 
 @given(user=st.text(max_size=20), passwd=st.text(max_size=60), group=st.text(max_size=60))
 def test_no_text_gives_an_id_out_of_range(user: str, passwd: str, group: str) -> None:
     try:
-        identity = resolve_user(user, Accounts(passwd, group))
+        identity = resolve_user(user, AccountFiles(passwd, group))
     except BuildError:
         return
     assert all(0 <= each < 1 << 31 for each in (identity.uid, identity.gid, *identity.groups))
@@ -175,7 +175,7 @@ def test_no_text_gives_an_id_out_of_range(user: str, passwd: str, group: str) ->
 # Reading the files.
 
 
-def read(rootfs: Path) -> Accounts:
+def read(rootfs: Path) -> AccountFiles:
     with Root(rootfs) as root:
         return read_accounts(root)
 
@@ -183,11 +183,11 @@ def read(rootfs: Path) -> Accounts:
 def test_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").write_text(PASSWD)
-    assert read(tmp_path) == Accounts(PASSWD, "")
+    assert read(tmp_path) == AccountFiles(PASSWD, "")
 
 
 def test_image_without_files_has_no_accounts(tmp_path: Path) -> None:
-    assert read(tmp_path) == Accounts()
+    assert read(tmp_path) == AccountFiles()
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import CHUNK
-from sandwright.rootfs.unpacking.unpack import Layer, unpack
+from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
 from tars import archive, file, folder, hardlink, layer, pax, stack, symlink, tree
 
 ROOT = os.geteuid() == 0
@@ -325,11 +325,11 @@ def test_names_to_be_remembered_are_bounded(name: bytes, tmp_path: Path) -> None
     """Else a layer of a few megabytes could take all memory there is."""
     members = [file(b"a/.wh.a"), *((folder if name.endswith(b"/") else file)(name % n) for n in range(100))]
     layers = stack([file(b"a")], members)
-    unpack(layers, tmp_path / "whole", limits=Limits(names=30_000))
+    unpack(layers, tmp_path / "whole", limits=ArchiveLimits(names=30_000))
     with pytest.raises(
         ArchiveRefused, match=r"'d7[0-9].*': names that take 20000 bytes were to be remembered"
     ):
-        unpack(layers, tmp_path / "refused", limits=Limits(names=20_000))
+        unpack(layers, tmp_path / "refused", limits=ArchiveLimits(names=20_000))
     assert not (tmp_path / "refused").exists()
 
 
@@ -629,7 +629,7 @@ def plausible(source: random.Random, layers: int) -> list[list[Member]]:
     return drawn
 
 
-def image(folder_: Path, layers: Sequence[Layer]) -> None:
+def image(folder_: Path, layers: Sequence[ImageLayer]) -> None:
     """An OCI layout of the layers, called `it`."""
     blobs = folder_ / "blobs" / "sha256"
     blobs.mkdir(parents=True)

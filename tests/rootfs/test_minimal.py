@@ -18,7 +18,7 @@ from elffiles import RUNPATH
 from sandwright.errors import ArchiveRefused, BuildError, UsageError
 from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.minimal.closure import Closure
+from sandwright.rootfs.minimal.closure import DependencyClosure
 from sandwright.rootfs.minimal.patterns import find, matches
 from sandwright.rootfs.minimal.script import Script, read_script
 from sandwright.rootfs.minimal.selection import Selection
@@ -49,7 +49,7 @@ def build(root: Path, files: dict[str, bytes | str], *, executable: bool = True)
 
 def select(root: Path, *programs: str, keep: tuple[str, ...] = (), **more: Any) -> Selection:
     with Root(root) as opened:
-        closure = Closure(opened, search=[b"/usr/bin", b"/bin"], **more)
+        closure = DependencyClosure(opened, search=[b"/usr/bin", b"/bin"], **more)
         for program in programs:
             closure.program(program.encode())
         for pattern in keep:

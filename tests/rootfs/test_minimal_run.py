@@ -21,9 +21,9 @@ import layouts
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed
 from sandwright.rootfs.bundles.assemble import BundleReport, bundle
-from sandwright.rootfs.bundles.convert import Settings
+from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.minimal.trace import Run, trace
+from sandwright.rootfs.minimal.trace import TracedCommand, trace
 
 PACKAGES = ("python3", "git", "ca-certificates", "bash", "coreutils")
 GROUND = (
@@ -219,7 +219,9 @@ def test_nothing_that_a_run_opens_was_left_out(
     report = bundle(image, tmp_path / "b", store=store, minimal=[program, "bash"])
     kept = set(json.loads((report.bundle / "why.json").read_text())["kept"])
     full = bundle(image, tmp_path / "full", store=store)
-    seen = trace(full.rootfs, Run(tuple(argv), {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}), timeout=LIMIT)
+    seen = trace(
+        full.rootfs, TracedCommand(tuple(argv), {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}), timeout=LIMIT
+    )
     with Root(full.rootfs) as root:
         places = [root.locate(path) for path in seen.used]
     used = {place.path.decode() for place in places if place.is_file}
@@ -251,7 +253,7 @@ def test_traced_run_sees_children_links_and_relative_paths(image: Path, store: P
     full = bundle(image, tmp_path / "full", store=store)
     script = "cd /usr/share; (cd git-core && [ -e templates ]); read line < ../../etc/passwd; "
     script += "/usr/bin/python3 -Sc '' ; ls perl5"
-    seen = trace(full.rootfs, Run(("bash", "-c", script), {"PATH": "/usr/bin"}, "/"), timeout=LIMIT)
+    seen = trace(full.rootfs, TracedCommand(("bash", "-c", script), {"PATH": "/usr/bin"}, "/"), timeout=LIMIT)
     with Root(full.rootfs) as root:
         used = {root.locate(path).path for path in seen.used}
     assert {b"/usr/share/git-core/templates", b"/etc/passwd", b"/usr/share/perl5"} <= used
@@ -281,7 +283,7 @@ def test_traced_run_ends_with_its_time_and_leaves_no_process(
     with pytest.raises(CommandFailed, match="did not end within 3 s"):
         trace(
             full.rootfs,
-            Run(("bash", "-c", f"sleep {seconds} & sleep {seconds}"), {"PATH": "/usr/bin"}),
+            TracedCommand(("bash", "-c", f"sleep {seconds} & sleep {seconds}"), {"PATH": "/usr/bin"}),
             timeout=3,
         )
     deadline = time.monotonic() + 10
@@ -310,13 +312,17 @@ def test_traced_run_can_not_write_to_the_root_or_reach_a_network(
     while read name rest; do case $name in Inter-*|face|lo:) ;; *) exit 8;; esac; done < /proc/net/dev
     echo x > /tmp/new && [ -e /tmp/new ]
     """
-    trace(full.rootfs, Run(("bash", "-c", script), {"PATH": "/usr/bin"}), timeout=LIMIT)
+    trace(full.rootfs, TracedCommand(("bash", "-c", script), {"PATH": "/usr/bin"}), timeout=LIMIT)
     assert not (full.rootfs / "etc/new").exists()
 
 
 def test_settings_reach_the_minimal_bundle(image: Path, store: Path, tmp_path: Path) -> None:
     report = bundle(
-        image, tmp_path / "b", store=store, minimal=["bash"], settings=Settings(hostname="small", cwd="/tmp")
+        image,
+        tmp_path / "b",
+        store=store,
+        minimal=["bash"],
+        settings=BundleOptions(hostname="small", cwd="/tmp"),
     )
     config = json.loads((report.bundle / "config.json").read_text())
     assert (config["hostname"], config["process"]["cwd"], config["process"]["args"]) == (

@@ -22,9 +22,9 @@ import tars
 from layouts import CONFIG, HELLO, INDEX, LAYER, MANIFEST, Json, Layout, named, platform
 from sandwright import process
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError, UsageError
-from sandwright.rootfs.images.blobs import Archive
+from sandwright.rootfs.images.blobs import ArchiveBlobs
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
 
 TOP = tars.archive(tars.file(b"top", b"upper layer"))
@@ -200,8 +200,8 @@ def test_an_archive_of_endless_members_is_refused(tmp_path: Path) -> None:
     members = [tars.file(b"%d" % n) for n in range(1000)]
     (tmp_path / "many.tar").write_bytes(tars.archive(*members))
     with pytest.raises(ArchiveRefused, match=r"has more members than an image needs: 7[0-9][0-9], and then"):
-        Archive(tmp_path / "many.tar", limits=Limits(names=200_000))
-    assert Archive(tmp_path / "many.tar", limits=Limits(names=300_000)).size("7") == 0
+        ArchiveBlobs(tmp_path / "many.tar", limits=ArchiveLimits(names=200_000))
+    assert ArchiveBlobs(tmp_path / "many.tar", limits=ArchiveLimits(names=300_000)).size("7") == 0
 
 
 def test_layers_of_an_archive_can_be_read_at_once(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
 from tars import (
     TIME,
@@ -430,14 +430,17 @@ def test_a_link_whose_target_is_too_long_to_follow(tmp_path: Path) -> None:
 
 
 LIMITS = {
-    "entries": (Limits(entries=5), r"'[df]': it is one more than the \d members allowed"),
-    "bytes": (Limits(bytes=5000), r"with it the archive has more than \d+ bytes"),
-    "ratio": (Limits(ratio=2, ratio_floor=100), r"bytes have become \d+; at most 2 for one are let through"),
+    "entries": (ArchiveLimits(entries=5), r"'[df]': it is one more than the \d members allowed"),
+    "bytes": (ArchiveLimits(bytes=5000), r"with it the archive has more than \d+ bytes"),
+    "ratio": (
+        ArchiveLimits(ratio=2, ratio_floor=100),
+        r"bytes have become \d+; at most 2 for one are let through",
+    ),
 }
 
 
 @pytest.mark.parametrize(("limits", "message"), LIMITS.values(), ids=LIMITS.keys())
-def test_limits_hold_for_all_layers_together(limits: Limits, message: str, tmp_path: Path) -> None:
+def test_limits_hold_for_all_layers_together(limits: ArchiveLimits, message: str, tmp_path: Path) -> None:
     layers = stack([file(b"a"), file(b"b"), file(b"c")], [file(b"d"), file(b"e"), file(b"f")])
     unpack(layers, tmp_path / "rootfs")
     with pytest.raises(ArchiveRefused, match=message):
@@ -532,7 +535,7 @@ import hashlib, sys, zlib
 from pathlib import Path
 from typing import Any
 sys.path[:0] = {paths!r}
-from sandwright.rootfs.unpacking.unpack import Layer, unpack
+from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
 from tars import header
 size = {size} << 20
 def pieces():
@@ -549,7 +552,7 @@ with blob.open("wb") as sink:
     sink.write(deflate.flush())
 digests = ["sha256:" + found.hexdigest() for found in (hashlib.sha256(blob.read_bytes()), inner)]
 kind = "application/vnd.oci.image.layer.v1.tar+gzip"
-one = Layer(digests[0], blob.stat().st_size, kind, digests[1], lambda: blob.open("rb"))
+one = ImageLayer(digests[0], blob.stat().st_size, kind, digests[1], lambda: blob.open("rb"))
 unpack([one], Path({destination!r}))
 [peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
 print(peak.split()[1])

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from sandwright.errors import IntegrityError
-from sandwright.rootfs.tar.ahead import DEPTH, Ahead
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.ahead import DEPTH, ReadAhead
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import CHUNK
-from sandwright.rootfs.unpacking.layers import Foresight
+from sandwright.rootfs.unpacking.layers import WhiteoutPrefetch
 from tars import archive, file, folder, layer, stack
 
 
@@ -44,7 +44,7 @@ CONTENT = bytes(range(256)) * (CHUNK // 64)
 
 @pytest.mark.parametrize("size", [1000, CHUNK - 1, CHUNK, CHUNK * 3])
 def test_the_same_bytes(size: int) -> None:
-    with Ahead(io.BytesIO(CONTENT)) as ahead:
+    with ReadAhead(io.BytesIO(CONTENT)) as ahead:
         pieces = []
         while piece := ahead.read(size):
             assert len(piece) <= size
@@ -54,7 +54,7 @@ def test_the_same_bytes(size: int) -> None:
 
 
 def test_an_error_comes_where_it_belongs_and_again() -> None:
-    with Ahead(Counting(CONTENT, fails_at=2 * CHUNK)) as ahead:
+    with ReadAhead(Counting(CONTENT, fails_at=2 * CHUNK)) as ahead:
         assert ahead.read(CHUNK) + ahead.read(CHUNK) == CONTENT[: 2 * CHUNK]
         for _ in range(2):
             with pytest.raises(IntegrityError, match="here"):
@@ -63,7 +63,7 @@ def test_an_error_comes_where_it_belongs_and_again() -> None:
 
 def test_it_reads_no_further_than_it_may() -> None:
     stream = Counting(bytes(CHUNK * 40))
-    with Ahead(stream) as ahead:
+    with ReadAhead(stream) as ahead:
         deadline = time.monotonic() + 30
         while stream.reads < DEPTH and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -75,28 +75,28 @@ def test_it_reads_no_further_than_it_may() -> None:
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_it_can_be_left_at_any_time(taken: int) -> None:
-    with Ahead(io.BytesIO(CONTENT)) as first, Ahead(first) as second:
+    with ReadAhead(io.BytesIO(CONTENT)) as first, ReadAhead(first) as second:
         for _ in range(taken):
             second.read(CHUNK)
 
 
 def test_what_layers_take_away_is_known_in_order() -> None:
     layers = stack([file(b".wh.x")], [file(b".wh.a"), folder(b"d")], [file(b"b")], [file(b"c/.wh..wh..opq")])
-    with Foresight(layers, Limits()) as foresight:
-        found = [foresight.next() for _ in layers[1:]]
+    with WhiteoutPrefetch(layers, ArchiveLimits()) as prefetch:
+        found = [prefetch.next() for _ in layers[1:]]
     assert [(one.gone, one.emptied) for one in found] == [({b"a"}, set()), (set(), set()), (set(), {b"c"})]
     assert found[0].directories == {b"d"}
 
 
 def test_looking_ahead_ends_when_it_is_not_needed_any_more() -> None:
     layers = [layer(archive(file(b"a", bytes(1 << 22))), "plain") for _ in range(20)]
-    with Foresight(layers, Limits()):
+    with WhiteoutPrefetch(layers, ArchiveLimits()):
         pass
 
 
 def test_what_is_wrong_with_a_layer_is_told_when_it_is_asked_for() -> None:
     layers = [*stack([file(b"a")], [file(b"b")]), layer(b"no archive, and the word .wh. in it")]
-    with Foresight(layers, Limits()) as foresight:
-        assert not foresight.next().gone
+    with WhiteoutPrefetch(layers, ArchiveLimits()) as prefetch:
+        assert not prefetch.next().gone
         with pytest.raises(IntegrityError, match="ends in the middle"):
-            foresight.next()
+            prefetch.next()

@@ -24,7 +24,7 @@ import pytest
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError, SandwrightError
 from sandwright.rootfs.unpacking import staging
-from sandwright.rootfs.unpacking.unpack import Layer, unpack
+from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
 from tars import archive, described, file, folder, layer, symlink, tree
 
 GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
@@ -39,7 +39,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-def replaced(**fields: object) -> Layer:
+def replaced(**fields: object) -> ImageLayer:
     return dataclasses.replace(GOOD, **fields)  # type: ignore[arg-type]
 
 
@@ -47,12 +47,12 @@ def blob() -> bytes:
     return GOOD.open().read()
 
 
-def holding(raw: bytes) -> Layer:
+def holding(raw: bytes) -> ImageLayer:
     """The good layer's promises over other bytes."""
     return replaced(open=lambda: io.BytesIO(raw))
 
 
-WRONG: dict[str, tuple[Layer, type[SandwrightError], str]] = {
+WRONG: dict[str, tuple[ImageLayer, type[SandwrightError], str]] = {
     "another digest": (
         replaced(digest=OTHER),
         IntegrityError,
@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[Layer, type[SandwrightError], str]] = {
 @pytest.mark.parametrize("lower", [0, 1], ids=["alone", "above another"])
 @pytest.mark.parametrize(("wrong", "kind", "message"), WRONG.values(), ids=WRONG.keys())
 def test_what_is_not_as_promised(
-    wrong: Layer, kind: type[SandwrightError], message: str, lower: int, tmp_path: Path
+    wrong: ImageLayer, kind: type[SandwrightError], message: str, lower: int, tmp_path: Path
 ) -> None:
     before, threads = descriptors(), threading.active_count()
     with pytest.raises(kind) as error:
@@ -147,7 +147,7 @@ def test_damage_that_the_codec_can_not_see(tmp_path: Path) -> None:
     """Whole gzip, whole tar, other content, and the size is right: only the digest tells."""
     evil = archive(file(b"d/f", b"evil"))
     raw = gzip.compress(evil, mtime=0)
-    lying = Layer(GOOD.digest, len(raw), GZIP, GOOD.diff_id, lambda: io.BytesIO(raw))
+    lying = ImageLayer(GOOD.digest, len(raw), GZIP, GOOD.diff_id, lambda: io.BytesIO(raw))
     with pytest.raises(IntegrityError, match="where sha256:"):
         unpack([lying], tmp_path / "rootfs")
     assert list(tmp_path.iterdir()) == []
@@ -315,8 +315,8 @@ KILLED = """\
 import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from sandwright.rootfs.unpacking.unpack import Layer, unpack
-layers = [Layer(*fields, lambda path=path: open(path, "rb")) for *fields, path in {layers!r}]
+from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
+layers = [ImageLayer(*fields, lambda path=path: open(path, "rb")) for *fields, path in {layers!r}]
 print("ready", flush=True)
 unpack(layers, Path({destination!r}))
 """
@@ -409,7 +409,7 @@ def make(place: Path) -> dict[str, str]:
     (place / "file").write_text("content")
     return {}
 
-store.entry(Path(sys.argv[1]), "sha256-x", make)
+store.stored_rootfs(Path(sys.argv[1]), "sha256-x", make)
 """
 
 

@@ -12,7 +12,7 @@ from sandwright.errors import BuildError, DocumentError
 from sandwright.image import init
 from sandwright.image.definition import load_definition
 from sandwright.image.documents import entrypoint
-from sandwright.image.inherit import Settings, inherited
+from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.sections import Config
 from smallworld import APP, World, contents, document, small_world
 
@@ -51,7 +51,7 @@ def test_what_goes_in_front_of_commands(config: Config, words: list[str]) -> Non
     ids=["ours and more", "ours", "another's", "no account", "none"],
 )
 def test_on_a_base_that_has_it_there_is_one(given: Any, words: list[str]) -> None:
-    base: Settings = inherited({"config": {"Entrypoint": given}}, "base")
+    base: ImageSettings = inherited({"config": {"Entrypoint": given}}, "base")
     assert entrypoint(base.under(Config(init="other")).config) == words
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from sandwright.check.compared import said
-from sandwright.check.finding import Finding
+from sandwright.check.finding import ImageFinding
 from sandwright.check.structure import RULE, CommandTest, StructureTests, environment, expanded
 from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import collect_host
@@ -39,7 +39,7 @@ def run_commands(
     *,
     runtimes: Sequence[str] = (),
     progress: Progress = SILENT,
-) -> tuple[list[Finding], list[str]]:
+) -> tuple[list[ImageFinding], list[str]]:
     """Start each command under each runtime; give the findings, and a line for each runtime that isn't there.
 
     `runtimes` are required: one that doesn't work is a finding. Without them all that work are taken, and
@@ -65,7 +65,7 @@ def run_commands(
             if isinstance(ready, Missing):
                 skipped.append(f"{name}: {ready.describe()}")
                 if runtimes:
-                    found.append(Finding(RULE, name, ready.describe()))
+                    found.append(ImageFinding(RULE, name, ready.describe()))
                 continue
             started += 1
             session = sessions.session(ready)
@@ -74,7 +74,7 @@ def run_commands(
                     bundle = partial(_bundle, image, tests, test, folder, f"{name}-{number}")
                     found.extend(_judged(test, name, session, platform, bundle))
         if not started and not runtimes:
-            found.append(Finding(RULE, "commandTests", "no runtime here starts them"))
+            found.append(ImageFinding(RULE, "commandTests", "no runtime here starts them"))
     return found, skipped
 
 
@@ -90,15 +90,15 @@ def _folder() -> Iterator[Path]:
             remove_tree(folder)
 
 
-def _faults(tests: StructureTests) -> tuple[list[Finding], list[CommandTest]]:
+def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest]]:
     """What of the tests can't be done as it is written; and those that can be run."""
     if not tests.commands:
         return [], []
-    found = [Finding(RULE, "commandTests", fault) for fault in tests.options.faults()]
+    found = [ImageFinding(RULE, "commandTests", fault) for fault in tests.options.faults()]
     ready = []
     for test in tests.commands:
         faults = list(test.faults())
-        found += [Finding(RULE, test.name or "commandTests", fault) for fault in faults]
+        found += [ImageFinding(RULE, test.name or "commandTests", fault) for fault in faults]
         ready += [] if faults else [test]
     return found, [] if any(tests.options.faults()) else ready
 
@@ -120,21 +120,21 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
 
 def _judged(
     test: CommandTest, runtime: str, session: Session, platform: str, bundle: Callable[[], Path]
-) -> Iterator[Finding]:
+) -> Iterator[ImageFinding]:
     """What of one command doesn't hold; one that can't be started fails alone."""
     name = f"{test.name} ({runtime})"
     try:
         subject = Subject(test.name, platform, bundle(), _no_archive)
         ended = session.run(Start(subject, None, LIMIT, base_environment()))
     except SandwrightError as error:
-        yield Finding(RULE, name, str(error))
+        yield ImageFinding(RULE, name, str(error))
         return
     yield from _compared(test, name, ended)
 
 
-def _compared(test: CommandTest, name: str, ended: Ended) -> Iterator[Finding]:
+def _compared(test: CommandTest, name: str, ended: Ended) -> Iterator[ImageFinding]:
     if ended.how != "exited" or ended.status != test.exit_code:
-        yield Finding(RULE, name, f"{ended.describe()}; it has to exit with {test.exit_code}")
+        yield ImageFinding(RULE, name, f"{ended.describe()}; it has to exit with {test.exit_code}")
     output = ended.stdout.decode("utf-8", "replace")
     yield from said(name, output, test.expected_output, test.excluded_output, "its output")
     yield from said(name, ended.stderr, test.expected_error, test.excluded_error, "its standard error")

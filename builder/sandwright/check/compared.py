@@ -5,34 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sandwright.check.finding import Finding
+from sandwright.check.finding import ImageFinding
 from sandwright.check.goregex import NotGo, compile_go
 from sandwright.check.structure import (
     RULE,
     ContentTest,
+    EnvVar,
     ExistenceTest,
     LicenseTest,
     MetadataTest,
     StructureTests,
-    Variable,
     environment,
     expanded,
     relative,
 )
-from sandwright.image.tree import Node, Tree
+from sandwright.image.tree import FileNode, FileTree
 from sandwright.release.contents import Contents
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.entry import EntryKind
 
-_LETTERS = {Kind.DIRECTORY: "d", Kind.SYMLINK: "L", Kind.CHARACTER: "Dc", Kind.BLOCK: "D", Kind.FIFO: "p"}
+_LETTERS = {
+    EntryKind.DIRECTORY: "d",
+    EntryKind.SYMLINK: "L",
+    EntryKind.CHARACTER: "Dc",
+    EntryKind.BLOCK: "D",
+    EntryKind.FIFO: "p",
+}
 _WHO = {"owner": 0o100, "group": 0o010, "other": 0o001, "any": 0o111}
-_ROOT = Node(Kind.DIRECTORY, "nobody", 0o755, 0, 0, 0, implied=True)
+_ROOT = FileNode(EntryKind.DIRECTORY, "nobody", 0o755, 0, 0, 0, implied=True)
 _DOCUMENTATION, _LICENCE = b"usr/share/doc", b"copyright"
 _UNWANTED = (b"AGPL", b"WTFPL")
 _LET_THROUGH = b"libgnutls30"
 
 
-def check_structure(tests: StructureTests, image: Image, contents: Contents) -> Iterator[Finding]:
+def check_structure(tests: StructureTests, image: Image, contents: Contents) -> Iterator[ImageFinding]:
     """What of the tests doesn't hold, but for the commands: findings of rule `structure/test`."""
     config = image.config.get("config") or {}
     variables = environment(config, tests.global_env_vars)
@@ -48,51 +54,51 @@ def check_structure(tests: StructureTests, image: Image, contents: Contents) -> 
 
 def said(
     name: str, text: str, expected: Sequence[str], excluded: Sequence[str], what: str
-) -> Iterator[Finding]:
+) -> Iterator[ImageFinding]:
     """What of the patterns does not fit a text."""
     for patterns, wanted in ((expected, True), (excluded, False)):
         for pattern in patterns:
             try:
                 there = compile_go(pattern).search(text) is not None
             except NotGo as wrong:
-                yield Finding(RULE, name, f"'{pattern}' is no regular expression of Go: {wrong}")
+                yield ImageFinding(RULE, name, f"'{pattern}' is no regular expression of Go: {wrong}")
                 continue
             if there is not wanted:
                 has = "has" if there else "doesn't have"
-                yield Finding(RULE, name, f"{what} {has} '{pattern}'")
+                yield ImageFinding(RULE, name, f"{what} {has} '{pattern}'")
 
 
-def _nameless(test: ExistenceTest | ContentTest) -> Iterator[Finding]:
+def _nameless(test: ExistenceTest | ContentTest) -> Iterator[ImageFinding]:
     if not test.name:
-        yield Finding(RULE, test.path, "the test has no name")
+        yield ImageFinding(RULE, test.path, "the test has no name")
     if not test.path:
-        yield Finding(RULE, test.name, "the test has no path")
+        yield ImageFinding(RULE, test.name, "the test has no path")
 
 
-def _existence(test: ExistenceTest, tree: Tree, variables: Mapping[str, str]) -> Iterator[Finding]:
+def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]) -> Iterator[ImageFinding]:
     if not test.name or not test.path:
         yield from _nameless(test)
         return
     path = expanded(test.path, variables)
     node = _node(tree, path)
     if (node is not None) != test.should_exist:
-        yield Finding(RULE, test.name, f"{path} is {'not ' if test.should_exist else ''}there")
+        yield ImageFinding(RULE, test.name, f"{path} is {'not ' if test.should_exist else ''}there")
     if node is None or not test.should_exist:
         return
     rights = file_mode(node)
     if test.permissions and test.permissions != rights:
-        yield Finding(RULE, test.name, f"{path} has {rights}, not {test.permissions}")
+        yield ImageFinding(RULE, test.name, f"{path} has {rights}, not {test.permissions}")
     for what, value, wanted in (("user", node.uid, test.uid), ("group", node.gid, test.gid)):
         if wanted not in (-1, value):
-            yield Finding(RULE, test.name, f"{path} belongs to {what} {value}, not {wanted}")
+            yield ImageFinding(RULE, test.name, f"{path} belongs to {what} {value}, not {wanted}")
     if test.is_executable_by and test.is_executable_by not in _WHO:
         known = ", ".join(_WHO)
-        yield Finding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {known}")
+        yield ImageFinding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {known}")
     elif test.is_executable_by and not node.mode & _WHO[test.is_executable_by]:
-        yield Finding(RULE, test.name, f"{path} can't be executed by {test.is_executable_by}")
+        yield ImageFinding(RULE, test.name, f"{path} can't be executed by {test.is_executable_by}")
 
 
-def _node(tree: Tree, path: str) -> Node | None:
+def _node(tree: FileTree, path: str) -> FileNode | None:
     """What is at a path itself, links above it followed. There is always a root."""
     folder, _, name = relative(path).rpartition(b"/")
     if not name:
@@ -101,7 +107,7 @@ def _node(tree: Tree, path: str) -> Node | None:
     return None if parent is None else tree.get(parent + b"/" + name if parent else name)
 
 
-def file_mode(node: Node) -> str:
+def file_mode(node: FileNode) -> str:
     """The kind and rights of a file as Go's os.FileMode writes them: `-rwxr-xr-x`, `dtrwxrwxrwx`."""
     special = "".join(letter for bit, letter in ((0o4000, "u"), (0o2000, "g")) if node.mode & bit)
     kind = _LETTERS.get(node.kind, "")
@@ -111,18 +117,18 @@ def file_mode(node: Node) -> str:
     return (kind or "-") + "".join(letter if node.mode & 1 << bit else "-" for bit, letter in rights)
 
 
-def _content(test: ContentTest, tree: Tree) -> Iterator[Finding]:
+def _content(test: ContentTest, tree: FileTree) -> Iterator[ImageFinding]:
     if not test.name or not test.path:
         yield from _nameless(test)
         return
     raw = tree.content(relative(test.path))
     if raw is None:
-        yield Finding(RULE, test.name, f"{test.path} is no file")
+        yield ImageFinding(RULE, test.name, f"{test.path} is no file")
         return
     yield from said(test.name, raw.decode("utf-8", "replace"), test.expected, test.excluded, test.path)
 
 
-def _licences(test: LicenseTest, tree: Tree) -> Iterator[Finding]:
+def _licences(test: LicenseTest, tree: FileTree) -> Iterator[ImageFinding]:
     paths = [relative(path) for path in test.files]
     if test.debian:
         folder = tree.resolve(_DOCUMENTATION)
@@ -130,7 +136,7 @@ def _licences(test: LicenseTest, tree: Tree) -> Iterator[Finding]:
             yield _licence("/usr/share/doc is not there")
         for name in tree.names(_DOCUMENTATION) if folder is not None else ():
             node = tree.get((folder or b"") + b"/" + name)
-            if node is not None and node.kind is Kind.DIRECTORY and name != _LET_THROUGH:
+            if node is not None and node.kind is EntryKind.DIRECTORY and name != _LET_THROUGH:
                 paths.append(b"/".join((_DOCUMENTATION, name, _LICENCE)))
     for path in paths:
         raw, shown = tree.content(path), "/" + path.decode("utf-8", "backslashreplace")
@@ -141,11 +147,11 @@ def _licences(test: LicenseTest, tree: Tree) -> Iterator[Finding]:
                 yield _licence(f"{shown} has {word.decode()}")
 
 
-def _licence(message: str) -> Finding:
-    return Finding(RULE, "licenseTests", message)
+def _licence(message: str) -> ImageFinding:
+    return ImageFinding(RULE, "licenseTests", message)
 
 
-def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[Finding]:
+def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[ImageFinding]:
     variables = environment(config, ())
     yield from _values("variable", test.env_vars, variables)
     for each in test.unbound_env_vars:
@@ -170,7 +176,7 @@ def _metadata(test: MetadataTest, config: Mapping[str, Any]) -> Iterator[Finding
             yield _metadatum(f"{key} is '{config.get(key) or ''}', not '{word}'")
 
 
-def _values(what: str, wanted: Sequence[Variable], there: Mapping[str, str]) -> Iterator[Finding]:
+def _values(what: str, wanted: Sequence[EnvVar], there: Mapping[str, str]) -> Iterator[ImageFinding]:
     for each in wanted:
         value = there.get(each.key)
         if value is None or not (each.is_regex or value == each.value):
@@ -179,5 +185,5 @@ def _values(what: str, wanted: Sequence[Variable], there: Mapping[str, str]) -> 
             yield from said("metadataTest", value, (each.value,), (), f"the {what} {each.key}")
 
 
-def _metadatum(message: str) -> Finding:
-    return Finding(RULE, "metadataTest", message)
+def _metadatum(message: str) -> ImageFinding:
+    return ImageFinding(RULE, "metadataTest", message)

@@ -8,14 +8,14 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sandwright.check.finding import Finding
+from sandwright.check.finding import ImageFinding
 from sandwright.check.secrets import secret_variable, secrets_in, secrets_in_command
 from sandwright.errors import BuildError
-from sandwright.image.tree import Tree
+from sandwright.image.tree import FileTree
 from sandwright.release.contents import Contents
-from sandwright.rootfs.bundles.identity import Accounts, resolve_user
+from sandwright.rootfs.bundles.identity import AccountFiles, resolve_user
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.entry import EntryKind
 
 LABELS = ("created", "version", "revision", "source", "licenses")
 """Of image-spec's annotations.md: those without which nobody can tell what an image is."""
@@ -61,7 +61,7 @@ _CONFIG: Mapping[str, _Type] = {
 """Fields by what they have to be, if they are not null."""
 
 
-def check_configuration(image: Image, contents: Contents) -> Iterator[Finding]:
+def check_configuration(image: Image, contents: Contents) -> Iterator[ImageFinding]:
     """All findings of rules `config/…` and `secret/configuration`."""
     document, wrong = _typed(image.config, _DOCUMENT, "")
     config, inner = _typed(document.get("config") or {}, _CONFIG, "config.")
@@ -78,13 +78,13 @@ def check_configuration(image: Image, contents: Contents) -> Iterator[Finding]:
 
 def _typed(
     document: Mapping[str, Any], types: Mapping[str, _Type], place: str
-) -> tuple[dict[str, Any], list[Finding]]:
+) -> tuple[dict[str, Any], list[ImageFinding]]:
     """The fields that have the type which config.md gives them, and a finding for each that hasn't."""
     kept = dict(document)
     wrong = []
     for key, is_right in types.items():
         if kept.get(key) is not None and not is_right(kept[key]):
-            wrong.append(Finding("config/type", place + key, f"can't be {_short(kept.pop(key))}"))
+            wrong.append(ImageFinding("config/type", place + key, f"can't be {_short(kept.pop(key))}"))
     return kept, wrong
 
 
@@ -93,89 +93,91 @@ def _short(value: object) -> str:
     return text if len(text) < 60 else f"{text[:50]}…"
 
 
-def _user(user: str, tree: Tree) -> Iterator[Finding]:
+def _user(user: str, tree: FileTree) -> Iterator[ImageFinding]:
     texts = [
         (tree.content(path) or b"").decode("utf-8", "surrogateescape")
         for path in (b"etc/passwd", b"etc/group")
     ]
     try:
-        identity = resolve_user(user, Accounts(*texts))
+        identity = resolve_user(user, AccountFiles(*texts))
     except BuildError as error:
-        yield Finding("config/unknown-user", "User", str(error))
+        yield ImageFinding("config/unknown-user", "User", str(error))
         return
     if identity.uid == 0:
-        yield Finding("config/user", "User", "is root" if user else "is not set, which is root")
+        yield ImageFinding("config/user", "User", "is root" if user else "is not set, which is root")
 
 
-def _start(config: Mapping[str, Any], environment: Mapping[str, str], tree: Tree) -> Iterator[Finding]:
+def _start(
+    config: Mapping[str, Any], environment: Mapping[str, str], tree: FileTree
+) -> Iterator[ImageFinding]:
     argv = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
     directory = config.get("WorkingDir") or "/"
     if not directory.startswith("/"):
-        yield Finding("config/directory", "WorkingDir", f"'{directory}' is not absolute")
+        yield ImageFinding("config/directory", "WorkingDir", f"'{directory}' is not absolute")
     if not argv:
         return
     where = "Entrypoint" if config.get("Entrypoint") else "Cmd"
     if len(argv) > 1 and _SHELLS.fullmatch(argv[0]) and argv[1] == "-c":
-        yield Finding("config/shell", where, f"is a line for {argv[0]}, which doesn't pass signals on")
+        yield ImageFinding("config/shell", where, f"is a line for {argv[0]}, which doesn't pass signals on")
     folders = environment.get("PATH", _DEFAULT_PATH).split(":")
     places = [argv[0]] if "/" in argv[0] else [f"{folder}/{argv[0]}" for folder in folders]
     if "/" in argv[0] and not argv[0].startswith("/"):
         places = [f"{directory}/{argv[0]}"]
     if not any(_executable(tree, place) for place in places):
-        yield Finding("config/program", where, f"'{argv[0]}' is not there, or can't be executed")
+        yield ImageFinding("config/program", where, f"'{argv[0]}' is not there, or can't be executed")
 
 
-def _executable(tree: Tree, path: str) -> bool:
+def _executable(tree: FileTree, path: str) -> bool:
     real = tree.resolve(path.strip("/").encode("utf-8", "surrogateescape"))
     node = None if real is None else tree.get(real)
-    return node is not None and node.kind is not Kind.DIRECTORY and bool(node.mode & _EXECUTABLE)
+    return node is not None and node.kind is not EntryKind.DIRECTORY and bool(node.mode & _EXECUTABLE)
 
 
-def _path(environment: Mapping[str, str], tree: Tree) -> Iterator[Finding]:
+def _path(environment: Mapping[str, str], tree: FileTree) -> Iterator[ImageFinding]:
     for folder in environment.get("PATH", "/").split(":"):
         if not folder.startswith("/"):
-            yield Finding("config/path", "Env: PATH", f"'{folder}' is relative to wherever a program is")
+            yield ImageFinding("config/path", "Env: PATH", f"'{folder}' is relative to wherever a program is")
             continue
         real = tree.resolve(folder.strip("/").encode("utf-8", "surrogateescape"))
         node = None if real is None else tree.get(real)
         if node is not None and node.mode & 0o002:
-            yield Finding("config/path", "Env: PATH", f"everybody can write to {folder}")
+            yield ImageFinding("config/path", "Env: PATH", f"everybody can write to {folder}")
 
 
-def _rest(config: Mapping[str, Any]) -> Iterator[Finding]:
+def _rest(config: Mapping[str, Any]) -> Iterator[ImageFinding]:
     for volume in config.get("Volumes") or {}:
         path = "/" + str(volume).strip("/")
         if path in _SYSTEM or path.startswith(("/dev/", "/proc/", "/sys/")):
-            yield Finding("config/volume", "Volumes", f"{path} is a directory of the system")
+            yield ImageFinding("config/volume", "Volumes", f"{path} is a directory of the system")
     stop = config.get("StopSignal") or "SIGTERM"
     name = stop if stop.startswith("SIG") else f"SIG{stop}"
     known = name in signal.Signals.__members__ or _REAL_TIME.fullmatch(name) is not None
     if not known and not (stop.isascii() and stop.isdigit() and 0 < int(stop) < 65):
-        yield Finding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
+        yield ImageFinding("config/signal", "StopSignal", f"'{stop}' is no signal of Linux")
 
 
 def _labels(
     document: Mapping[str, Any], config: Mapping[str, Any], annotations: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[ImageFinding]:
     said = {**(config.get("Labels") or {}), **annotations}
     if document.get("created"):
         said[f"{_PREFIX}created"] = document["created"]
     missing = [name for name in LABELS if not said.get(_PREFIX + name)]
     if missing:
-        yield Finding("config/label", "", f"nothing says its {', '.join(missing)} ({_PREFIX}…)")
+        yield ImageFinding("config/label", "", f"nothing says its {', '.join(missing)} ({_PREFIX}…)")
 
 
 def _secrets(
     document: Mapping[str, Any], config: Mapping[str, Any], environment: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[ImageFinding]:
     named = [*((f"Env: {key}", key, value) for key, value in environment.items())]
     named += [(f"Labels: {key}", str(key), str(value)) for key, value in (config.get("Labels") or {}).items()]
     for where, key, value in named:
         if why := secret_variable(key, value):
-            yield Finding("secret/configuration", where, why)
+            yield ImageFinding("secret/configuration", where, why)
     for number, step in enumerate(document.get("history") or ()):
         for what in dict.fromkeys(secrets_in_command(" ".join(map(str, step.values())))):
-            yield Finding("secret/configuration", f"history[{number}]", f"has {what} in it")
+            yield ImageFinding("secret/configuration", f"history[{number}]", f"has {what} in it")
     rest = {key: value for key, value in config.items() if key not in ("Env", "Labels")}
     for what in secrets_in(json.dumps(rest).encode()):
-        yield Finding("secret/configuration", "config", f"has {what} in it")
+        yield ImageFinding("secret/configuration", "config", f"has {what} in it")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandwright.check.finding import Finding
+from sandwright.check.finding import ImageFinding
 from sandwright.errors import ArchiveRefused, SandwrightError
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
@@ -18,7 +18,7 @@ from sandwright.rootfs.descriptor import (
     read_descriptor,
     sequence,
 )
-from sandwright.rootfs.images.blobs import Directory, read
+from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 from sandwright.rootfs.images.layout import LARGEST_DOCUMENT, MOST_DESCRIPTORS
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.limits import DEFAULT
@@ -27,57 +27,57 @@ _DEEPEST = 8
 _CHUNK = 1 << 20
 
 
-def check_layout(path: Path) -> Iterator[Finding]:
+def check_layout(path: Path) -> Iterator[ImageFinding]:
     """Findings of rules `layout/blob`, `layout/unreferenced` and `layout/media-type` of a layout's directory.
 
     All of it is looked at, whichever image is meant. A document that can't be read is a finding as well.
     """
-    place = Directory(path)
+    place = DirectoryBlobs(path)
     walk = _Walk(place)
     try:
         document = parse_json(read(place, "index.json", limit=LARGEST_DOCUMENT), "index.json")
         yield from walk.document(document, "index.json", 0)
     except (SandwrightError, OSError) as error:
-        yield Finding("layout/blob", "index.json", str(error))
+        yield ImageFinding("layout/blob", "index.json", str(error))
         return
     for blob in sorted(path.glob("blobs/*/*")):
         digest = f"{blob.parent.name}:{blob.name}"
         if digest not in walk.seen:
-            yield Finding("layout/unreferenced", digest, "no document leads to it")
+            yield ImageFinding("layout/unreferenced", digest, "no document leads to it")
 
 
-def check_manifest(image: Image) -> Iterator[Finding]:
+def check_manifest(image: Image) -> Iterator[ImageFinding]:
     """Findings of rules `layout/history`, `layout/media-type` and `layout/elsewhere` of one image."""
     history = image.config.get("history")
     if isinstance(history, list):
         made = sum(1 for step in history if isinstance(step, dict) and not step.get("empty_layer"))
         if made != len(image.layers):
-            yield Finding(
+            yield ImageFinding(
                 "layout/history",
                 "config",
                 f"has {made} steps with a layer; there are {len(image.layers)} layers",
             )
     elif image.layers:
-        yield Finding("layout/history", "config", "has no history")
+        yield ImageFinding("layout/history", "config", "has no history")
     if image.manifest and "mediaType" not in image.manifest:
-        yield Finding(
+        yield ImageFinding(
             "layout/media-type",
             "manifest",
             "doesn't name its media type, so that it can be taken for another",
         )
     for number, layer in enumerate(image.manifest.get("layers") or (), 1):
         if isinstance(layer, dict) and layer.get("urls"):
-            yield Finding("layout/elsewhere", f"layer {number}", "is to be fetched from a URL")
+            yield ImageFinding("layout/elsewhere", f"layer {number}", "is to be fetched from a URL")
         if isinstance(layer, dict) and "nondistributable" in str(layer.get("mediaType", "")):
-            yield Finding("layout/elsewhere", f"layer {number}", "may not be distributed")
+            yield ImageFinding("layout/elsewhere", f"layer {number}", "may not be distributed")
 
 
 @dataclass
 class _Walk:
-    place: Directory
+    place: DirectoryBlobs
     seen: set[str] = field(default_factory=set)
 
-    def document(self, document: Mapping[str, Any], where: str, depth: int) -> Iterator[Finding]:
+    def document(self, document: Mapping[str, Any], where: str, depth: int) -> Iterator[ImageFinding]:
         """An index or a manifest, and all that it leads to."""
         listed = ("manifests", "layers")
         for key in listed:
@@ -87,7 +87,9 @@ class _Walk:
             if document.get(key) is not None:
                 yield from self._named(document[key], f"{where}: {key}", depth, optional=key == "subject")
 
-    def _named(self, item: object, where: str, depth: int, *, optional: bool = False) -> Iterator[Finding]:
+    def _named(
+        self, item: object, where: str, depth: int, *, optional: bool = False
+    ) -> Iterator[ImageFinding]:
         descriptor = read_descriptor(item, where)
         if descriptor.digest in self.seen:
             return
@@ -100,12 +102,12 @@ class _Walk:
             content, wrong = b"", str(refused)
         if wrong:
             if not (optional and content is None):
-                yield Finding("layout/blob", descriptor.digest, f"{where}: {wrong}")
+                yield ImageFinding("layout/blob", descriptor.digest, f"{where}: {wrong}")
             return
         if descriptor.media_type in INDEX_TYPES | MANIFEST_TYPES and depth < _DEEPEST and content is not None:
             inner = parse_json(content, descriptor.digest)
             if "mediaType" not in inner:
-                yield Finding("layout/media-type", descriptor.digest, "doesn't name its media type")
+                yield ImageFinding("layout/media-type", descriptor.digest, "doesn't name its media type")
             yield from self.document(inner, descriptor.digest, depth + 1)
 
     def _read(self, descriptor: Descriptor) -> tuple[bytes | None, str]:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sandwright.check.finding import Finding
-from sandwright.image.tree import Tree
+from sandwright.check.finding import ImageFinding
+from sandwright.image.tree import FileTree
 from sandwright.release.contents import Contents
 from sandwright.rootfs.minimal.elf import Elf
-from sandwright.rootfs.tar.entry import Kind, show
+from sandwright.rootfs.tar.entry import EntryKind, show
 
 PASSWD, GROUP, SHADOW = b"etc/passwd", b"etc/group", b"etc/shadow"
 _ACCOUNT_FILES = (PASSWD, GROUP, SHADOW)
@@ -38,7 +38,7 @@ def keeps(path: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class Line:
+class AccountLine:
     """A line of passwd or group: its name and number."""
 
     name: str
@@ -46,7 +46,7 @@ class Line:
     password: str
 
 
-def check_files(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[Finding]:
+def check_files(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[ImageFinding]:
     """All findings of rules `files/…`. `elves`: what ELF files say of themselves, by the layer's path."""
     tree = contents.tree
     yield from _merged(tree)
@@ -56,19 +56,19 @@ def check_files(contents: Contents, elves: Mapping[bytes, Elf], architecture: st
     yield from _programs(contents, elves, architecture)
 
 
-def _merged(tree: Tree) -> Iterator[Finding]:
+def _merged(tree: FileTree) -> Iterator[ImageFinding]:
     there = [path for path in _MERGED if tree.get(path) is not None]
     links = [path for path in there if tree.is_link(path)]
     for path in there:
         if links and path not in links:
-            yield Finding(
+            yield ImageFinding(
                 "files/merged-usr",
                 show(path).strip("'"),
                 f"is a directory, though {show(links[0])} is a link",
             )
 
 
-def read_lines(raw: bytes, *, fields: int) -> tuple[list[Line], list[int]]:
+def read_lines(raw: bytes, *, fields: int) -> tuple[list[AccountLine], list[int]]:
     """The lines of passwd (7 fields) or group (4), and the numbers of those that are none."""
     lines, broken = [], []
     for number, line in enumerate(raw.decode("utf-8", "surrogateescape").split("\n"), 1):
@@ -78,26 +78,26 @@ def read_lines(raw: bytes, *, fields: int) -> tuple[list[Line], list[int]]:
         if len(parts) != fields or not parts[0] or not parts[2].isascii() or not parts[2].isdigit():
             broken.append(number)
             continue
-        lines.append(Line(parts[0], int(parts[2]), parts[1]))
+        lines.append(AccountLine(parts[0], int(parts[2]), parts[1]))
     return lines, broken
 
 
-def _accounts(tree: Tree) -> Iterator[Finding]:
+def _accounts(tree: FileTree) -> Iterator[ImageFinding]:
     for path, fields in ((PASSWD, 7), (GROUP, 4)):
         where = path.decode()
         raw = tree.content(path)
         if raw is None:
-            yield Finding("files/accounts", where, "is not there")
+            yield ImageFinding("files/accounts", where, "is not there")
             continue
         lines, broken = read_lines(raw, fields=fields)
         for number in broken:
-            yield Finding("files/accounts", where, f"line {number} is no line of it")
+            yield ImageFinding("files/accounts", where, f"line {number} is no line of it")
         for what, values in (
             ("name", [each.name for each in lines]),
             ("id", [str(each.number) for each in lines]),
         ):
             for value in sorted(each for each, times in Counter(values).items() if times > 1):
-                yield Finding("files/accounts", where, f"the {what} {value} is there twice")
+                yield ImageFinding("files/accounts", where, f"the {what} {value} is there twice")
         for line in lines:
             if path == PASSWD:
                 yield from _password(where, line.name, line.password)
@@ -108,18 +108,18 @@ def _accounts(tree: Tree) -> Iterator[Finding]:
             yield from _password("etc/shadow", name, rest[0])
     node = tree.get(SHADOW)
     if node is not None and node.mode & _SHADOW_MODE:
-        yield Finding("files/shadow", "etc/shadow", f"can be read by everybody (mode {node.mode:04o})")
+        yield ImageFinding("files/shadow", "etc/shadow", f"can be read by everybody (mode {node.mode:04o})")
 
 
-def _password(where: str, name: str, password: str) -> Iterator[Finding]:
+def _password(where: str, name: str, password: str) -> Iterator[ImageFinding]:
     """What the second field of passwd(5) or shadow(5) gives away."""
     if not password:
-        yield Finding("files/no-password", where, f"{name} has no password, and needs none")
+        yield ImageFinding("files/no-password", where, f"{name} has no password, and needs none")
     elif password != _ELSEWHERE and not password.startswith(_LOCKED):
-        yield Finding("files/password", where, f"{name} has a password")
+        yield ImageFinding("files/password", where, f"{name} has a password")
 
 
-def _owners(tree: Tree) -> Iterator[Finding]:
+def _owners(tree: FileTree) -> Iterator[ImageFinding]:
     known: dict[str, set[int]] = {}
     for what, path, fields in (("user", PASSWD, 7), ("group", GROUP, 4)):
         lines, _ = read_lines(tree.content(path) or b"", fields=fields)
@@ -131,29 +131,29 @@ def _owners(tree: Tree) -> Iterator[Finding]:
                 strangers.setdefault((what, number), []).append(path)
     for (what, number), paths in strangers.items():
         more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield Finding(
+        yield ImageFinding(
             "files/owner", show(paths[0]).strip("'"), f"belongs to {what} {number}, whom nobody knows{more}"
         )
 
 
-def _places(contents: Contents) -> Iterator[Finding]:
+def _places(contents: Contents) -> Iterator[ImageFinding]:
     tree = contents.tree
     for path in _TEMPORARY:
         node = tree.get(path)
         real = None if node is None else tree.get(tree.resolve(path) or b"")
         if node is None or real is None:
             if path == b"tmp":
-                yield Finding("files/temporary", "tmp", "is not there")
-        elif real.kind is not Kind.DIRECTORY or real.mode != 0o1777:
-            yield Finding(
+                yield ImageFinding("files/temporary", "tmp", "is not there")
+        elif real.kind is not EntryKind.DIRECTORY or real.mode != 0o1777:
+            yield ImageFinding(
                 "files/temporary", path.decode(), f"is a {real.kind.value} with mode {real.mode:04o}"
             )
     if not any(tree.resolve(path) is not None for path in _OS_RELEASE):
-        yield Finding("files/os-release", "etc/os-release", "is not there")
+        yield ImageFinding("files/os-release", "etc/os-release", "is not there")
     for path in _WRITTEN_BY_RUNTIMES:
         file = contents.files.get(path)
-        if file is not None and file.kind is Kind.FILE and file.size:
-            yield Finding(
+        if file is not None and file.kind is EntryKind.FILE and file.size:
+            yield ImageFinding(
                 "files/of-the-host",
                 path.decode(),
                 f"has {file.size} bytes, perhaps of the machine that built it",
@@ -163,15 +163,15 @@ def _places(contents: Contents) -> Iterator[Finding]:
             path
             for path, file in contents.files.items()
             if path.startswith(folder)
-            and file.kind is Kind.FILE
+            and file.kind is EntryKind.FILE
             and path.rpartition(b"/")[2] not in _KEPT_IN_CACHES
         ]
         if left:
             size = sum(contents.files[path].size for path in left)
-            yield Finding("files/cache", folder.decode(), f"has {len(left)} files with {size} bytes")
+            yield ImageFinding("files/cache", folder.decode(), f"has {len(left)} files with {size} bytes")
 
 
-def _programs(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[Finding]:
+def _programs(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[ImageFinding]:
     names = {path.rpartition(b"/")[2] for path in contents.files}
     here = {
         real: elf
@@ -183,17 +183,19 @@ def _programs(contents: Contents, elves: Mapping[bytes, Elf], architecture: str)
         where = show(path).strip("'")
         machine = elf.target[2]
         if architecture in _MACHINES and machine != _MACHINES[architecture]:
-            yield Finding(
+            yield ImageFinding(
                 "files/architecture", where, f"is for ELF machine {machine}; the image is for {architecture}"
             )
             continue
         if elf.interpreter and contents.tree.resolve(elf.interpreter.lstrip(b"/")) is None:
-            yield Finding("files/interpreter", where, f"needs {show(elf.interpreter)}, which is not there")
+            yield ImageFinding(
+                "files/interpreter", where, f"needs {show(elf.interpreter)}, which is not there"
+            )
         for name in elf.needed:
             if name.rpartition(b"/")[2] not in names:
                 missing.setdefault(name, []).append(path)
     for name, paths in sorted(missing.items()):
         more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield Finding(
+        yield ImageFinding(
             "files/library", show(paths[0]).strip("'"), f"needs {show(name)}, which is nowhere{more}"
         )

@@ -13,7 +13,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class CheckRule:
     """Something an image must or should be. `title` says what, as a sentence without its full stop."""
 
     name: str
@@ -69,12 +69,12 @@ _TABLE: tuple[tuple[str, Severity, str], ...] = (
     ("structure/test", "error", "the structure tests that were given pass"),
 )
 
-RULES: Mapping[str, Rule] = {name: Rule(name, severity, title) for name, severity, title in _TABLE}
+RULES: Mapping[str, CheckRule] = {name: CheckRule(name, severity, title) for name, severity, title in _TABLE}
 """Every rule by name."""
 
 
 @dataclass(frozen=True, order=True)
-class Finding:
+class ImageFinding:
     """That a rule does not hold.
 
     `where` is a path in the image, or a part of a document; empty for all of it. `waived` is why it is
@@ -115,12 +115,12 @@ class Waiver:
             raise UsageError(f"there is no rule '{rule}'; the rules are {', '.join(RULES)}")
         return cls(rule, pattern or "*", reason.strip())
 
-    def covers(self, finding: Finding) -> bool:
+    def covers(self, finding: ImageFinding) -> bool:
         """Whether it is about this finding."""
         return finding.rule == self.rule and fnmatch.fnmatchcase(finding.where, self.pattern)
 
 
-def waive(findings: Iterable[Finding], waivers: Sequence[Waiver]) -> list[Finding]:
+def waive(findings: Iterable[ImageFinding], waivers: Sequence[Waiver]) -> list[ImageFinding]:
     """The findings, sorted, each once, those that are accepted with the reason."""
     made = []
     for finding in sorted(set(findings)):

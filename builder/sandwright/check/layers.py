@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO
 
-from sandwright.check.finding import Finding
+from sandwright.check.finding import ImageFinding
 from sandwright.check.secrets import LARGEST, secret_file, secrets_in
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.digest import Verified
+from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.minimal.elf import MAGIC, Elf, Malformed, read_elf
-from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
-from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
-from sandwright.rootfs.tar.reader import Reader
-from sandwright.rootfs.unpacking.layers import Layer
+from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.unpacking.layers import ImageLayer
 from sandwright.rootfs.unpacking.merge import whiteout
 
 SET_ID = frozenset(
@@ -49,7 +49,7 @@ class _Below:
     """What the layers so far have, as they wrote it, and what is left of the limits for all of them."""
 
     paths: set[bytes] = field(default_factory=lambda: {b""})
-    left: Limits = DEFAULT
+    left: ArchiveLimits = DEFAULT
     implied: int = 0
 
     def knows(self, path: bytes) -> bool:
@@ -64,14 +64,14 @@ class _Below:
         if self.implied > self.left.names:
             raise ArchiveRefused(f"directories that no member speaks of have names of {self.implied} bytes")
 
-    def read(self, reader: Reader) -> None:
+    def read(self, reader: TarReader) -> None:
         """Take what a layer had off the limits."""
         self.left = replace(
             self.left, bytes=self.left.bytes - reader.bytes, entries=self.left.entries - reader.entries
         )
 
 
-def check_layers(image: Image, created_ns: int | None, programs: Programs) -> Iterator[Finding]:
+def check_layers(image: Image, created_ns: int | None, programs: Programs) -> Iterator[ImageFinding]:
     """All findings of rules `layer/…`, and of `secret/…` in layers. `programs` is filled on the way.
 
     `created_ns` is the image's time in nanoseconds since 1970, None where it says none. Raise what reading
@@ -88,26 +88,26 @@ class _Look:
     """One layer being read."""
 
     number: int
-    layer: Layer
+    layer: ImageLayer
     below: _Below
     created_ns: int | None
     programs: Programs
     seen: set[bytes] = field(default_factory=set)
     folded: dict[bytes, bytes] = field(default_factory=dict)
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[ImageFinding]:
         name, left = self.layer.name, self.below.left
         with self.layer.archive(left, lambda _: None) as archive, tempfile.TemporaryFile() as scratch:
-            reader = Reader(Verified(archive, self.layer.diff_id, name=name), name=name, limits=left)
+            reader = TarReader(VerifiedReader(archive, self.layer.diff_id, name=name), name=name, limits=left)
             for entry in reader:
                 yield from self._entry(entry, reader)
-                if entry.kind is Kind.FILE and entry.size:
+                if entry.kind is EntryKind.FILE and entry.size:
                     yield from self._content(entry, reader, scratch)
         self.below.read(reader)
         for path in sorted(self.seen):
             self.below.add(path)
 
-    def _entry(self, entry: Entry, reader: Reader) -> Iterator[Finding]:
+    def _entry(self, entry: TarEntry, reader: TarReader) -> Iterator[ImageFinding]:
         if entry.path in self.seen:
             yield self._finding(
                 "layer/duplicate", entry, "is there twice; readers differ on which one counts"
@@ -115,7 +115,7 @@ class _Look:
         self.seen.add(entry.path)
         try:
             hidden = whiteout(entry.path)
-        except Refusal as refusal:
+        except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
         if hidden is not None:
             gone = entry.path.rpartition(b"/")[0] if hidden == entry.path else hidden
@@ -126,18 +126,18 @@ class _Look:
             return
         yield from self._name(entry)
         yield from self._rights(entry)
-        if entry.kind in (Kind.CHARACTER, Kind.BLOCK):
+        if entry.kind in (EntryKind.CHARACTER, EntryKind.BLOCK):
             major, minor = entry.device
             yield self._finding("layer/device", entry, f"is a {entry.kind.value}, {major}:{minor}")
-        if entry.kind is Kind.SYMLINK and _climbs(entry):
+        if entry.kind is EntryKind.SYMLINK and _climbs(entry):
             yield self._finding("layer/link-outside", entry, f"leads above the root, to {show(entry.link)}")
         if self.created_ns is not None and entry.mtime_ns > self.created_ns:
             yield self._finding("layer/time", entry, "is newer than the image says that it is itself")
         what = secret_file(entry.path)
-        if what and (entry.kind is not Kind.DIRECTORY or entry.path.endswith(b".git")):
+        if what and (entry.kind is not EntryKind.DIRECTORY or entry.path.endswith(b".git")):
             yield self._finding("secret/file", entry, f"is where programs keep {what}")
 
-    def _name(self, entry: Entry) -> Iterator[Finding]:
+    def _name(self, entry: TarEntry) -> Iterator[ImageFinding]:
         try:
             text = entry.path.decode()
         except UnicodeDecodeError:
@@ -150,11 +150,11 @@ class _Look:
         if other != entry.path:
             yield self._finding("layer/case", entry, f"differs from {show(other)} in case alone")
 
-    def _rights(self, entry: Entry) -> Iterator[Finding]:
+    def _rights(self, entry: TarEntry) -> Iterator[ImageFinding]:
         """What a mode gives away: also that of a hard link, which Docker gives to the file itself."""
-        if entry.kind is Kind.SYMLINK:
+        if entry.kind is EntryKind.SYMLINK:
             return
-        file = entry.kind in (Kind.FILE, Kind.HARDLINK)
+        file = entry.kind in (EntryKind.FILE, EntryKind.HARDLINK)
         if file and entry.mode & _SET_ID and entry.path not in SET_ID:
             who = " and ".join(
                 text
@@ -164,13 +164,13 @@ class _Look:
             yield self._finding("layer/set-id", entry, f"runs as {who} whoever starts it")
         if _CAPABILITY in entry.xattrs:
             yield self._finding("layer/capability", entry, "has capabilities whoever starts it")
-        sticky = entry.kind is Kind.DIRECTORY and entry.mode & _STICKY
-        if (file or entry.kind is Kind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
+        sticky = entry.kind is EntryKind.DIRECTORY and entry.mode & _STICKY
+        if (file or entry.kind is EntryKind.DIRECTORY) and entry.mode & _OTHERS_WRITE and not sticky:
             yield self._finding(
                 "layer/world-writable", entry, f"can be written by everybody (mode {entry.mode:04o})"
             )
 
-    def _content(self, entry: Entry, reader: Reader, scratch: IO[bytes]) -> Iterator[Finding]:
+    def _content(self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]) -> Iterator[ImageFinding]:
         """Search the beginning for secrets, and keep what an ELF file says of itself."""
         chunks = reader.chunks()
         head = b""
@@ -195,11 +195,11 @@ class _Look:
         if elf is not None:
             self.programs.elves[entry.path] = elf
 
-    def _finding(self, rule: str, entry: Entry, message: str) -> Finding:
-        return Finding(rule, show(entry.path).strip("'"), f"in layer {self.number}: {message}")
+    def _finding(self, rule: str, entry: TarEntry, message: str) -> ImageFinding:
+        return ImageFinding(rule, show(entry.path).strip("'"), f"in layer {self.number}: {message}")
 
 
-def _climbs(entry: Entry) -> bool:
+def _climbs(entry: TarEntry) -> bool:
     """Whether a link, read by itself, has more `..` than there are directories above it."""
     depth = 0 if entry.link.startswith(b"/") else entry.path.count(b"/")
     for part in entry.link.split(b"/"):

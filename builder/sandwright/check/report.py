@@ -10,14 +10,14 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import sandwright
-from sandwright.check.finding import RULES, Finding
-from sandwright.check.look import Checked
+from sandwright.check.finding import RULES, ImageFinding
+from sandwright.check.image import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def to_json(images: Sequence[Checked]) -> bytes:
+def to_json(images: Sequence[CheckResult]) -> bytes:
     """An object whose `images` have name, digest, platform, size, layers and findings."""
     rows = [
         {**asdict(image), "findings": [{**asdict(f), "severity": f.severity} for f in image.findings]}
@@ -26,7 +26,7 @@ def to_json(images: Sequence[Checked]) -> bytes:
     return _encoded({"images": rows})
 
 
-def to_sarif(images: Sequence[Checked]) -> bytes:
+def to_sarif(images: Sequence[CheckResult]) -> bytes:
     """One run with a result for each finding; what is waived is suppressed there, with its reason."""
     names = sorted({finding.rule for image in images for finding in image.findings})
     rules = [
@@ -45,7 +45,7 @@ def to_sarif(images: Sequence[Checked]) -> bytes:
     return _encoded({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _result(image: Checked, finding: Finding, index: int) -> dict[str, Any]:
+def _result(image: CheckResult, finding: ImageFinding, index: int) -> dict[str, Any]:
     subject = f"{image.name}@{image.digest}"
     where = finding.where or "image"
     made: dict[str, Any] = {
@@ -61,7 +61,7 @@ def _result(image: Checked, finding: Finding, index: int) -> dict[str, Any]:
     return made
 
 
-def to_junit(images: Sequence[Checked]) -> bytes:
+def to_junit(images: Sequence[CheckResult]) -> bytes:
     """A suite for each image, a case for each rule: failed by errors, skipped where all are waived."""
     root = ET.Element("testsuites", name="sandwright check-image")
     for image in images:

@@ -40,7 +40,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Variable(_Part):
+class EnvVar(_Part):
     """A variable, label or annotation: its value, or a pattern for it."""
 
     key: Word = ""
@@ -59,7 +59,7 @@ class CommandTest(_Part):
     args: tuple[Word, ...] = ()
     setup: tuple[tuple[Word, ...], ...] = ()
     teardown: tuple[tuple[Word, ...], ...] = ()
-    env_vars: tuple[Variable, ...] = Field(default=(), alias="envVars")
+    env_vars: tuple[EnvVar, ...] = Field(default=(), alias="envVars")
     expected_output: tuple[Pattern, ...] = Field(default=(), alias="expectedOutput")
     excluded_output: tuple[Pattern, ...] = Field(default=(), alias="excludedOutput")
     expected_error: tuple[Pattern, ...] = Field(default=(), alias="expectedError")
@@ -118,9 +118,9 @@ class MetadataTest(_Part):
     An absent or empty text asks for nothing. An empty list as entrypoint or cmd asks that there is none.
     """
 
-    env_vars: tuple[Variable, ...] = Field(default=(), alias="envVars")
-    unbound_env_vars: tuple[Variable, ...] = Field(default=(), alias="unboundEnvVars")
-    labels: tuple[Variable, ...] = ()
+    env_vars: tuple[EnvVar, ...] = Field(default=(), alias="envVars")
+    unbound_env_vars: tuple[EnvVar, ...] = Field(default=(), alias="unboundEnvVars")
+    labels: tuple[EnvVar, ...] = ()
     exposed_ports: tuple[Word, ...] = Field(default=(), alias="exposedPorts")
     unexposed_ports: tuple[Word, ...] = Field(default=(), alias="unexposedPorts")
     volumes: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class StructureTests(_Part):
     """One file of tests."""
 
     schema_version: Literal["1.0.0", "2.0.0"] = Field(alias="schemaVersion")
-    global_env_vars: tuple[Variable, ...] = Field(default=(), alias="globalEnvVars")
+    global_env_vars: tuple[EnvVar, ...] = Field(default=(), alias="globalEnvVars")
     commands: tuple[CommandTest, ...] = Field(default=(), alias="commandTests")
     existence: tuple[ExistenceTest, ...] = Field(default=(), alias="fileExistenceTests")
     content: tuple[ContentTest, ...] = Field(default=(), alias="fileContentTests")
@@ -196,7 +196,7 @@ def read_tests(path: Path) -> StructureTests:
     return load_model(StructureTests, replace(document, data=_without_nothing(document.data)))
 
 
-def environment(config: Mapping[str, Any], variables: Sequence[Variable]) -> dict[str, str]:
+def environment(config: Mapping[str, Any], variables: Sequence[EnvVar]) -> dict[str, str]:
     """The variables of an image's configuration, with those of tests, whose values may name the former."""
     found = dict(each.partition("=")[::2] for each in config.get("Env") or ())
     return found | {each.key: expanded(each.value, found) for each in variables}

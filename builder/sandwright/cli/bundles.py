@@ -58,22 +58,22 @@ def bundle(
 ) -> None:
     """Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts."""
     from sandwright.rootfs.bundles.bundle import write_bundle  # noqa: PLC0415
-    from sandwright.rootfs.bundles.convert import Settings  # noqa: PLC0415
-    from sandwright.rootfs.minimal.minimal import Wanted, write_minimal_bundle  # noqa: PLC0415
+    from sandwright.rootfs.bundles.convert import BundleOptions  # noqa: PLC0415
+    from sandwright.rootfs.minimal.minimal import MinimalOptions, write_minimal_bundle  # noqa: PLC0415
 
     source = _open(image, platform, ref, Path(output))
     architecture = source.platform.architecture
     name = Path(image).name.removesuffix(".tar") + ("-minimal" if minimal else "")
     where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
     store = Path(output) / "rootfs"
-    settings = Settings(
+    settings = BundleOptions(
         command=tuple(words_after_dashes()) or None,
         writable=writable,
         capabilities="init" if init else "none",
     )
     with console.watching() as progress:
         if minimal:
-            wanted = Wanted(
+            wanted = MinimalOptions(
                 tuple(word for words in minimal for word in words.split()),
                 keep=tuple(keep or ()),
                 drop=tuple(drop or ()),

@@ -14,7 +14,7 @@ from sandwright.cli.command import command
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
-    from sandwright.check import look
+    from sandwright.check.image import CheckResult
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -52,8 +52,9 @@ def check_image(
     junit: str = "",
 ) -> None:
     """Look an image over: documents, layers, files, configuration, secrets, size. Fails on an error."""
-    from sandwright.check import look, report  # noqa: PLC0415
+    from sandwright.check import report  # noqa: PLC0415
     from sandwright.check.finding import Waiver  # noqa: PLC0415
+    from sandwright.check.image import check_image as run_checks  # noqa: PLC0415
     from sandwright.check.structure import read_tests  # noqa: PLC0415
     from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
 
@@ -62,7 +63,7 @@ def check_image(
     tests = [read_tests(Path(file)) for file in structure or ()]
     with console.watching() as progress:
         checked = [
-            look.check_image(
+            run_checks(
                 path,
                 platform=each,
                 ref=ref or None,
@@ -84,7 +85,7 @@ def check_image(
         raise VerdictError(f"{image}: {faults} errors")
 
 
-def _show(checked: look.Checked) -> None:
+def _show(checked: CheckResult) -> None:
     for finding in checked.findings:
         console.line(f"{finding}" + (f"; accepted: {finding.waived}" if finding.waived else ""))
     for line in checked.skipped:

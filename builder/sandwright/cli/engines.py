@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from sandwright.host import HostFacts
-    from sandwright.image.build import LeftOut
-    from sandwright.image.engines.build import BuiltInEngine, Wish
-    from sandwright.image.engines.contract import Engine
+    from sandwright.image.build import SkippedImage
+    from sandwright.image.engines.build import BuildRequest, EngineBuiltImage
+    from sandwright.image.engines.contract import BuildEngine
     from sandwright.progress import Progress
     from sandwright.verify.smoke.inengine import Open
     from sandwright.verify.smoke.report import Report
@@ -69,11 +69,11 @@ class Words:
     builder: str
     frozen: bool
 
-    def wish(self, host: HostFacts, progress: Progress, *, output: Path, speak: images.Speak) -> Wish:
+    def wish(self, host: HostFacts, progress: Progress, *, output: Path, speak: images.Speak) -> BuildRequest:
         """The same as a value. No platform means this machine's."""
-        from sandwright.image.engines.build import Wish  # noqa: PLC0415
+        from sandwright.image.engines.build import BuildRequest  # noqa: PLC0415
 
-        return Wish(
+        return BuildRequest(
             images.catalogue_of(self.definitions),
             self.names,
             self.platforms or [host.platform],
@@ -139,7 +139,7 @@ def build_with_engine(words: Words, asked: Asked, *, output: Path, speak: images
             for line in describe_build(wish, asked.engine):
                 console.line(line)
             return
-        left_out: list[LeftOut] = []
+        left_out: list[SkippedImage] = []
         where = output / "engines" / asked.engine
         with _opened(asked, host) as (engine, start):
             done = _built(wish, asked, engine, start, host=host, left_out=left_out, progress=progress)
@@ -154,19 +154,19 @@ def build_with_engine(words: Words, asked: Asked, *, output: Path, speak: images
 class _Done:
     """What came of a run. `different` has a line for each difference without a reason."""
 
-    built: Sequence[BuiltInEngine]
+    built: Sequence[EngineBuiltImage]
     different: Sequence[str]
     report: Report | None
 
 
 def _built(
-    wish: Wish,
+    wish: BuildRequest,
     asked: Asked,
-    engine: Engine,
+    engine: BuildEngine,
     start: Callable[[], Open],
     *,
     host: HostFacts,
-    left_out: list[LeftOut],
+    left_out: list[SkippedImage],
     progress: Progress,
 ) -> _Done:
     from sandwright.image.engines.build import build_in_engine  # noqa: PLC0415
@@ -184,7 +184,7 @@ def _built(
     return _Done(built, different, report)
 
 
-def _write(report: Report, where: Path, engine: Engine, repository: str) -> None:
+def _write(report: Report, where: Path, engine: BuildEngine, repository: str) -> None:
     """Write the report, with what was seen of other images that the engine still has."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
     from sandwright.verify.smoke.merge import together  # noqa: PLC0415
@@ -198,19 +198,19 @@ def _write(report: Report, where: Path, engine: Engine, repository: str) -> None
 
 
 @contextlib.contextmanager
-def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[Engine, Callable[[], Open]]]:
+def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
     """The engine, and what gives how to start images in it."""
     if asked.engine == "docker":
-        from sandwright.image.engines.docker import Docker  # noqa: PLC0415
+        from sandwright.image.engines.docker import DockerBuilder  # noqa: PLC0415
         from sandwright.runtime.dockerd import docker_client  # noqa: PLC0415
 
         with docker_client() as client:
-            yield Docker(client, cache=not asked.again), functools.partial(_start_docker, client)
+            yield DockerBuilder(client, cache=not asked.again), functools.partial(_start_docker, client)
         return
-    from sandwright.image.engines.podman import Podman  # noqa: PLC0415
+    from sandwright.image.engines.podman import PodmanBuilder  # noqa: PLC0415
 
     name: Literal["podman", "buildah"] = "podman" if asked.engine == "podman" else "buildah"
-    yield Podman(name, host), functools.partial(_start_podman, host)
+    yield PodmanBuilder(name, host), functools.partial(_start_podman, host)
 
 
 def _start_docker(client: DockerClient) -> Open:
@@ -225,7 +225,9 @@ def _start_podman(host: HostFacts) -> Open:
     return functools.partial(open_podman, host, ())
 
 
-def _compare(wish: Wish, engine: Engine, built: Sequence[BuiltInEngine], progress: Progress) -> list[str]:
+def _compare(
+    wish: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
+) -> list[str]:
     """A line for each difference from what the embedded builder makes that has no reason."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
     from sandwright.image.engines.build import embedded  # noqa: PLC0415
@@ -250,7 +252,7 @@ def _compare(wish: Wish, engine: Engine, built: Sequence[BuiltInEngine], progres
     return lines
 
 
-def _show(done: _Done, left_out: Sequence[LeftOut], where: Path, seconds: float) -> None:
+def _show(done: _Done, left_out: Sequence[SkippedImage], where: Path, seconds: float) -> None:
     report = done.report
     rows = []
     for each in done.built:
@@ -267,6 +269,6 @@ def _show(done: _Done, left_out: Sequence[LeftOut], where: Path, seconds: float)
     console.line(f"{seconds:.1f} s{end}")
 
 
-def _verdict(report: Report, built: BuiltInEngine) -> str:
+def _verdict(report: Report, built: EngineBuiltImage) -> str:
     rows = [row for row in report.rows if (row.image, row.platform) == (built.name, built.platform)]
     return str(rows[0].verdict)

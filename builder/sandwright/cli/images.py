@@ -18,16 +18,16 @@ from sandwright.progress import Progress
 
 if TYPE_CHECKING:
     from sandwright.image.baselock import BaseLock
-    from sandwright.image.build import Built, LeftOut, Supply
+    from sandwright.image.build import BuiltImage, Fetcher, SkippedImage
     from sandwright.image.definition import ImageDefinition
     from sandwright.image.lock import Lock
-    from sandwright.registry.settings import Settings
+    from sandwright.registry.settings import RegistrySettings
     from sandwright.verify.smoke.report import Report
 
 IMAGES_HELP = "directory of image definitions (absent: those that ship)"
 OUTPUT_HELP = "directory for everything that is made (absent: build)"
 STRICT_HELP = "an error, instead of leaving an image out, when the registry of its base can't be reached"
-Speak = Callable[[], "Settings"]
+Speak = Callable[[], "RegistrySettings"]
 """Gives how registries are spoken to."""
 
 MIRROR_HELP = "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent: as apt here)"
@@ -176,7 +176,7 @@ def build_images(
         for line in plan_build(catalogue, name or (), output=where, **options).describe():  # type: ignore[arg-type]
             console.line(line)
         return
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedImage] = []
     with console.watching() as progress:
         built = build(
             catalogue,
@@ -259,13 +259,13 @@ def epoch_asked() -> int | None:
     return int(text)
 
 
-def supply_of(mirror: str, speak: Speak, progress: Progress) -> Supply:
+def supply_of(mirror: str, speak: Speak, progress: Progress) -> Fetcher:
     """Where packages and bases come from, in the words of a command line."""
-    from sandwright.image.build import Supply  # noqa: PLC0415
+    from sandwright.image.build import Fetcher  # noqa: PLC0415
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
 
-    return Supply(
+    return Fetcher(
         Cache(default_cache(os.environ)),
         lambda: find_mirrors(mirror or None, os.environ),
         functools.partial(_lock, mirror=mirror, speak=speak, progress=progress),
@@ -283,7 +283,7 @@ def _check_lock(definition: ImageDefinition) -> None:
 
 
 def _lock(
-    definition: ImageDefinition, *, mirror: str, speak: Callable[[], Settings], progress: Progress
+    definition: ImageDefinition, *, mirror: str, speak: Callable[[], RegistrySettings], progress: Progress
 ) -> Lock | BaseLock:
     """Lock one image, write its lock file, and tell what is different."""
     if definition.reference:
@@ -291,7 +291,7 @@ def _lock(
     return _lock_packages(definition, mirror, progress)
 
 
-def _lock_base(definition: ImageDefinition, settings: Settings, progress: Progress) -> BaseLock:
+def _lock_base(definition: ImageDefinition, settings: RegistrySettings, progress: Progress) -> BaseLock:
     from sandwright.image.baselock import base_lock_changes, load_base_lock, write_base_lock  # noqa: PLC0415
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.registrybase import lock_base  # noqa: PLC0415
@@ -334,7 +334,7 @@ def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress)
 
 def _smoke(
     catalogue: Mapping[str, ImageDefinition],
-    built: Sequence[Built],
+    built: Sequence[BuiltImage],
     output: Path,
     *,
     runtimes: Sequence[str],
@@ -378,8 +378,8 @@ def _bases(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDe
 
 
 def _show(
-    built: Sequence[Built],
-    left_out: Sequence[LeftOut],
+    built: Sequence[BuiltImage],
+    left_out: Sequence[SkippedImage],
     report: Report | None,
     output: Path,
     seconds: float,
@@ -428,7 +428,7 @@ def _show(
         raise VerdictError("not every image passed; see the lines above")
 
 
-def _missing(left_out: Sequence[LeftOut], columns: int) -> list[list[str]]:
+def _missing(left_out: Sequence[SkippedImage], columns: int) -> list[list[str]]:
     """Rows of the final table for the images that are not there; the reason follows below it."""
     return [[each.name, "", f"not built: {each.reason}", *[""] * (columns - 3)] for each in left_out]
 

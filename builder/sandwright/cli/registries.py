@@ -14,7 +14,7 @@ from sandwright.cli.command import command
 from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from sandwright.registry.settings import Settings
+    from sandwright.registry.settings import RegistrySettings
 
 HELP = {
     "insecure": "a registry, HOST[:PORT], that may be spoken to without TLS; may be given several times",
@@ -52,9 +52,9 @@ def push_image(
 ) -> None:
     """Push an image with all its platforms: by digest, read back and compared, and tagged at the end."""
     from sandwright.image.remote import open_layout  # noqa: PLC0415
-    from sandwright.registry.client import open_repository  # noqa: PLC0415
     from sandwright.registry.push import push  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+    from sandwright.registry.repository import open_repository  # noqa: PLC0415
 
     target = parse_reference(reference)
     if target.digest:
@@ -120,23 +120,21 @@ def pull_image(
     console.line(f"{where}: {source.name}@{digest}")
 
 
-def settings(insecure: Sequence[str], authorities: str, logins: str) -> Settings:
+def settings(insecure: Sequence[str], authorities: str, logins: str) -> RegistrySettings:
     """How the command line says that registries are to be spoken to."""
-    from sandwright.registry.credentials import ANONYMOUS, login_files  # noqa: PLC0415
+    from sandwright.registry.credentials import ANONYMOUS, auth_files  # noqa: PLC0415
     from sandwright.registry.reference import split_host  # noqa: PLC0415
-    from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, Settings  # noqa: PLC0415
+    from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings  # noqa: PLC0415
 
     for host in insecure:
         split_host(host)
     if logins and logins != "none" and not Path(logins).is_file():
         raise UsageError(f"{logins}: there is no such file of logins")
-    who = (
-        ANONYMOUS if logins == "none" else login_files(os.environ, explicit=Path(logins) if logins else None)
-    )
+    who = ANONYMOUS if logins == "none" else auth_files(os.environ, explicit=Path(logins) if logins else None)
     given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
     servers = frozenset(split_host(host)[0] for host in given)
     trust = Path(authorities) if authorities else None
-    return Settings(who, trust, frozenset(insecure), token_servers=servers)
+    return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)
 
 
 def _place(image: str, output: Path) -> Path:

@@ -18,10 +18,10 @@ from sandwright.cli.command import command
 from sandwright.errors import HostError, UsageError, VerdictError
 
 if TYPE_CHECKING:
-    from sandwright.image.build import Supply
+    from sandwright.image.build import Fetcher
     from sandwright.image.definition import ImageDefinition
     from sandwright.progress import Progress
-    from sandwright.registry.settings import Settings
+    from sandwright.registry.settings import RegistrySettings
     from sandwright.release.bundle import Signer
     from sandwright.release.sbom import Format
     from sandwright.release.subject import Release
@@ -232,8 +232,8 @@ def verify_image(
     logins: str = "",
 ) -> None:
     """Check a published image: whose signature it has, provenance, SBOM, evidence, every byte."""
-    from sandwright.registry.client import open_repository  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+    from sandwright.registry.repository import open_repository  # noqa: PLC0415
     from sandwright.release.check import Again, check_image  # noqa: PLC0415
     from sandwright.verify.verdict import Verdict  # noqa: PLC0415
 
@@ -292,13 +292,13 @@ def _publish(
     key: Signer,
     *,
     tags: Sequence[str],
-    settings: Settings,
+    settings: RegistrySettings,
     dry_run: bool,
     progress: Progress,
 ) -> None:
     """Publish one image, and say what was done; or what would be."""
-    from sandwright.registry.client import open_repository  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
+    from sandwright.registry.repository import open_repository  # noqa: PLC0415
     from sandwright.release.publish import make_plan  # noqa: PLC0415
     from sandwright.release.publish import publish as carry_out  # noqa: PLC0415
 
@@ -340,14 +340,14 @@ def _catalogue(images: str, names: Sequence[str]) -> dict[str, ImageDefinition]:
     return catalogue
 
 
-def _supply(mirror: str, settings: Settings | None = None) -> Supply:
-    from sandwright.image.build import Supply  # noqa: PLC0415
+def _supply(mirror: str, settings: RegistrySettings | None = None) -> Fetcher:
+    from sandwright.image.build import Fetcher  # noqa: PLC0415
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
 
     mirrors = functools.partial(find_mirrors, mirror or None, os.environ)
     registry = None if settings is None else lambda: settings
-    return Supply(Cache(default_cache(os.environ)), mirrors, None, registry)
+    return Fetcher(Cache(default_cache(os.environ)), mirrors, None, registry)
 
 
 def _format(text: str) -> Format:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sandwright.errors import BuildError
 
 if TYPE_CHECKING:
-    from sandwright.image.sections import Group, User
+    from sandwright.image.sections import ImageGroup, ImageUser
 
 PASSWD, GROUP, SHADOW, GSHADOW = b"etc/passwd", b"etc/group", b"etc/shadow", b"etc/gshadow"
 FILES = (PASSWD, GROUP, SHADOW, GSHADOW)
@@ -45,7 +45,7 @@ def names(passwd: bytes, group: bytes) -> Names:
     return Names({"root": 0, **_third_fields(passwd)}, {"root": 0, **_third_fields(group)})
 
 
-def fresh(users: Iterable[User], groups: Iterable[Group]) -> dict[bytes, bytes]:
+def fresh(users: Iterable[ImageUser], groups: Iterable[ImageGroup]) -> dict[bytes, bytes]:
     """The account files of an image that has just these accounts: path → content. No one has a password."""
     return {
         PASSWD: b"".join(passwd_line(user) for user in users),
@@ -54,7 +54,7 @@ def fresh(users: Iterable[User], groups: Iterable[Group]) -> dict[bytes, bytes]:
 
 
 def extended(
-    files: Mapping[bytes, bytes], users: Sequence[User], groups: Sequence[Group]
+    files: Mapping[bytes, bytes], users: Sequence[ImageUser], groups: Sequence[ImageGroup]
 ) -> dict[bytes, bytes]:
     """The account files that change when accounts are added to those in `files`, path → new content.
 
@@ -92,17 +92,17 @@ def _refuse_taken(kind: str, name: str, number: int, known: Mapping[str, int]) -
         )
 
 
-def passwd_line(user: User) -> bytes:
+def passwd_line(user: ImageUser) -> bytes:
     """The line of a user in `passwd`."""
     return f"{user.name}:x:{user.uid}:{user.gid}:{user.comment}:{user.home}:{user.shell}\n".encode()
 
 
-def group_line(group: Group, members: Iterable[str]) -> bytes:
+def group_line(group: ImageGroup, members: Iterable[str]) -> bytes:
     """The line of a group in `group`."""
     return f"{group.name}:x:{group.gid}:{','.join(members)}\n".encode()
 
 
-def _with_members(line: bytes, group: Group) -> bytes:
+def _with_members(line: bytes, group: ImageGroup) -> bytes:
     fields = line.rstrip(b"\n").split(b":")
     if len(fields) < 4 or fields[0] != group.name.encode():
         return line

@@ -21,7 +21,7 @@ from sandwright import process
 from sandwright.errors import FetchError, HostError, IntegrityError, LockError
 from sandwright.image import logins
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.lock import ARCHITECTURES, Lock, Package, checksum
+from sandwright.image.lock import ARCHITECTURES, Lock, LockedPackage, checksum
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.progress import SILENT, Progress
 
@@ -74,7 +74,7 @@ def lock_image(
         )
     process.which("apt-get", hint=HINT)
     keyring = keyring or _keyring()
-    platforms: dict[str, tuple[Package, ...]] = {}
+    platforms: dict[str, tuple[LockedPackage, ...]] = {}
     epoch = 0
     for platform in definition.platforms:
         root = cache / "apt" / f"{suite}-{ARCHITECTURES[platform]}"
@@ -130,14 +130,14 @@ class PrivateApt:
             raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
         raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
 
-    def resolve_image(self, definition: ImageDefinition) -> tuple[Package, ...]:
+    def resolve_image(self, definition: ImageDefinition) -> tuple[LockedPackage, ...]:
         """What `resolve` gives for the packages of an image."""
         scripts = definition.configure == "scripts"
         return self.resolve(definition.packages, without=tuple(definition.without), essential=scripts)
 
     def resolve(
         self, packages: Sequence[str], *, without: Sequence[str] = (), essential: bool = False
-    ) -> tuple[Package, ...]:
+    ) -> tuple[LockedPackage, ...]:
         """What apt installs into an empty system for these packages to work, sorted by name.
 
         Those in `without` are taken to be there; with `essential`, Debian's essential ones are wanted too.
@@ -178,7 +178,7 @@ class PrivateApt:
         ]
         (self.root / "status").write_text("\n".join(entries))
 
-    def _described(self, files: Iterable[tuple[str, str]]) -> tuple[Package, ...]:
+    def _described(self, files: Iterable[tuple[str, str]]) -> tuple[LockedPackage, ...]:
         """What the signed indices say of packages that apt gave by address and file name."""
         found = {address: urllib.parse.unquote(name).split("_") for address, name in files}
         versions = [f"{name}={version}" for name, version, _ in found.values()]
@@ -283,10 +283,10 @@ def _complaints(result: process.Result) -> str:
     return shown("\n".join([*(text.rstrip() for text in unmet), *(lines or result.stderr.splitlines())]))
 
 
-def _package(record: Mapping[str, str], archive: str) -> Package:
+def _package(record: Mapping[str, str], archive: str) -> LockedPackage:
     source = re.fullmatch(r"(\S+)(?: \((\S+)\))?", record.get("Source", record["Package"]))
     assert source is not None
-    return Package(
+    return LockedPackage(
         name=record["Package"],
         version=record["Version"],
         architecture=record["Architecture"],

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.image import additions, declared, init
-from sandwright.image.deb import Promise
+from sandwright.image.buildcontext import BuildContext
+from sandwright.image.deb import ExpectedDigest
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.derived import read_tree
-from sandwright.image.documents import INIT, Step, architecture, timestamp
-from sandwright.image.existing import Base
-from sandwright.image.layer import Layer
-from sandwright.image.lock import Package
+from sandwright.image.documents import INIT, LayerHistory, architecture, timestamp
+from sandwright.image.existing import BaseImage
+from sandwright.image.layer import WrittenLayer
+from sandwright.image.lock import LockedPackage
 from sandwright.image.overlay import Overlay
-from sandwright.image.packages import Rules, Source, Written, write_packages
-from sandwright.image.tree import Tree, merge, unsettled
-from sandwright.image.workshop import Workshop
+from sandwright.image.packages import PackageRules, PackageSource, WrittenPackages, write_packages
+from sandwright.image.tree import FileTree, merge, unsettled
 
 if TYPE_CHECKING:
     from sandwright.host import HostFacts
 
 
 @dataclass(frozen=True)
-class Task:
+class PlatformBuild:
     """One image for one platform. `epoch` is the time of what we add; no file may be younger."""
 
     definition: ImageDefinition
@@ -46,13 +46,13 @@ class Task:
         return f"{self.definition.name} {self.platform}"
 
 
-def sources(packages: Sequence[Package], files: Mapping[str, Path]) -> list[Source]:
+def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> list[PackageSource]:
     """The packages of a lock with the files that hold them, which are known by SHA-256."""
     return [
-        Source(
+        PackageSource(
             each.name,
             files[each.sha256],
-            Promise(str(each), each.size, each.sha256),
+            ExpectedDigest(str(each), each.size, each.sha256),
             each.version,
             each.architecture,
         )
@@ -60,7 +60,7 @@ def sources(packages: Sequence[Package], files: Mapping[str, Path]) -> list[Sour
     ]
 
 
-def share_out(packages: Sequence[Source], budget: int) -> list[list[Source]]:
+def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[PackageSource]]:
     """The packages in at most `budget` groups, by name: the rest together and first, the biggest alone."""
     by_size = sorted(packages, key=lambda each: (-each.promise.size, each.name))
     alone = by_size if len(by_size) <= budget else by_size[: budget - 1]
@@ -69,10 +69,12 @@ def share_out(packages: Sequence[Source], budget: int) -> list[list[Source]]:
     return [rest, *singles] if rest else singles
 
 
-def from_packages(shop: Workshop, task: Task, packages: Sequence[Source]) -> list[Step]:
+def from_packages(
+    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource]
+) -> list[LayerHistory]:
     """Layers of the packages' files as they are, and one of what is declared in place of their scripts."""
     definition = task.definition
-    rules = Rules(
+    rules = PackageRules(
         task.epoch,
         merged_usr="merged-usr" in definition.declare,
         wanted=definition.wanted(),
@@ -99,13 +101,15 @@ def from_packages(shop: Workshop, task: Task, packages: Sequence[Source]) -> lis
     return [*steps, _last_layer(shop, task, overlay)]
 
 
-def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: HostFacts) -> list[Step]:
+def from_scripts(
+    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: HostFacts
+) -> list[LayerHistory]:
     """A layer of what the packages' own scripts make of them, and one of what the definition adds."""
-    from sandwright.image.configured import System, write_system  # noqa: PLC0415 - who starts programs pays for it
+    from sandwright.image.configured import DebianSystem, write_system  # noqa: PLC0415 - who starts programs pays for it
 
     definition = task.definition
     assert definition.suite is not None
-    system = System(
+    system = DebianSystem(
         definition.suite, task.architecture, packages, task.epoch, definition.exclude, definition.keep
     )
     with (
@@ -121,7 +125,7 @@ def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: 
             keep=additions.keeps,
             together=shop.for_layers,
         )
-    tree = Tree(found.nodes)
+    tree = FileTree(found.nodes)
     tree.kept = found.kept
     overlay = Overlay(tree, epoch=task.epoch)
     declared.mount_points(overlay)
@@ -129,7 +133,7 @@ def from_scripts(shop: Workshop, task: Task, packages: Sequence[Source], facts: 
     return [_step(writer.layer, said, task), _last_layer(shop, task, overlay)]
 
 
-def from_base(shop: Workshop, task: Task, base: Base) -> list[Step]:
+def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> list[LayerHistory]:
     """The layers of the base, as they are, and one of what the definition adds."""
     image = base.images[task.platform]
     with shop.progress.step(f"{task.label}: look into {base.name}", image.size) as step:
@@ -138,14 +142,14 @@ def from_base(shop: Workshop, task: Task, base: Base) -> list[Step]:
     parts = zip(image.layers, image.diff_ids, image.history, image.types, strict=True)
     for blob, diff_id, told, media_type in parts:
         shop.staging.adopt(blob, base.file(blob))
-        steps.append(Step(blob, diff_id, str(told["created_by"]), str(told["created"]), media_type))
+        steps.append(LayerHistory(blob, diff_id, str(told["created_by"]), str(told["created"]), media_type))
     return [*steps, _last_layer(shop, task, Overlay(tree, epoch=task.epoch))]
 
 
 def _package_layer(
-    shop: Workshop, group: Sequence[Source], rules: Rules, advance: Callable[[int], object]
-) -> Callable[[], tuple[Written, Layer]]:
-    def write() -> tuple[Written, Layer]:
+    shop: BuildContext, group: Sequence[PackageSource], rules: PackageRules, advance: Callable[[int], object]
+) -> Callable[[], tuple[WrittenPackages, WrittenLayer]]:
+    def write() -> tuple[WrittenPackages, WrittenLayer]:
         with shop.layer() as writer:
             written = write_packages(group, rules, writer, advance)
         return written, writer.layer
@@ -153,7 +157,7 @@ def _package_layer(
     return write
 
 
-def _last_layer(shop: Workshop, task: Task, overlay: Overlay) -> Step:
+def _last_layer(shop: BuildContext, task: PlatformBuild, overlay: Overlay) -> LayerHistory:
     additions.add(task.definition, overlay)
     if task.definition.config.init is not None:
         overlay.file(INIT.lstrip("/").encode(), init.program(task.platform), mode=0o755)
@@ -162,9 +166,9 @@ def _last_layer(shop: Workshop, task: Task, overlay: Overlay) -> Step:
     return _step(writer.layer, f"sandwright: {task.definition.name}", task)
 
 
-def _names(packages: Sequence[Source]) -> str:
+def _names(packages: Sequence[PackageSource]) -> str:
     return " ".join(f"{each.name}={each.version}" for each in packages)
 
 
-def _step(layer: Layer, created_by: str, task: Task) -> Step:
-    return Step(layer.blob, layer.diff_id, created_by, timestamp(task.epoch))
+def _step(layer: WrittenLayer, created_by: str, task: PlatformBuild) -> LayerHistory:
+    return LayerHistory(layer.blob, layer.diff_id, created_by, timestamp(task.epoch))

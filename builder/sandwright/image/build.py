@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING
 
 from sandwright.errors import LockError, SandwrightError
 from sandwright.image import assemble
-from sandwright.image.assemble import Task
+from sandwright.image.assemble import PlatformBuild
 from sandwright.image.baselock import BaseLock
+from sandwright.image.buildcontext import BuildContext, open_build_context
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.documents import Step
-from sandwright.image.existing import Existing, Held, settings_of
+from sandwright.image.documents import LayerHistory
+from sandwright.image.existing import ImageLayout, PlatformImage, settings_of
 from sandwright.image.fetch import fetch
-from sandwright.image.inherit import Settings, inherited
+from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
-from sandwright.image.lock import Lock, NotLocked, Package, PackageGone
+from sandwright.image.lock import Lock, LockedPackage, NotLocked, PackageGone
 from sandwright.image.mirrors import Mirrors
-from sandwright.image.plan import Plan, Planned, inputs, plan_build
-from sandwright.image.publish import Make, Origin, Share, publish
+from sandwright.image.plan import BuildPlan, PlannedImage, inputs, plan_build
+from sandwright.image.publish import ImageOrigin, Make, PlatformSplit, publish
 from sandwright.image.registrybase import BaseGone, RegistryImage, fetch_base
-from sandwright.image.workshop import Workshop, open_workshop
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import Unavailable, Unreachable
 
 if TYPE_CHECKING:
     from sandwright.host import HostFacts
-    from sandwright.registry.settings import Settings as RegistrySettings
+    from sandwright.registry.settings import RegistrySettings
 
 Relock = Callable[[ImageDefinition], Lock | BaseLock]
 """Locks an image again, writes its lock file, and gives the new lock."""
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltImage:
     """An image that is there, whether this run made it or not.
 
     `digest` is that of the index for all platforms; `images` has what the image of each consists of that was
@@ -49,14 +49,14 @@ class Built:
     name: str
     layout: Path
     digest: str
-    images: Mapping[str, Held]
+    images: Mapping[str, PlatformImage]
     changed: bool
     reason: str
     seconds: float
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedImage:
     """An image that is not built, since the registry of its base can't be reached.
 
     `reason` says so in a few words, `detail` in a sentence.
@@ -68,7 +68,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Supply:
+class Fetcher:
     """Where packages come from. `mirrors` may be a function, called when something has to be downloaded.
 
     `relock` is asked when a lock is missing or stale, or when what it names is gone; None, as with
@@ -80,7 +80,7 @@ class Supply:
     relock: Relock | None = None
     registry: Callable[[], RegistrySettings] | None = None
 
-    def fetch(self, packages: Sequence[Package], progress: Progress) -> dict[str, Path]:
+    def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
         """The files of packages by SHA-256, each compared with its checksum even when the cache has it."""
         if all(self.cache.has(package, verify=True) for package in packages):
             return {package.sha256: self.cache.path(package.sha256) for package in packages}
@@ -89,7 +89,7 @@ class Supply:
 
     def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
         """The base that a lock pins, each part compared with its digest even when the cache has it."""
-        from sandwright.registry.settings import Settings as RegistrySettings  # noqa: PLC0415
+        from sandwright.registry.settings import RegistrySettings  # noqa: PLC0415
 
         settings = self.registry() if self.registry else RegistrySettings()
         return fetch_base(lock, platforms, settings=settings, cache=self.cache, progress=progress)
@@ -100,16 +100,16 @@ def build_images(
     names: Sequence[str] = (),
     *,
     output: Path,
-    supply: Supply,
+    supply: Fetcher,
     platforms: Collection[str] | None = None,
     frozen: bool = False,
     epoch: int | None = None,
     verify: bool = False,
     jobs: int | None = None,
     facts: HostFacts | None = None,
-    leave_out: Callable[[LeftOut], object] | None = None,
+    leave_out: Callable[[SkippedImage], object] | None = None,
     progress: Progress = SILENT,
-) -> list[Built]:
+) -> list[BuiltImage]:
     """Have the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
 
     What is there and made from the same inputs is left as it is, also for platforms that are not asked for.
@@ -126,7 +126,7 @@ def build_images(
     """
     output = output.absolute()  # programs that work for us have directories of their own
 
-    def plan() -> Plan:
+    def plan() -> BuildPlan:
         return plan_build(
             catalogue, names, output=output, platforms=platforms, frozen=frozen, epoch=epoch, verify=verify
         )
@@ -137,7 +137,7 @@ def build_images(
     supply = replace(supply, relock=None) if frozen else supply
     with staging(output / "images", progress=progress) as area:
         current = plan()  # another build may have done it while we waited for the directory
-        with open_workshop(area, progress, jobs=jobs) as shop:
+        with open_build_context(area, progress, jobs=jobs) as shop:
             return _Build(shop, supply, current.epoch, facts).run(current, leave_out)
 
 
@@ -148,17 +148,19 @@ class _BaseLeftOut(LockError):
 class _Build:
     """One run: the images of a plan, one after another."""
 
-    def __init__(self, shop: Workshop, supply: Supply, epoch: int | None, facts: HostFacts | None) -> None:
+    def __init__(
+        self, shop: BuildContext, supply: Fetcher, epoch: int | None, facts: HostFacts | None
+    ) -> None:
         self._shop = shop
         self._supply = supply
         self._epoch = epoch
         self._facts = facts
-        self._done: dict[str, Existing] = {}
+        self._done: dict[str, ImageLayout] = {}
         self._epochs: dict[str, int] = {}
-        self._settings: dict[str, Mapping[str, Settings]] = {}
+        self._settings: dict[str, Mapping[str, ImageSettings]] = {}
         self._foreign: set[str] = set()
 
-    def run(self, plan: Plan, leave_out: Callable[[LeftOut], object] | None) -> list[Built]:
+    def run(self, plan: BuildPlan, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
         """Make the images; what can't be had from a registry is told to `leave_out`, if there is one."""
         made = []
         out: set[str] = set()
@@ -171,10 +173,10 @@ class _Build:
                 if leave_out is None or step.definition.suite:
                     raise
                 out.add(step.name)
-                leave_out(LeftOut(step.name, _reason(error), str(error)))
+                leave_out(SkippedImage(step.name, _reason(error), str(error)))
         return made
 
-    def _image(self, step: Planned) -> Built:
+    def _image(self, step: PlannedImage) -> BuiltImage:
         start = time.monotonic()
         parent = step.definition.parent
         self._settings[step.name] = self._configured(step)
@@ -191,22 +193,22 @@ class _Build:
         changed = before is None or before.whole != after.whole
         return _built(step, after, changed=changed, seconds=time.monotonic() - start)
 
-    def _from_lock(self, step: Planned) -> Existing:
+    def _from_lock(self, step: PlannedImage) -> ImageLayout:
         lock = step.lock or self._lock_again(step, step.reason)
         try:
             return self._of_packages(step, lock)
         except PackageGone as gone:
             return self._of_packages(step, self._lock_again(step, str(gone), gone))
 
-    def _of_packages(self, step: Planned, lock: Lock | BaseLock) -> Existing:
+    def _of_packages(self, step: PlannedImage, lock: Lock | BaseLock) -> ImageLayout:
         assert isinstance(lock, Lock)
         definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
-        origin = Origin(epoch, lambda some: inputs(definition, lock, None, some, epoch))
-        share = Share.of(step, origin)
+        origin = ImageOrigin(epoch, lambda some: inputs(definition, lock, None, some, epoch))
+        share = PlatformSplit.of(step, origin)
         packages = [package for platform in share.fresh for package in lock.packages(platform)]
         files = self._supply.fetch(packages, self._shop.progress)
 
-        def make(task: Task) -> list[Step]:
+        def make(task: PlatformBuild) -> list[LayerHistory]:
             sources = assemble.sources(lock.packages(task.platform), files)
             if definition.configure == "scripts":
                 return assemble.from_scripts(self._shop, task, sources, self._host())
@@ -214,7 +216,7 @@ class _Build:
 
         return self._publish(share, make)
 
-    def _on_registry(self, step: Planned) -> Existing:
+    def _on_registry(self, step: PlannedImage) -> ImageLayout:
         if step.lock is None and self._supply.relock is None:
             raise NotLocked(f"image '{step.name}': {step.reason}")
         lock = step.lock or self._lock_again(step, step.reason)
@@ -223,7 +225,7 @@ class _Build:
         except BaseGone as gone:
             return self._on_pinned(step, self._lock_again(step, str(gone), gone))
 
-    def _on_pinned(self, step: Planned, lock: Lock | BaseLock) -> Existing:
+    def _on_pinned(self, step: PlannedImage, lock: Lock | BaseLock) -> ImageLayout:
         assert isinstance(lock, BaseLock)
         definition, epoch = step.definition, lock.epoch if self._epoch is None else self._epoch
         base = self._supply.base(lock, step.platforms, self._shop.progress)
@@ -232,10 +234,12 @@ class _Build:
             for platform, config in base.configs.items()
         }
         below = (base.name, base.whole.digest)
-        origin = Origin(epoch, lambda some: inputs(definition, lock, None, some, epoch), below)
-        return self._publish(Share.of(step, origin), lambda task: assemble.from_base(self._shop, task, base))
+        origin = ImageOrigin(epoch, lambda some: inputs(definition, lock, None, some, epoch), below)
+        return self._publish(
+            PlatformSplit.of(step, origin), lambda task: assemble.from_base(self._shop, task, base)
+        )
 
-    def _configured(self, step: Planned) -> Mapping[str, Settings]:
+    def _configured(self, step: PlannedImage) -> Mapping[str, ImageSettings]:
         """The settings for each platform, as the definitions say; on a stranger's base, as it says itself."""
         own, parent = step.definition.config, step.definition.parent
         if step.definition.reference or parent in self._foreign:
@@ -248,21 +252,23 @@ class _Build:
             }
         if parent is not None:
             return {platform: self._settings[parent][platform].under(own) for platform in step.platforms}
-        return {platform: Settings(own) for platform in step.platforms}
+        return {platform: ImageSettings(own) for platform in step.platforms}
 
-    def _on_base(self, step: Planned, base: Existing) -> Existing:
+    def _on_base(self, step: PlannedImage, base: ImageLayout) -> ImageLayout:
         parent = step.definition.parent
         assert parent is not None
         epoch = self._epochs[parent]
         below = (parent, base.whole.digest)
-        origin = Origin(epoch, lambda some: inputs(step.definition, None, base, some, epoch), below)
-        return self._publish(Share.of(step, origin), lambda task: assemble.from_base(self._shop, task, base))
+        origin = ImageOrigin(epoch, lambda some: inputs(step.definition, None, base, some, epoch), below)
+        return self._publish(
+            PlatformSplit.of(step, origin), lambda task: assemble.from_base(self._shop, task, base)
+        )
 
-    def _publish(self, share: Share, make: Make) -> Existing:
+    def _publish(self, share: PlatformSplit, make: Make) -> ImageLayout:
         self._epochs[share.step.name] = share.origin.epoch
         return publish(self._shop, share, self._settings[share.step.name], make)
 
-    def _lock_again(self, step: Planned, why: str, error: LockError | None = None) -> Lock | BaseLock:
+    def _lock_again(self, step: PlannedImage, why: str, error: LockError | None = None) -> Lock | BaseLock:
         if self._supply.relock is None:
             raise error or LockError(f"image '{step.name}': {why}")
         self._shop.progress.note(f"{step.name}: {why}; locking it again")
@@ -288,11 +294,11 @@ def _reason(error: SandwrightError) -> str:
             return "its base is not built"
 
 
-def _unchanged(step: Planned) -> Built:
+def _unchanged(step: PlannedImage) -> BuiltImage:
     assert step.existing is not None
     return _built(step, step.existing, changed=False, seconds=0.0)
 
 
-def _built(step: Planned, existing: Existing, *, changed: bool, seconds: float) -> Built:
+def _built(step: PlannedImage, existing: ImageLayout, *, changed: bool, seconds: float) -> BuiltImage:
     images = {platform: existing.images[platform] for platform in step.platforms}
-    return Built(step.name, step.layout, existing.whole.digest, images, changed, step.reason, seconds)
+    return BuiltImage(step.name, step.layout, existing.whole.digest, images, changed, step.reason, seconds)

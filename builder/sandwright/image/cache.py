@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sandwright.errors import HostError
-from sandwright.image.lock import Package
+from sandwright.image.lock import LockedPackage
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
@@ -41,7 +41,7 @@ class Cache:
         """Where a file is, or would be."""
         return self.root / "sha256" / sha256[:2] / sha256
 
-    def has(self, package: Package, *, verify: bool = False) -> bool:
+    def has(self, package: LockedPackage, *, verify: bool = False) -> bool:
         """Whether the package is there, whole by its size; with `verify` by its content."""
         return self.holds(package.sha256, package.size, verify=verify)
 

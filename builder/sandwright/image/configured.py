@@ -23,14 +23,15 @@ from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError
 from sandwright.host import HostFacts
 from sandwright.image.deb import parse_control
-from sandwright.image.layer import Cancelled, LayerWriter
-from sandwright.image.packages import Source
+from sandwright.image.layer import LayerWriter
+from sandwright.image.packages import PackageSource
 from sandwright.image.repository import COMPONENT, Together, one_by_one, write_repository
 from sandwright.image.residue import is_emptied, is_residue, normal
 from sandwright.image.scratch import scratch_directory
-from sandwright.image.tree import Contents, Node
-from sandwright.rootfs.tar.entry import WHITEOUT, Kind, show
-from sandwright.rootfs.tar.reader import Reader
+from sandwright.image.tree import FileNode, PackageContents
+from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, show
+from sandwright.rootfs.tar.reader import TarReader
 
 TIMEOUT = 1800.0
 """Seconds that installing may take; under emulation it takes a minute or two."""
@@ -45,12 +46,12 @@ _POLL = 0.2
 
 
 @dataclass(frozen=True)
-class System:
+class DebianSystem:
     """What is to be installed. `exclude` and `include` are globs as dpkg's path filters take them."""
 
     suite: str
     architecture: str
-    sources: Sequence[Source]
+    sources: Sequence[PackageSource]
     epoch: int
     exclude: Sequence[str] = ()
     include: Sequence[str] = ()
@@ -62,7 +63,7 @@ class System:
 
 
 def write_system(
-    system: System,
+    system: DebianSystem,
     layer: LayerWriter,
     *,
     facts: HostFacts,
@@ -70,7 +71,7 @@ def write_system(
     cancelled: Event,
     keep: Callable[[bytes], bool],
     together: Together = one_by_one,
-) -> Contents:
+) -> PackageContents:
     """Install the packages and write the tree they make into a layer.
 
     `scratch` is a directory for the time of the build. `keep` picks the files whose content comes back with
@@ -88,7 +89,7 @@ def write_system(
             together=together,
         )
         with _mmdebstrap(system, mode, place, cancelled) as stream:
-            found = _transfer(system, Reader(stream, name="mmdebstrap's archive"), layer, keep)
+            found = _transfer(system, TarReader(stream, name="mmdebstrap's archive"), layer, keep)
     _check_installed(system, found.kept[STATUS])
     return found
 
@@ -120,7 +121,7 @@ def _workplace(scratch: Path, mode: str) -> Iterator[Path]:
         yield place
 
 
-def _arguments(system: System, mode: str, repository: Path) -> list[str]:
+def _arguments(system: DebianSystem, mode: str, repository: Path) -> list[str]:
     filters = [f"--dpkgopt=path-exclude={glob}" for glob in system.exclude]
     filters += [f"--dpkgopt=path-include={glob}" for glob in system.include]
     return [
@@ -153,7 +154,7 @@ def _contained(mode: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _mmdebstrap(system: System, mode: str, place: Path, cancelled: Event) -> Iterator[_Output]:
+def _mmdebstrap(system: DebianSystem, mode: str, place: Path, cancelled: Event) -> Iterator[_Output]:
     environment = {
         "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
         "HOME": "/nonexistent",
@@ -245,9 +246,11 @@ class _Output:
             pass
 
 
-def _transfer(system: System, reader: Reader, layer: LayerWriter, keep: Callable[[bytes], bool]) -> Contents:
+def _transfer(
+    system: DebianSystem, reader: TarReader, layer: LayerWriter, keep: Callable[[bytes], bool]
+) -> PackageContents:
     """Write what is to stay of an archive into the layer."""
-    found = Contents("the configured system")
+    found = PackageContents("the configured system")
     names = frozenset(system.names)
     for entry in reader:
         if not entry.path or is_residue(entry, names):
@@ -257,9 +260,9 @@ def _transfer(system: System, reader: Reader, layer: LayerWriter, keep: Callable
                 f"{show(entry.path)}, made by a maintainer script, would hide a file of the image"
             )
         final = normal(entry, system.epoch)
-        found.nodes[entry.path] = Node.of(final, found.owner)
+        found.nodes[entry.path] = FileNode.of(final, found.owner)
         content = iter(()) if is_emptied(entry.path) else reader.chunks()
-        if entry.kind is Kind.FILE and (entry.path == STATUS or keep(entry.path)):
+        if entry.kind is EntryKind.FILE and (entry.path == STATUS or keep(entry.path)):
             found.kept[entry.path] = data = b"".join(content)
             content = iter((data,) if data else ())
         layer.add(final, content)
@@ -268,7 +271,7 @@ def _transfer(system: System, reader: Reader, layer: LayerWriter, keep: Callable
     return found
 
 
-def _check_installed(system: System, status: bytes) -> None:
+def _check_installed(system: DebianSystem, status: bytes) -> None:
     """Raise BuildError unless exactly the locked packages are installed and configured."""
     installed: dict[str, Mapping[str, str]] = {}
     for paragraph in status.decode("utf-8", "replace").split("\n\n"):

@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 from sandwright.errors import HostError, IntegrityError, SandwrightError
 from sandwright.rootfs.tar.codec import Codec, decompressed
-from sandwright.rootfs.tar.entry import Kind, show
-from sandwright.rootfs.tar.limits import Limits
-from sandwright.rootfs.tar.reader import Readable, Reader
+from sandwright.rootfs.tar.entry import EntryKind, show
+from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.reader import Readable, TarReader
 
-CONTROL_LIMITS = Limits(bytes=64 << 20, entries=10_000)
+CONTROL_LIMITS = ArchiveLimits(bytes=64 << 20, entries=10_000)
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
 _SIZE_AT = 48
@@ -36,7 +36,7 @@ _FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 
 
 @dataclass(frozen=True)
-class Promise:
+class ExpectedDigest:
     """What the lock says of a package's bytes. `label` names it in messages: `git 1:2.39.5-0 (amd64)`."""
 
     label: str
@@ -44,7 +44,7 @@ class Promise:
     sha256: str
 
 
-class Package:
+class DebPackage:
     """An open package. `control` holds the files of its control archive; `data` can be read once."""
 
     def __init__(self, stream: Readable, *, label: str, copy: PlainCopy | None = None) -> None:
@@ -54,7 +54,7 @@ class Package:
         self._archive = _Ar(stream, label)
         self._version()
         self.control = self._control()
-        self.data = self._tar(b"data.tar", Limits())
+        self.data = self._tar(b"data.tar", ArchiveLimits())
 
     def fields(self) -> dict[str, str]:
         """The fields of the `control` file, as written; continuation lines keep their newlines."""
@@ -79,13 +79,13 @@ class Package:
         files = {}
         reader = self._tar(b"control.tar", CONTROL_LIMITS)
         for entry in reader:
-            if entry.kind is Kind.FILE and b"/" not in entry.path:
+            if entry.kind is EntryKind.FILE and b"/" not in entry.path:
                 files[entry.path.decode("utf-8", "replace")] = b"".join(reader.chunks())
         if "control" not in files:
             raise IntegrityError(f"package {self.label}: its control archive has no file 'control'")
         return files
 
-    def _tar(self, stem: bytes, limits: Limits) -> Reader:
+    def _tar(self, stem: bytes, limits: ArchiveLimits) -> TarReader:
         name = self._archive.next() or b""
         codec = _CODECS.get(name.removeprefix(stem)) if name.startswith(stem) else None
         if codec is None:
@@ -95,17 +95,17 @@ class Package:
         stream: Readable = decompressed(self._archive, name=where, allow=codec, limits=limits)
         if self._copy is not None:
             stream = self._copy.member(stem, stream)
-        return Reader(stream, limits=limits, name=where)
+        return TarReader(stream, limits=limits, name=where)
 
 
 @contextlib.contextmanager
 def open_package(
     path: Path,
-    promise: Promise,
+    promise: ExpectedDigest,
     *,
     advance: Callable[[int], object] = lambda _: None,
     copy: PlainCopy | None = None,
-) -> Iterator[Package]:
+) -> Iterator[DebPackage]:
     """A package in a file, for the length of a `with` that ends by reading the rest of it.
 
     `advance` is told of each number of bytes that was read; `copy` gets the package without compression.
@@ -120,7 +120,7 @@ def open_package(
     with raw:
         hashing = _Hashing(raw, advance)
         try:
-            package = Package(hashing, label=promise.label, copy=copy)
+            package = DebPackage(hashing, label=promise.label, copy=copy)
             yield package
             package.finish()
             if copy is not None:
@@ -210,7 +210,7 @@ class _Hashing:
         self._advance(len(data))
         return data
 
-    def check(self, promise: Promise) -> None:
+    def check(self, promise: ExpectedDigest) -> None:
         """Read to the end. Raise IntegrityError when size or digest are not those promised."""
         while self.read(1 << 20):
             pass

@@ -15,10 +15,10 @@ from sandwright.errors import BuildError
 from sandwright.image import accounts, ldcache
 from sandwright.image.overlay import Overlay
 from sandwright.image.packages import MERGED
-from sandwright.image.tree import Contents
+from sandwright.image.tree import PackageContents
 
 if TYPE_CHECKING:
-    from sandwright.image.sections import Group, User
+    from sandwright.image.sections import ImageGroup, ImageUser
 
 CERTIFICATES = b"usr/share/ca-certificates/"
 BUNDLE = b"etc/ssl/certs/ca-certificates.crt"
@@ -37,10 +37,10 @@ class Declared:
     """What the functions are given. `wanted` tells of a package's path whether it belongs to the image."""
 
     architecture: str
-    packages: Sequence[Contents]
+    packages: Sequence[PackageContents]
     wanted: Callable[[str], bool]
-    users: Sequence[User] = ()
-    groups: Sequence[Group] = ()
+    users: Sequence[ImageUser] = ()
+    groups: Sequence[ImageGroup] = ()
 
 
 def keeps(path: bytes) -> bool:

@@ -24,8 +24,8 @@ from sandwright.image.sections import (
     DebianBase,
     Directory,
     Faults,
-    File,
     ImageBase,
+    ImageFile,
     Layers,
     Link,
     RegistryBase,
@@ -80,7 +80,7 @@ class ImageDefinition(Section):
     """What is done in place of maintainer scripts; only with `configure: declared`."""
     accounts: Accounts = Accounts.model_construct()
     directories: tuple[Directory, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[ImageFile, ...] = ()
     links: tuple[Link, ...] = ()
     config: Config = Config.model_construct()
     platforms: Annotated[tuple[Platform, ...], Field(min_length=1), AfterValidator(_distinct)] = (
@@ -189,7 +189,7 @@ def _base_faults(definition: ImageDefinition) -> Faults:
 
 def _path_faults(definition: ImageDefinition) -> Faults:
     seen: dict[str, str] = {}
-    kinds: Mapping[str, tuple[Directory | File | Link, ...]] = {
+    kinds: Mapping[str, tuple[Directory | ImageFile | Link, ...]] = {
         "directories": definition.directories,
         "files": definition.files,
         "links": definition.links,
@@ -207,7 +207,7 @@ def _account_faults(definition: ImageDefinition) -> Faults:
         return
     users = {user.name for user in definition.accounts.users}
     groups = {group.name for group in definition.accounts.groups}
-    owned: Mapping[str, tuple[Directory | File, ...]] = {
+    owned: Mapping[str, tuple[Directory | ImageFile, ...]] = {
         "directories": definition.directories,
         "files": definition.files,
     }

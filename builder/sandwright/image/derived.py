@@ -11,14 +11,14 @@ from collections.abc import Callable
 from threading import Event
 
 from sandwright.errors import ArchiveRefused
-from sandwright.image.existing import Base, Held
-from sandwright.image.layer import Cancelled
+from sandwright.image.existing import BaseImage, PlatformImage
 from sandwright.image.layered import LayeredTree
-from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.digest import Verified
+from sandwright.image.tree import FileNode, FileTree
+from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.codec import decompressed
-from sandwright.rootfs.tar.entry import Kind, Refusal
-from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.tar.entry import EntryKind, EntryRefused
+from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.merge import whiteout
 
 _OWNER = "the base"
@@ -26,12 +26,12 @@ _LARGEST_KEPT = 8 << 20
 
 
 def read_tree(
-    base: Base,
-    image: Held,
+    base: BaseImage,
+    image: PlatformImage,
     keep: Callable[[bytes], bool],
     cancelled: Event,
     advance: Callable[[int], object] = lambda _: None,
-) -> Tree:
+) -> FileTree:
     """The tree that the layers of an image make, with the contents of the files that `keep` picks.
 
     Every layer is verified as it is read. Raise IntegrityError for one that isn't what its digest says,
@@ -41,8 +41,8 @@ def read_tree(
     for number, (blob, diff_id) in enumerate(zip(image.layers, image.diff_ids, strict=True), 1):
         name = f"{base.name}, layer {number} of {len(image.layers)}"
         with base.file(blob).open("rb") as file:
-            packed = Verified(file, blob.digest, size=blob.size, name=name)
-            reader = Reader(Verified(decompressed(packed, name=name), diff_id, name=name), name=name)
+            packed = VerifiedReader(file, blob.digest, size=blob.size, name=name)
+            reader = TarReader(VerifiedReader(decompressed(packed, name=name), diff_id, name=name), name=name)
             _apply(layered, _read_layer(reader, keep, cancelled), name)
         advance(blob.size)
     return layered.tree
@@ -50,7 +50,7 @@ def read_tree(
 
 def _apply(layered: LayeredTree, layer: _Layer, name: str) -> None:
     try:
-        layered.take_away(layer.gone, layer.emptied)
+        layered.apply_whiteouts(layer.gone, layer.emptied)
         for path, node in layer.nodes:
             place = layered.put(path, node)
             if path in layer.kept:
@@ -65,22 +65,22 @@ class _Layer:
     def __init__(self) -> None:
         self.gone: list[bytes] = []
         self.emptied: list[bytes] = []
-        self.nodes: list[tuple[bytes, Node]] = []
+        self.nodes: list[tuple[bytes, FileNode]] = []
         self.kept: dict[bytes, bytes] = {}
 
 
-def _read_layer(reader: Reader, keep: Callable[[bytes], bool], cancelled: Event) -> _Layer:
+def _read_layer(reader: TarReader, keep: Callable[[bytes], bool], cancelled: Event) -> _Layer:
     layer = _Layer()
     for entry in reader:
         if cancelled.is_set():
             raise Cancelled
         try:
             hidden = whiteout(entry.path)
-        except Refusal as refusal:
+        except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
         if hidden is None:
-            layer.nodes.append((entry.path, Node.of(entry, _OWNER)))
-            if entry.kind is Kind.FILE and keep(entry.path):
+            layer.nodes.append((entry.path, FileNode.of(entry, _OWNER)))
+            if entry.kind is EntryKind.FILE and keep(entry.path):
                 if entry.size > _LARGEST_KEPT:
                     reader.refuse(entry.path, f"has more than the {_LARGEST_KEPT} bytes that are read of it")
                 layer.kept[entry.path] = b"".join(reader.chunks())

@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class About:
+class ImageDescription:
     """What describes an image. `created` is in seconds since 1970; `base` is the base's name and digest."""
 
     name: str
@@ -53,7 +53,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Step:
+class LayerHistory:
     """A layer with the line of history that says how it came about.
 
     `created` is as `timestamp` writes it. `media_type` is another one only for layers of a stranger's base.
@@ -87,10 +87,10 @@ def architecture(platform: str) -> str:
 
 
 def config(
-    about: About,
+    about: ImageDescription,
     platform: str,
     settings: Config,
-    steps: Sequence[Step],
+    steps: Sequence[LayerHistory],
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Document:
     """The image config. Labels of the definition go before ours; `more` are further fields of its base."""
@@ -131,7 +131,9 @@ def split_entrypoint(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]
     return words[1], tuple(words[2:])
 
 
-def manifest(about: About, configuration: Mapping[str, Any], steps: Sequence[Step]) -> Document:
+def manifest(
+    about: ImageDescription, configuration: Mapping[str, Any], steps: Sequence[LayerHistory]
+) -> Document:
     """The manifest. `configuration` is the descriptor of the config."""
     return {
         "schemaVersion": 2,
@@ -142,7 +144,7 @@ def manifest(about: About, configuration: Mapping[str, Any], steps: Sequence[Ste
     }
 
 
-def index(about: About, manifests: Mapping[str, Blob]) -> Document:
+def index(about: ImageDescription, manifests: Mapping[str, Blob]) -> Document:
     """The index of an image for several platforms: platform → its manifest."""
     return {
         "schemaVersion": 2,

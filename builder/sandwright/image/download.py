@@ -5,66 +5,61 @@ from __future__ import annotations
 import hashlib
 import urllib.parse
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from typing import BinaryIO
 
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.cache import Cache
-from sandwright.image.lock import Package
+from sandwright.image.lock import LockedPackage
 from sandwright.image.mirrors import Mirrors, shown
-from sandwright.image.transfer import Gone, Passing, Patience, Stopped, Transfer
+from sandwright.image.transfer import MIRROR_RETRIES, FileGone, Transfer, TransientError
 from sandwright.progress import Step
-from sandwright.registry.download import Credit
+from sandwright.registry.download import ByteProgress
+from sandwright.registry.failure import Cancelled
+from sandwright.registry.parallel import run_parallel
+from sandwright.registry.settings import RetryPolicy
 
 
 def download(
-    packages: Sequence[Package],
+    packages: Sequence[LockedPackage],
     *,
     mirrors: Mirrors,
     cache: Cache,
     jobs: int,
-    patience: Patience | None,
+    patience: RetryPolicy | None,
     step: Step,
-) -> list[Package]:
+) -> list[LockedPackage]:
     """Put packages into the cache; give those that no mirror has any more.
 
     At the first other failure, or Ctrl-C, the rest is stopped. Raise FetchError, IntegrityError, HostError.
     """
-    errand = _Errand(mirrors, cache, patience or Patience(), step)
-    with ThreadPoolExecutor(jobs, "fetch") as pool:
-        found = {package: pool.submit(errand.bring, package) for package in packages}
-        try:
-            done, _ = wait(found.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-        except BaseException:
-            errand.transfer.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [package for package, future in found.items() if not future.result()]
+    downloads = _Downloads(mirrors, cache, patience or MIRROR_RETRIES, step)
+    tasks = [partial(downloads.fetch, package) for package in packages]
+    found = run_parallel(tasks, stop=downloads.transfer.stop, jobs=jobs, name="fetch")
+    return [package for package, there in zip(packages, found, strict=True) if not there]
 
 
-class _Errand:
+class _Downloads:
     """What the downloads of one call share."""
 
-    def __init__(self, mirrors: Mirrors, cache: Cache, patience: Patience, step: Step) -> None:
+    def __init__(self, mirrors: Mirrors, cache: Cache, patience: RetryPolicy, step: Step) -> None:
         self.transfer = Transfer(mirrors, patience)
         self._mirrors = mirrors
         self._cache = cache
         self._patience = patience
         self._step = step
 
-    def bring(self, package: Package) -> bool:
+    def fetch(self, package: LockedPackage) -> bool:
         """Download one package, from the mirrors in turn; whether any has it."""
         try:
             with self._cache.adding(package.sha256) as file:
-                self._fill(package, _Part(file, Credit(self._step)))
-        except Gone:
+                self._fill(package, _Part(file, ByteProgress(self._step)))
+        except FileGone:
             return False
         return True
 
-    def _fill(self, package: Package, part: _Part) -> None:
-        """Ask the mirrors until the package is whole. Raise Gone when none has it."""
+    def _fill(self, package: LockedPackage, part: _Part) -> None:
+        """Ask the mirrors until the package is whole. Raise FileGone when none has it."""
         bases = list(self._mirrors.bases(package.archive))
         failures: dict[str, FetchError | IntegrityError] = {}
         for attempt in range(self._patience.attempts):
@@ -73,10 +68,10 @@ class _Errand:
                 address = f"{base}/{urllib.parse.quote(package.path, safe='/~')}"  # `+` is a space to some
                 try:
                     self._download(package, address, part)
-                except Gone:
+                except FileGone:
                     bases.remove(base)
                     failures.pop(base, None)
-                except Passing as passing:
+                except TransientError as passing:
                     failures[base] = FetchError(_told(package, address, passing))
                     wish = max(wish, passing.after)
                 except IntegrityError as error:  # perhaps damaged on its way
@@ -90,9 +85,9 @@ class _Errand:
             if not bases:
                 break
             self._pause(attempt, wish)
-        raise list(failures.values())[-1] if failures else Gone
+        raise list(failures.values())[-1] if failures else FileGone
 
-    def _download(self, package: Package, address: str, part: _Part) -> None:
+    def _download(self, package: LockedPackage, address: str, part: _Part) -> None:
         """Read what is lacking of a package; what another mirror gave of it counts."""
         for at, chunk in self.transfer.read(address, size=package.size, start=part.count):
             part.take(at, chunk)
@@ -103,13 +98,13 @@ class _Errand:
         if attempt + 1 < self._patience.attempts:
             pause = max(wish, self._patience.pause * 2**attempt)
             if self.transfer.stopped.wait(min(pause, self._patience.longest)):
-                raise Stopped
+                raise Cancelled
 
 
 class _Part:
     """What has come of a package so far."""
 
-    def __init__(self, file: BinaryIO, credit: Credit) -> None:
+    def __init__(self, file: BinaryIO, credit: ByteProgress) -> None:
         """`file` is new; `credit` is told how far it has come."""
         self.count = 0
         self._file = file
@@ -138,5 +133,5 @@ class _Part:
         self._file.truncate()
 
 
-def _told(package: Package, address: str, error: Exception) -> str:
+def _told(package: LockedPackage, address: str, error: Exception) -> str:
     return f"{package} from {shown(address)}: {error}"

@@ -14,13 +14,13 @@ from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
 from sandwright.image.layout import LAYOUT_FILE, Blob
 from sandwright.reading import open_regular
 from sandwright.rootfs.descriptor import parse_json, read_descriptor, sequence, strings
-from sandwright.rootfs.images.blobs import Directory, read
+from sandwright.rootfs.images.blobs import DirectoryBlobs, read
 
 _DOCUMENT_SIZE = 8 << 20
 
 
 @dataclass(frozen=True)
-class Held:
+class PlatformImage:
     """One platform's image in a layout: its manifest, and everything that the manifest names.
 
     `types` are the media types of the layers.
@@ -46,13 +46,13 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Existing:
+class ImageLayout:
     """A layout of ours. `whole` is the index for all platforms; `inputs` says what it was made from."""
 
     path: Path
     whole: Blob
     inputs: str
-    images: Mapping[str, Held]
+    images: Mapping[str, PlatformImage]
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class Existing:
         return blob_path(self.path, blob)
 
 
-class Base(Protocol):
+class BaseImage(Protocol):
     """An image for several platforms, whole and at hand, on which another one can be put."""
 
     @property
@@ -79,7 +79,7 @@ class Base(Protocol):
         ...
 
     @property
-    def images(self) -> Mapping[str, Held]:
+    def images(self) -> Mapping[str, PlatformImage]:
         """What it consists of, by platform."""
         ...
 
@@ -93,7 +93,7 @@ def blob_path(layout: Path, blob: Blob) -> Path:
     return layout / "blobs" / "sha256" / blob.name
 
 
-def read_layout(path: Path, *, verify: bool = False) -> Existing:
+def read_layout(path: Path, *, verify: bool = False) -> ImageLayout:
     """Read the layout in a directory, as `build_images` writes them, and look whether it is whole.
 
     Documents are compared with their digests, of everything else the size; with `verify`, all digests. Raise
@@ -110,8 +110,8 @@ def read_layout(path: Path, *, verify: bool = False) -> Existing:
     return existing
 
 
-def _read(path: Path) -> Existing:
-    place = Directory(path)
+def _read(path: Path) -> ImageLayout:
+    place = DirectoryBlobs(path)
     if read(place, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
     index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json")
@@ -120,7 +120,7 @@ def _read(path: Path) -> Existing:
     platforms = _document(path, whole)
     images = [_held(path, entry) for entry in sequence(platforms["manifests"], "manifests")]
     inputs = strings(index.get("annotations"), "annotations").get(INPUTS, "")
-    return Existing(path, whole, inputs, {image.platform: image for image in images})
+    return ImageLayout(path, whole, inputs, {image.platform: image for image in images})
 
 
 def _named(index: Mapping[str, Any]) -> Iterator[tuple[str, Blob]]:
@@ -129,7 +129,7 @@ def _named(index: Mapping[str, Any]) -> Iterator[tuple[str, Blob]]:
         yield descriptor.annotations.get(REF_NAME, ""), Blob(descriptor.digest, descriptor.size)
 
 
-def _held(path: Path, entry: Any) -> Held:  # noqa: ANN401 - JSON
+def _held(path: Path, entry: Any) -> PlatformImage:  # noqa: ANN401 - JSON
     descriptor = read_descriptor(entry, "index")
     if descriptor.platform is None:
         raise IntegrityError("its index has a manifest without a platform")
@@ -147,7 +147,7 @@ def _held(path: Path, entry: Any) -> Held:  # noqa: ANN401 - JSON
         )
     history = tuple(sequence(settings.get("history"), "history"))
     types = tuple(layer.media_type for layer in listed)
-    return Held(platform, manifest, config, layers, diff_ids, history, types)
+    return PlatformImage(platform, manifest, config, layers, diff_ids, history, types)
 
 
 def _blob(entry: Any) -> Blob:  # noqa: ANN401 - JSON
@@ -155,7 +155,7 @@ def _blob(entry: Any) -> Blob:  # noqa: ANN401 - JSON
     return Blob(descriptor.digest, descriptor.size)
 
 
-def settings_of(existing: Existing, platform: str) -> Mapping[str, Any]:
+def settings_of(existing: ImageLayout, platform: str) -> Mapping[str, Any]:
     """The image config of one platform."""
     return _document(existing.path, existing.images[platform].config)
 
@@ -163,7 +163,7 @@ def settings_of(existing: Existing, platform: str) -> Mapping[str, Any]:
 def _document(path: Path, blob: Blob) -> dict[str, Any]:
     if blob.size > _DOCUMENT_SIZE:
         raise IntegrityError(f"{blob.digest} is too long for a document: {blob.size} bytes")
-    data = read(Directory(path), f"blobs/sha256/{blob.name}", limit=_DOCUMENT_SIZE)
+    data = read(DirectoryBlobs(path), f"blobs/sha256/{blob.name}", limit=_DOCUMENT_SIZE)
     if Blob(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) != blob:
         raise IntegrityError(f"{blob.digest} does not have that digest")
     return parse_json(data, blob.digest)

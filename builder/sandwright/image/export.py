@@ -14,12 +14,12 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
-from sandwright.image.existing import Base, Held, read_layout
+from sandwright.image.existing import BaseImage, PlatformImage, read_layout
 from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical, on_disk
 from sandwright.rootfs.descriptor import IMAGE_NAME
-from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.tar.entry import Entry, Kind
-from sandwright.rootfs.tar.writer import Writable, Writer
+from sandwright.rootfs.digest import VerifiedReader
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.writer import TarWriter, Writable
 
 _BLOBS = b"blobs/sha256/"
 _CHUNK = 1 << 20
@@ -38,15 +38,15 @@ def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str
     write_image(existing, platform, sink, reference=reference)
 
 
-def write_image(source: Base, platform: str, sink: Writable, *, reference: str) -> None:
+def write_image(source: BaseImage, platform: str, sink: Writable, *, reference: str) -> None:
     """Write an image that lies anywhere, as `write_archive` does."""
     name, colon, tag = reference.rpartition(":")
     if not colon or not name or "/" in tag:
         raise UsageError(f"'{reference}' is not a name with a tag, like sandwright/debian:latest")
     image = source.images[platform]
-    archive = Writer(sink)
+    archive = TarWriter(sink)
     for directory in (b"blobs", b"blobs/sha256"):
-        archive.add(Entry(directory, Kind.DIRECTORY, 0o755))
+        archive.add(TarEntry(directory, EntryKind.DIRECTORY, 0o755))
     for blob in sorted(set(image.blobs), key=lambda each: each.name):
         archive.add(_file(_BLOBS + blob.name.encode(), blob.size), _content(source, blob))
     documents = {
@@ -74,19 +74,19 @@ def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -
         draft.replace(target)
 
 
-def _file(path: bytes, size: int) -> Entry:
-    return Entry(path, Kind.FILE, 0o644, size=size)
+def _file(path: bytes, size: int) -> TarEntry:
+    return TarEntry(path, EntryKind.FILE, 0o644, size=size)
 
 
-def _content(source: Base, blob: Blob) -> Iterator[bytes]:
+def _content(source: BaseImage, blob: Blob) -> Iterator[bytes]:
     path = source.file(blob)
     with path.open("rb") as file:
-        stream = Verified(file, blob.digest, size=blob.size, name=str(path))
+        stream = VerifiedReader(file, blob.digest, size=blob.size, name=str(path))
         while data := stream.read(_CHUNK):
             yield data
 
 
-def _index(image: Held, reference: str, tag: str) -> dict[str, object]:
+def _index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
     """Podman names the image after the one annotation, containerd (in Docker since 25) after the other."""
     names = {REF_NAME: tag, IMAGE_NAME: reference}
     descriptor = image.manifest.descriptor(
@@ -95,7 +95,7 @@ def _index(image: Held, reference: str, tag: str) -> dict[str, object]:
     return {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [descriptor]}
 
 
-def _docker(image: Held, reference: str) -> dict[str, object]:
+def _docker(image: PlatformImage, reference: str) -> dict[str, object]:
     """The image as `docker save` lists it: every path leads to a blob."""
     return {
         "Config": (_BLOBS + image.config.name.encode()).decode(),

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.image.cache import Cache, default_cache
-from sandwright.image.lock import Package, PackageGone
+from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from sandwright.image.transfer import Patience
+    from sandwright.registry.settings import RetryPolicy
 
 __all__ = ["JOBS", "Cache", "default_cache", "fetch"]
 
@@ -21,13 +21,13 @@ JOBS = 6
 
 
 def fetch(
-    packages: Iterable[Package],
+    packages: Iterable[LockedPackage],
     *,
     mirrors: Mirrors,
     cache: Cache,
     jobs: int = JOBS,
     verify: bool = False,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Path]:
     """Have these packages in the cache, and give their paths by SHA-256.
@@ -52,6 +52,6 @@ def fetch(
     return {sha256: cache.path(sha256) for sha256 in wanted}
 
 
-def _bases(packages: Iterable[Package], mirrors: Mirrors) -> list[str]:
+def _bases(packages: Iterable[LockedPackage], mirrors: Mirrors) -> list[str]:
     archives = sorted({package.archive for package in packages})
     return [shown(base) for archive in archives for base in mirrors.bases(archive)]

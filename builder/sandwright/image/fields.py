@@ -134,7 +134,7 @@ AccountName = Annotated[str, *_text(r"[a-z_][a-z0-9_-]{0,31}", "a name for a use
 AccountText = Annotated[str, *_text(r"[^:\x00-\x1f\x7f]*", "text for a field of passwd, which ':' would end")]
 VariableName = Annotated[str, *_text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
 Signal = Annotated[str, *_text(r"SIG[A-Z0-9]+(?:[+-][0-9]+)?|[0-9]{1,2}", "a signal, like SIGTERM")]
-Identity = Annotated[
+UserSpec = Annotated[
     str,
     *_text(
         r"(?:[a-z_][a-z0-9_-]*|[0-9]+)(?::(?:[a-z_][a-z0-9_-]*|[0-9]+))?",

@@ -22,18 +22,18 @@ _KEPT = ("ExposedPorts", "Healthcheck", "Shell", "Volumes")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ImageSettings:
     """How containers of an image are started. `more` are fields that definitions have no word for."""
 
     config: Config
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def under(self, config: Config) -> Settings:
+    def under(self, config: Config) -> ImageSettings:
         """The settings of an image with this configuration on top."""
-        return Settings(config.over(self.config), self.more)
+        return ImageSettings(config.over(self.config), self.more)
 
 
-def inherited(document: Mapping[str, Any], where: str) -> Settings:
+def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
     """The settings in an image config. Raise ArchiveRefused when they are not what they should be."""
     section = mapping(document.get("config") or {}, f"{where}: config")
     environment = dict(_variable(each) for each in _words(section.get("Env"), f"{where}: Env") or ())
@@ -49,7 +49,7 @@ def inherited(document: Mapping[str, Any], where: str) -> Settings:
         labels={key: value for key, value in labels.items() if key not in _OURS},
         stop_signal=_text(section.get("StopSignal")),
     )
-    return Settings(config, {key: section[key] for key in _KEPT if section.get(key)})
+    return ImageSettings(config, {key: section[key] for key in _KEPT if section.get(key)})
 
 
 def _variable(entry: str) -> tuple[str, str]:

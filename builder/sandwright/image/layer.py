@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from threading import Event
 
 from sandwright.image.compress import Compressor
-from sandwright.image.layout import Blob, Staging
-from sandwright.rootfs.tar.entry import Entry
-from sandwright.rootfs.tar.writer import Writer
+from sandwright.image.layout import Blob, StagingArea
+from sandwright.registry.failure import Cancelled
+from sandwright.rootfs.tar.entry import TarEntry
+from sandwright.rootfs.tar.writer import TarWriter
 
 _GATHER = 1 << 18
 
 
-class Cancelled(Exception):
-    """Work was given up because another part of it failed, or was stopped. Never leaves this room."""
-
-
 @dataclass(frozen=True)
-class Layer:
+class WrittenLayer:
     """A layer that was written. `diff_id` is the digest of the archive, `blob` of what lies compressed."""
 
     blob: Blob
@@ -34,7 +31,7 @@ class Layer:
 class LayerWriter:
     """Takes the entries of a layer in their final order. `layer` is set when it is whole."""
 
-    layer: Layer
+    layer: WrittenLayer
 
     def __init__(self, compressor: Compressor, cancelled: Event) -> None:
         self.hash = hashlib.sha256()
@@ -44,9 +41,9 @@ class LayerWriter:
         self._cancelled = cancelled
         self._pieces: list[bytes] = []
         self._gathered = 0
-        self._tar = Writer(self)
+        self._tar = TarWriter(self)
 
-    def add(self, entry: Entry, content: Iterable[bytes] = ()) -> None:
+    def add(self, entry: TarEntry, content: Iterable[bytes] = ()) -> None:
         """Write one entry. Raise Cancelled when nobody wants the layer any more."""
         if self._cancelled.is_set():
             raise Cancelled
@@ -78,10 +75,10 @@ class LayerWriter:
 
 
 @contextlib.contextmanager
-def writing_layer(staging: Staging, pool: Executor, cancelled: Event) -> Iterator[LayerWriter]:
+def writing_layer(staging: StagingArea, pool: Executor, cancelled: Event) -> Iterator[LayerWriter]:
     """A layer to write for the length of a `with`. Compression runs on `pool`, which others may share."""
     with staging.writing() as blob:
         writer = LayerWriter(Compressor(blob.write, pool), cancelled)
         yield writer
         writer.close()
-    writer.layer = Layer(blob.blob, f"sha256:{writer.hash.hexdigest()}", writer.size, writer.entries)
+    writer.layer = WrittenLayer(blob.blob, f"sha256:{writer.hash.hexdigest()}", writer.size, writer.entries)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sandwright.errors import ArchiveRefused
-from sandwright.image.tree import MOST_LINKS, Node, Tree
-from sandwright.rootfs.tar.entry import WHITEOUT, Kind, Refusal, show
-from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
+from sandwright.image.tree import MOST_LINKS, FileNode, FileTree
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused, show
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
 
 _IMPLIED_MODE = 0o755
@@ -24,15 +24,15 @@ class LayeredTree:
     the member; the caller says of which layer.
     """
 
-    def __init__(self, owner: str, *, limits: Limits = DEFAULT) -> None:
-        self.tree = Tree()
+    def __init__(self, owner: str, *, limits: ArchiveLimits = DEFAULT) -> None:
+        self.tree = FileTree()
         self._owner = owner
         self._limits = limits
         self._steps = StepBudget()
         self._implied = 0  # bytes that the names of implied directories take
         self._led: dict[bytes, bytes] = {}  # a folder's path through links: where it leads
 
-    def take_away(self, gone: Iterable[bytes], emptied: Iterable[bytes]) -> None:
+    def apply_whiteouts(self, gone: Iterable[bytes], emptied: Iterable[bytes]) -> None:
         """Apply a layer's whiteouts: `gone` are paths, `emptied` directories that lose what they hold."""
         for path in sorted(gone):
             place = self.find(path)
@@ -44,19 +44,19 @@ class LayeredTree:
             for name in self.tree.names(real) if real is not None else ():
                 self._discard(real + b"/" + name if real else name)
 
-    def put(self, path: bytes, node: Node) -> bytes:
+    def put(self, path: bytes, node: FileNode) -> bytes:
         """Put a member in its place, which is given back. Raise ArchiveRefused when it can't be there."""
         parent, _, name = path.rpartition(b"/")
         try:
             real = self._folder(parent, make=True, mtime_ns=node.mtime_ns)
             assert real is not None
             place = real + b"/" + name if real else name
-            if node.kind is Kind.DIRECTORY and place.count(b"/") >= self._limits.depth:
-                raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
-        except Refusal as refusal:
+            if node.kind is EntryKind.DIRECTORY and place.count(b"/") >= self._limits.depth:
+                raise EntryRefused(f"links lead it deeper than {self._limits.depth} directories")
+        except EntryRefused as refusal:
             raise ArchiveRefused(f"{show(path)}: {refusal}") from None
         before = self.tree.get(place)
-        if before is not None and not before.kind is node.kind is Kind.DIRECTORY:
+        if before is not None and not before.kind is node.kind is EntryKind.DIRECTORY:
             self._discard(place)
         self.tree.add(place, node)
         return place
@@ -66,7 +66,7 @@ class LayeredTree:
         parent, _, name = path.rpartition(b"/")
         try:
             real = self._folder(parent, make=False)
-        except Refusal as refusal:
+        except EntryRefused as refusal:
             raise ArchiveRefused(f"{show(path)}: {refusal}") from None
         return None if real is None else real + b"/" + name if real else name
 
@@ -91,7 +91,7 @@ class LayeredTree:
             if links > MOST_LINKS or steps > LONGEST:
                 if not make:
                     return None
-                raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
+                raise EntryRefused(f"its folder {show(path)} leads through too many symbolic links")
             name = ahead.pop()
             if name in (b"", b"."):
                 continue
@@ -104,14 +104,14 @@ class LayeredTree:
                 self._imply(here, mtime_ns)
             if node is None and not make:
                 return None
-            if node is None or node.kind is Kind.DIRECTORY:
+            if node is None or node.kind is EntryKind.DIRECTORY:
                 at = here
-            elif node.kind is Kind.SYMLINK:
+            elif node.kind is EntryKind.SYMLINK:
                 links += 1
                 ahead.extend(reversed(node.link.split(b"/")))
                 at = b"" if node.link.startswith(b"/") else at
             elif make:
-                raise Refusal(f"it lies below {show(here)}, which is not a directory")
+                raise EntryRefused(f"it lies below {show(here)}, which is not a directory")
             else:
                 return None
         return at
@@ -126,22 +126,24 @@ class LayeredTree:
 
     def _is_directory(self, path: bytes) -> bool:
         node = self.tree.get(path)
-        return node is not None and node.kind is Kind.DIRECTORY
+        return node is not None and node.kind is EntryKind.DIRECTORY
 
     def _imply(self, path: bytes, mtime_ns: int) -> None:
         """A directory that no member speaks of."""
         if path.rpartition(b"/")[2].startswith(WHITEOUT + WHITEOUT):
-            raise Refusal(f"it lies below {show(path)}, which is metadata of AUFS")
+            raise EntryRefused(f"it lies below {show(path)}, which is metadata of AUFS")
         if path.count(b"/") + 1 >= self._limits.depth:
-            raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
+            raise EntryRefused(f"links lead it deeper than {self._limits.depth} directories")
         self._implied += len(path) + NAMED
         if self._implied > self._limits.names:
-            raise Refusal(f"directories that no member speaks of have names of {self._limits.names} bytes")
-        node = Node(Kind.DIRECTORY, self._owner, _IMPLIED_MODE, 0, 0, mtime_ns, implied=True)
+            raise EntryRefused(
+                f"directories that no member speaks of have names of {self._limits.names} bytes"
+            )
+        node = FileNode(EntryKind.DIRECTORY, self._owner, _IMPLIED_MODE, 0, 0, mtime_ns, implied=True)
         self.tree.add(path, node)
 
     def _discard(self, path: bytes) -> None:
         node = self.tree.get(path)
-        if node is not None and node.kind in (Kind.SYMLINK, Kind.DIRECTORY):
+        if node is not None and node.kind in (EntryKind.SYMLINK, EntryKind.DIRECTORY):
             self._led.clear()
         self.tree.discard(path)

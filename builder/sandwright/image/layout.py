@@ -61,7 +61,7 @@ def canonical(document: Mapping[str, Any]) -> bytes:
     ).encode()
 
 
-class Staging:
+class StagingArea:
     """A directory beside the layouts in which blobs are written. Made by `staging`."""
 
     def __init__(self, path: Path) -> None:
@@ -173,7 +173,7 @@ class BlobWriter:
 
 
 @contextlib.contextmanager
-def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging]:
+def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[StagingArea]:
     """A staging area in `directory`, for the one build at a time that may write there; removed at the end.
 
     Another build is waited for, up to half an hour. What builds that were killed left behind is removed.
@@ -186,7 +186,7 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
             area = directory / f"{STAGING}{uuid.uuid4().hex}"
             area.mkdir(mode=0o700)
             try:
-                yield Staging(area)
+                yield StagingArea(area)
             finally:
                 discard(area)
 

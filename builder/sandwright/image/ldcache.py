@@ -39,7 +39,7 @@ TRIPLETS: Mapping[str, str] = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-li
 
 
 @dataclass(frozen=True)
-class Library:
+class CachedLibrary:
     """One record: the name programs ask for, and the path ld.so opens."""
 
     name: bytes
@@ -48,7 +48,7 @@ class Library:
 
 
 @dataclass(frozen=True)
-class Link:
+class LibraryLink:
     """A link `path` → `target` that ldconfig would make, so that a library is found by its soname."""
 
     path: bytes
@@ -85,13 +85,13 @@ def directories(configuration: Mapping[bytes, bytes], architecture: str) -> list
 
 def scan(
     tree: Tree, elves: Mapping[bytes, Elf], directories: Iterable[bytes], architecture: str
-) -> tuple[list[Library], list[Link]]:
+) -> tuple[list[CachedLibrary], list[LibraryLink]]:
     """The records for a tree, and the links that have to be added to it for them to be true.
 
     `elves` holds what is known of the ELF files of the tree, by their real paths.
     """
-    libraries: list[Library] = []
-    links: list[Link] = []
+    libraries: list[CachedLibrary] = []
+    links: list[LibraryLink] = []
     seen: set[bytes] = set()
     for directory in directories:
         real = tree.resolve(directory.strip(b"/"))
@@ -99,12 +99,14 @@ def scan(
             continue
         seen.add(real)
         found = _libraries_in(tree, real, elves, FLAGS[architecture])
-        libraries += [Library(name, directory + b"/" + name, flags) for name, (_, flags) in found.items()]
+        libraries += [
+            CachedLibrary(name, directory + b"/" + name, flags) for name, (_, flags) in found.items()
+        ]
         links += _missing_links(tree, real, {name: file for name, (file, _) in found.items()})
     return libraries, links
 
 
-def write(libraries: Sequence[Library]) -> bytes:
+def write(libraries: Sequence[CachedLibrary]) -> bytes:
     """The bytes of the cache. Libraries of one name keep the order they come in."""
     ordered = sorted(libraries, key=lambda library: cmp_to_key(order)(library.name), reverse=True)
     ordered = [entry for _, same in groupby(ordered, key=lambda each: each.name) for entry in _by_flags(same)]
@@ -119,7 +121,7 @@ def write(libraries: Sequence[Library]) -> bytes:
     return _HEADER.pack(MAGIC, len(ordered), len(strings), _LITTLE_ENDIAN, 0) + b"".join(records) + strings
 
 
-def read(cache: bytes) -> list[Library]:
+def read(cache: bytes) -> list[CachedLibrary]:
     """The records of a cache in its order. Raise ValueError for what is no such cache, or a damaged one."""
     try:
         magic, number, _, _, _ = _HEADER.unpack_from(cache)
@@ -127,7 +129,8 @@ def read(cache: bytes) -> list[Library]:
             raise ValueError(f"it begins with {magic!r}")
         records = [_RECORD.unpack_from(cache, _HEADER.size + each * _RECORD.size) for each in range(number)]
         return [
-            Library(_string(cache, name), _string(cache, path), flags) for flags, name, path, _, _ in records
+            CachedLibrary(_string(cache, name), _string(cache, path), flags)
+            for flags, name, path, _, _ in records
         ]
     except struct.error as error:
         raise ValueError(f"it is cut off: {error}") from error
@@ -164,7 +167,7 @@ def is_library_name(name: bytes) -> bool:
     return _LIBRARY.match(name) is not None
 
 
-def _by_flags(same: Iterable[Library]) -> list[Library]:
+def _by_flags(same: Iterable[CachedLibrary]) -> list[CachedLibrary]:
     return sorted(same, key=lambda library: -library.flags)
 
 
@@ -190,9 +193,9 @@ def _libraries_in(
     return found
 
 
-def _missing_links(tree: Tree, directory: bytes, found: Mapping[bytes, bytes]) -> list[Link]:
+def _missing_links(tree: Tree, directory: bytes, found: Mapping[bytes, bytes]) -> list[LibraryLink]:
     return [
-        Link(directory + b"/" + soname, name)
+        LibraryLink(directory + b"/" + soname, name)
         for soname, name in found.items()
         if soname != name and tree.resolve(directory + b"/" + soname) is None
     ]

@@ -34,7 +34,7 @@ ARCHITECTURES: Mapping[str, str] = {"linux/amd64": "amd64", "linux/arm64": "arm6
 
 
 @dataclass(frozen=True, order=True)
-class Package:
+class LockedPackage:
     """One binary package.
 
     `size` is that of the `.deb` in bytes, `installed` the unpacked size in KiB as Debian estimates it. `path`
@@ -67,9 +67,9 @@ class Lock:
     definition: str
     suite: str
     epoch: int
-    platforms: Mapping[str, tuple[Package, ...]]
+    platforms: Mapping[str, tuple[LockedPackage, ...]]
 
-    def packages(self, platform: str) -> tuple[Package, ...]:
+    def packages(self, platform: str) -> tuple[LockedPackage, ...]:
         """The packages of one platform. Raise LockError when it is not locked."""
         if platform not in self.platforms:
             raise LockError(f"the lock does not hold {platform}, only {', '.join(self.platforms)}")
@@ -83,7 +83,7 @@ class NotLocked(LockError):
 class PackageGone(LockError):
     """Packages that a lock names are no longer on any mirror. `packages` holds them."""
 
-    def __init__(self, packages: Iterable[Package], mirrors: Iterable[str]) -> None:
+    def __init__(self, packages: Iterable[LockedPackage], mirrors: Iterable[str]) -> None:
         """`mirrors` are the base addresses that were asked."""
         self.packages = tuple(packages)
         names = ", ".join(str(package) for package in self.packages)
@@ -227,15 +227,15 @@ def lock_changes(old: Lock | None, new: Lock) -> list[str]:
     return changes
 
 
-def _change(before: Package | None, after: Package | None) -> str | None:
+def _change(before: LockedPackage | None, after: LockedPackage | None) -> str | None:
     match before, after:
-        case None, Package():
+        case None, LockedPackage():
             return f"+ {after.name} {after.version}"
-        case Package(), None:
+        case LockedPackage(), None:
             return f"- {before.name} {before.version}"
-        case Package(), Package() if before.version != after.version:
+        case LockedPackage(), LockedPackage() if before.version != after.version:
             return f"  {after.name} {before.version} → {after.version}"
-        case Package(), Package() if before.sha256 != after.sha256:
+        case LockedPackage(), LockedPackage() if before.sha256 != after.sha256:
             return f"  {after.name} {after.version} has other bytes"
         case _:
             return None
@@ -312,7 +312,7 @@ class _Reader:
         platforms = {name: self._packages(name, listed) for name, listed in data["platforms"].items()}
         return None if self.problems else Lock(data["definition"], data["suite"], data["epoch"], platforms)
 
-    def _packages(self, platform: str, listed: object) -> tuple[Package, ...]:
+    def _packages(self, platform: str, listed: object) -> tuple[LockedPackage, ...]:
         where = f'platforms["{platform}"]'
         if platform not in ARCHITECTURES:
             self._check(False, where, f"is none of {', '.join(ARCHITECTURES)}")
@@ -329,7 +329,7 @@ class _Reader:
             return tuple(sorted(found))
         return ()
 
-    def _package(self, where: str, data: object, platform: str) -> Package | None:
+    def _package(self, where: str, data: object, platform: str) -> LockedPackage | None:
         if not self._has_keys(data, where, tuple(_FIELDS)):
             return None
         assert isinstance(data, dict)
@@ -340,7 +340,7 @@ class _Reader:
             return None
         own = ARCHITECTURES[platform]
         self._check(data["architecture"] in (own, "all"), f"{where}.architecture", f"must be {own} or all")
-        return Package(**data)
+        return LockedPackage(**data)
 
     def _has_keys(self, data: object, where: str, keys: tuple[str, ...]) -> bool:
         if not isinstance(data, dict):

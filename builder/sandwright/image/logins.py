@@ -15,7 +15,7 @@ FILE, FOLDER = "Dir::Etc::netrc", "Dir::Etc::netrcparts"
 
 
 @dataclass(frozen=True)
-class Login:
+class AptLogin:
     """A name and a password for what lies below an address without its protocol, or with it.
 
     A `machine` that names no protocol is good for https alone.
@@ -39,12 +39,12 @@ class Login:
         return parts.path.startswith(slash + path)
 
 
-def login_for(address: str, logins: Iterable[Login]) -> Login | None:
+def login_for(address: str, logins: Iterable[AptLogin]) -> AptLogin | None:
     """The first login that is meant for an address."""
     return next((each for each in logins if each.fits(address)), None)
 
 
-def parse_logins(text: str) -> list[Login]:
+def parse_logins(text: str) -> list[AptLogin]:
     """What a file of apt's holds. What is no word of its format is passed over, as apt does."""
     found: list[dict[str, str]] = []
     words = iter([word for line in text.splitlines() for word in _words(line)])
@@ -54,15 +54,15 @@ def parse_logins(text: str) -> list[Login]:
         elif word in ("login", "password") and found:
             found[-1][word] = next(words, "")
     return [
-        Login(each["machine"], each.get("login", ""), each.get("password", ""))
+        AptLogin(each["machine"], each.get("login", ""), each.get("password", ""))
         for each in found
         if each["machine"]
     ]
 
 
-def machine_logins() -> tuple[Login, ...]:
+def machine_logins() -> tuple[AptLogin, ...]:
     """The logins of this machine's apt, as far as they may be read. None where there is no apt."""
-    found: list[Login] = []
+    found: list[AptLogin] = []
     for path in _files(*places()):
         try:
             found += parse_logins(path.read_text(encoding="utf-8", errors="replace"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.image.lock import ARCHIVES
-from sandwright.image.logins import Login, machine_logins
+from sandwright.image.logins import AptLogin, machine_logins
 
 VARIABLE = "SANDWRIGHT_MIRROR"
 HINT = f"name a mirror with --mirror or {VARIABLE}: one address, or debian=ADDRESS,debian-security=ADDRESS"
@@ -35,7 +35,7 @@ class Mirrors:
 
     archives: Mapping[str, tuple[str, ...]]
     proxies: Mapping[str, str] = field(default_factory=dict)
-    logins: tuple[Login, ...] = ()
+    logins: tuple[AptLogin, ...] = ()
 
     def bases(self, archive: str) -> tuple[str, ...]:
         """The addresses of one archive. Raise HostError when there is none."""

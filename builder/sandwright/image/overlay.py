@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sandwright.errors import BuildError
 from sandwright.image.layer import LayerWriter
-from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.image.tree import FileNode, FileTree
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 
 Content = Callable[[], Iterable[bytes]]
 
@@ -17,7 +17,7 @@ OURS = "the image's definition"
 
 @dataclass(frozen=True)
 class _Addition:
-    entry: Entry
+    entry: TarEntry
     content: Content
 
 
@@ -30,7 +30,7 @@ class Overlay:
     `epoch` is the time of everything added, in seconds. Parents that are missing are made, 0755 and root's.
     """
 
-    def __init__(self, tree: Tree, *, epoch: int) -> None:
+    def __init__(self, tree: FileTree, *, epoch: int) -> None:
         self.tree = tree
         self._epoch_ns = epoch * 10**9
         self._additions: dict[bytes, _Addition] = {}
@@ -43,9 +43,9 @@ class Overlay:
         real = self.tree.resolve(path)
         place = self._place(path) if real is None else real
         node = self.tree.get(place)
-        if node is not None and node.kind is not Kind.DIRECTORY:
+        if node is not None and node.kind is not EntryKind.DIRECTORY:
             raise BuildError(f"{show(path)} can't be a directory: {node.owner} has a {node.kind.value} there")
-        self._put(Entry(place, Kind.DIRECTORY, mode, uid, gid))
+        self._put(TarEntry(place, EntryKind.DIRECTORY, mode, uid, gid))
 
     def file(
         self,
@@ -66,23 +66,24 @@ class Overlay:
             data = content
             self.tree.kept[place] = data
             self._put(
-                Entry(place, Kind.FILE, mode, uid, gid, size=len(data)), lambda: (data,) if data else ()
+                TarEntry(place, EntryKind.FILE, mode, uid, gid, size=len(data)),
+                lambda: (data,) if data else (),
             )
         else:
             self.tree.kept.pop(place, None)
-            self._put(Entry(place, Kind.FILE, mode, uid, gid, size=size), content)
+            self._put(TarEntry(place, EntryKind.FILE, mode, uid, gid, size=size), content)
 
     def link(self, path: bytes, target: bytes) -> None:
         """A symbolic link, in the place of a file, link or empty directory that is there.
 
         Raise BuildError when a directory with something in it is there.
         """
-        self._put(Entry(self._free(path, or_empty=True), Kind.SYMLINK, 0o777, link=target))
+        self._put(TarEntry(self._free(path, or_empty=True), EntryKind.SYMLINK, 0o777, link=target))
 
     def again(self, path: bytes) -> None:
         """Say once more what the tree has at a directory's path, because layers below disagree."""
         node = self.tree.nodes[path]
-        entry = Entry(path, node.kind, node.mode, node.uid, node.gid, mtime_ns=node.mtime_ns)
+        entry = TarEntry(path, node.kind, node.mode, node.uid, node.gid, mtime_ns=node.mtime_ns)
         self._additions.setdefault(path, _Addition(entry, tuple))
 
     def missing(self, path: bytes) -> bool:
@@ -103,7 +104,7 @@ class Overlay:
     def _free(self, path: bytes, *, or_empty: bool = False) -> bytes:
         place = self._place(path)
         node = self.tree.get(place)
-        if node is not None and node.kind is Kind.DIRECTORY and (self.tree.names(place) or not or_empty):
+        if node is not None and node.kind is EntryKind.DIRECTORY and (self.tree.names(place) or not or_empty):
             raise BuildError(f"{show(path)} can't be put there: it is a directory of {node.owner}")
         return place
 
@@ -115,13 +116,13 @@ class Overlay:
             real = self._place(parent)
             if self.tree.get(real) is not None:
                 raise BuildError(f"{show(path)} can't be put there: {show(parent)} leads nowhere")
-            self._put(Entry(real, Kind.DIRECTORY, 0o755))
+            self._put(TarEntry(real, EntryKind.DIRECTORY, 0o755))
         above = self.tree.get(real)
-        if above is not None and above.kind is not Kind.DIRECTORY:
+        if above is not None and above.kind is not EntryKind.DIRECTORY:
             raise BuildError(f"{show(path)} can't be put there: {show(parent)} is a {above.kind.value}")
         return real + b"/" + name if real else name
 
-    def _put(self, entry: Entry, content: Content = tuple) -> None:
+    def _put(self, entry: TarEntry, content: Content = tuple) -> None:
         entry.mtime_ns = self._epoch_ns
         self._additions[entry.path] = _Addition(entry, content)
-        self.tree.add(entry.path, Node.of(entry, OURS))
+        self.tree.add(entry.path, FileNode.of(entry, OURS))

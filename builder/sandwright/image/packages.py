@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.errors import BuildError
-from sandwright.image.deb import Promise, open_package
+from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.elfscan import ElfScan
 from sandwright.image.layer import LayerWriter
 from sandwright.image.ldcache import is_library_name
-from sandwright.image.tree import Contents, Node
-from sandwright.rootfs.tar.entry import WHITEOUT, Entry, Kind, show
-from sandwright.rootfs.tar.reader import Reader
+from sandwright.image.tree import FileNode, PackageContents
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, show
+from sandwright.rootfs.tar.reader import TarReader
 
 MERGED = (b"bin", b"sbin", b"lib", b"lib32", b"lib64", b"libx32")
 """The top directories that are links into /usr where /usr is merged (file-hierarchy of Debian 12)."""
@@ -32,7 +32,7 @@ def _everything(_path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Rules:
+class PackageRules:
     """How a package's files become an image's.
 
     `wanted` is asked with the absolute path that the package has. With `merged_usr`, what lies below a top
@@ -56,59 +56,63 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Source:
+class PackageSource:
     """A package to be read: where it lies, and what the lock promises of it."""
 
     name: str
     path: Path
-    promise: Promise
+    promise: ExpectedDigest
     version: str = ""
     architecture: str = ""
 
 
 @dataclass
-class Written:
+class WrittenPackages:
     """What went into a layer: the contents of each package, and the directories as the layer has them."""
 
-    packages: list[Contents]
-    directories: dict[bytes, Node]
+    packages: list[PackageContents]
+    directories: dict[bytes, FileNode]
 
 
 def write_packages(
-    sources: Iterable[Source],
-    rules: Rules,
+    sources: Iterable[PackageSource],
+    rules: PackageRules,
     layer: LayerWriter,
     advance: Callable[[int], object] = lambda _: None,
-) -> Written:
+) -> WrittenPackages:
     """Write the files of some packages into one layer, in that order.
 
     Each directory is written once, before what is in it, with the metadata of the first package that has it.
     `advance` is told of each number of bytes read. Raise IntegrityError or ArchiveRefused for a package that
     is damaged or hostile, BuildError for one that can't be part of an image; all name the package.
     """
-    directories: dict[bytes, Node] = {}
-    packages = [_Passage(source, rules, layer, directories).run(advance) for source in sources]
-    return Written(packages, directories)
+    directories: dict[bytes, FileNode] = {}
+    packages = [_PackageWriter(source, rules, layer, directories).run(advance) for source in sources]
+    return WrittenPackages(packages, directories)
 
 
-class _Passage:
+class _PackageWriter:
     """One package on its way into a layer."""
 
     def __init__(
-        self, source: Source, rules: Rules, layer: LayerWriter, directories: dict[bytes, Node]
+        self,
+        source: PackageSource,
+        rules: PackageRules,
+        layer: LayerWriter,
+        directories: dict[bytes, FileNode],
     ) -> None:
         self._source = source
         self._rules = rules
         self._layer = layer
         self._directories = directories
         self._latest = rules.epoch * 10**9
-        self._found = Contents(source.name)
-        self._unwanted: dict[bytes, Entry] = {}
+        self._found = PackageContents(source.name)
+        self._unwanted: dict[bytes, TarEntry] = {}
         self._originals: dict[bytes, bytes] = {}
         self._heirs: dict[bytes, bytes] = {}
         self._again: dict[bytes, ElfScan] = {}
 
-    def run(self, advance: Callable[[int], object]) -> Contents:
+    def run(self, advance: Callable[[int], object]) -> PackageContents:
         with open_package(self._source.path, self._source.promise, advance=advance) as package:
             self._check_identity(package.fields())
             for entry in package.data:
@@ -130,7 +134,7 @@ class _Passage:
                     f"package {self._label}: its {key} is {fields.get(key)!r}, the lock says {value!r}"
                 )
 
-    def _take(self, entry: Entry, reader: Reader) -> None:
+    def _take(self, entry: TarEntry, reader: TarReader) -> None:
         path = entry.path
         if WHITEOUT in path and any(part.startswith(WHITEOUT) for part in path.split(b"/")):
             raise BuildError(f"package {self._label}: {show(path)} would hide a file of the image")
@@ -142,69 +146,69 @@ class _Passage:
         if not self._rules.wants(path):
             self._unwanted[place] = entry
             self._originals[place] = path
-        elif entry.kind is Kind.DIRECTORY:
+        elif entry.kind is EntryKind.DIRECTORY:
             self._directory(entry)
         else:
             self._other(entry, path, reader)
 
-    def _check_top(self, entry: Entry) -> None:
+    def _check_top(self, entry: TarEntry) -> None:
         """A package may bring the root, and `/bin` as a directory or as the link that merging makes of it."""
-        merged = entry.kind is Kind.SYMLINK and entry.link.strip(b"/") == b"usr/" + entry.path
-        if entry.kind is not Kind.DIRECTORY and not merged:
+        merged = entry.kind is EntryKind.SYMLINK and entry.link.strip(b"/") == b"usr/" + entry.path
+        if entry.kind is not EntryKind.DIRECTORY and not merged:
             raise BuildError(
                 f"package {self._label}: {show(entry.path)} is neither a directory nor a link into usr"
             )
 
-    def _directory(self, entry: Entry) -> None:
+    def _directory(self, entry: TarEntry) -> None:
         before = self._found.nodes.get(entry.path)
         if before is not None and not before.implied:
-            if before.kind is not Kind.DIRECTORY:
+            if before.kind is not EntryKind.DIRECTORY:
                 self._refuse_second(entry.path)
             return
         self._parents(entry)
-        self._found.nodes[entry.path] = node = Node.of(entry, self._source.name)
+        self._found.nodes[entry.path] = node = FileNode.of(entry, self._source.name)
         self._write_directory(entry, node)
 
-    def _parents(self, entry: Entry) -> None:
+    def _parents(self, entry: TarEntry) -> None:
         """Make the directories above an entry that the package hasn't brought before it."""
         parent = entry.path.rpartition(b"/")[0]
         if not parent or parent in self._found.nodes:
             return
         unwanted = self._unwanted.get(parent)
-        if unwanted is not None and unwanted.kind is Kind.DIRECTORY:
+        if unwanted is not None and unwanted.kind is EntryKind.DIRECTORY:
             self._directory(unwanted)
             return
-        made = Entry(parent, Kind.DIRECTORY, mode=0o755, mtime_ns=entry.mtime_ns)
+        made = TarEntry(parent, EntryKind.DIRECTORY, mode=0o755, mtime_ns=entry.mtime_ns)
         self._parents(made)
-        self._found.nodes[parent] = node = Node.of(made, self._source.name)
+        self._found.nodes[parent] = node = FileNode.of(made, self._source.name)
         node.implied = True
         self._write_directory(made, node)
 
-    def _write_directory(self, entry: Entry, node: Node) -> None:
+    def _write_directory(self, entry: TarEntry, node: FileNode) -> None:
         if entry.path not in self._directories:
             self._directories[entry.path] = node
             self._layer.add(entry)
 
-    def _other(self, entry: Entry, original: bytes, reader: Reader) -> None:
+    def _other(self, entry: TarEntry, original: bytes, reader: TarReader) -> None:
         if entry.path in self._found.nodes:
             self._refuse_second(entry.path)
         self._parents(entry)
         content: Iterable[bytes] = self._watched(entry.path, original, reader) if entry.size else ()
-        if entry.kind is Kind.HARDLINK:
+        if entry.kind is EntryKind.HARDLINK:
             entry, content = self._hard_link(entry)
-        self._found.nodes[entry.path] = Node.of(entry, self._source.name)
+        self._found.nodes[entry.path] = FileNode.of(entry, self._source.name)
         self._layer.add(entry, content)
 
-    def _hard_link(self, entry: Entry) -> tuple[Entry, Iterable[bytes]]:
+    def _hard_link(self, entry: TarEntry) -> tuple[TarEntry, Iterable[bytes]]:
         """The link to what it names in the image; the file itself, when the name it links to is unwanted."""
         target = self._rules.place(entry.link)
-        while target in self._unwanted and self._unwanted[target].kind is Kind.HARDLINK:
+        while target in self._unwanted and self._unwanted[target].kind is EntryKind.HARDLINK:
             target = self._rules.place(self._unwanted[target].link)
         target = self._heirs.get(target, target)
         if target in self._found.nodes:
             return replace(entry, link=target), ()
         file = self._unwanted.get(target)
-        if file is None or file.kind is not Kind.FILE:
+        if file is None or file.kind is not EntryKind.FILE:
             what = f"{show(entry.path)} is a hard link to {show(entry.link)}"
             raise BuildError(f"package {self._label}: {what}, which is no file before it")
         self._heirs[target] = entry.path
@@ -213,7 +217,7 @@ class _Passage:
     def _refuse_second(self, path: bytes) -> None:
         raise BuildError(f"package {self._label}: has {show(path)} twice")
 
-    def _watched(self, place: bytes, original: bytes, reader: Reader) -> Iterator[bytes]:
+    def _watched(self, place: bytes, original: bytes, reader: TarReader) -> Iterator[bytes]:
         """A file's content, noted on its way where it is of interest."""
         scan = ElfScan() if is_library_name(place.rpartition(b"/")[2]) else None
         kept: list[bytes] | None = [] if self._rules.keep(place) else None
@@ -242,7 +246,7 @@ class _Passage:
         with open_package(self._source.path, self._source.promise) as package:
             for entry in package.data:
                 scan = self._again.get(entry.path)
-                if scan is not None and entry.kind is Kind.FILE:
+                if scan is not None and entry.kind is EntryKind.FILE:
                     for chunk in package.data.chunks():
                         scan.feed(chunk)
                     self._note(scan, self._rules.place(entry.path), entry.path)
@@ -250,5 +254,5 @@ class _Passage:
     def _content_again(self, original: bytes) -> Iterator[bytes]:
         with open_package(self._source.path, self._source.promise) as package:
             for entry in package.data:
-                if entry.path == original and entry.kind is Kind.FILE:
+                if entry.path == original and entry.kind is EntryKind.FILE:
                     yield from package.data.chunks()

@@ -14,7 +14,7 @@ from sandwright.image import additions, init
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.existing import Existing, read_layout
+from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.layout import canonical
 from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
 
@@ -23,7 +23,7 @@ _NO_PART = {"smoke"}
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedImage:
     """One image of a plan. `reason` says why it is built; empty: there is nothing to do.
 
     `lock` is None for an image on top of another, and for one that has to be locked first.
@@ -34,7 +34,7 @@ class Planned:
     platforms: tuple[str, ...]
     epoch: int
     lock: Lock | BaseLock | None
-    existing: Existing | None
+    existing: ImageLayout | None
     reason: str
 
     @property
@@ -65,10 +65,10 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """What a build will do, bases first. `epoch` is what the caller asked for, None for that of the locks."""
 
-    steps: tuple[Planned, ...]
+    steps: tuple[PlannedImage, ...]
     epoch: int | None
 
     def describe(self) -> list[str]:
@@ -90,7 +90,7 @@ def plan_build(
     frozen: bool = False,
     epoch: int | None = None,
     verify: bool = False,
-) -> Plan:
+) -> BuildPlan:
     """Plan to have the images `names`, none meaning all, and their bases, in `output/images`.
 
     A layout that is there is looked at: its documents are checked against their digests, everything else by
@@ -99,7 +99,7 @@ def plan_build(
     stale. An image of a registry whose base was never locked is planned, and then left out: where it can be
     locked depends on where its registry can be reached.
     """
-    steps: dict[str, Planned] = {}
+    steps: dict[str, PlannedImage] = {}
     for definition in _with_bases(catalogue, names):
         chosen = tuple(each for each in definition.platforms if platforms is None or each in platforms)
         if not chosen:
@@ -111,13 +111,13 @@ def plan_build(
         steps[definition.name] = _examine(
             definition, layout, chosen, base, epoch=epoch, frozen=frozen, verify=verify
         )
-    return Plan(tuple(steps.values()), epoch)
+    return BuildPlan(tuple(steps.values()), epoch)
 
 
 def inputs(
     definition: ImageDefinition,
     lock: Lock | BaseLock | None,
-    base: Existing | None,
+    base: ImageLayout | None,
     platforms: Sequence[str],
     epoch: int,
 ) -> str:
@@ -143,7 +143,7 @@ def inputs(
 
 
 def standing(
-    definition: ImageDefinition, existing: Existing | None, checksum: Callable[[Sequence[str]], str]
+    definition: ImageDefinition, existing: ImageLayout | None, checksum: Callable[[Sequence[str]], str]
 ) -> tuple[str, ...]:
     """The platforms that a layout has, if it was made from what `checksum` gives for them; else none."""
     if existing is None:
@@ -180,16 +180,16 @@ def _examine(
     definition: ImageDefinition,
     layout: Path,
     platforms: tuple[str, ...],
-    base: Planned | None,
+    base: PlannedImage | None,
     *,
     epoch: int | None,
     frozen: bool,
     verify: bool,
-) -> Planned:
+) -> PlannedImage:
     lock, trouble = (None, "") if base else _lock(definition, frozen=frozen)
     time = epoch if epoch is not None else base.epoch if base else lock.epoch if lock else 0
     existing, damage = _existing(layout, verify=verify)
-    planned = Planned(definition, layout, platforms, time, lock, existing, trouble or damage)
+    planned = PlannedImage(definition, layout, platforms, time, lock, existing, trouble or damage)
     if planned.reason:
         return planned
     assert existing is not None
@@ -220,7 +220,7 @@ def _lock(definition: ImageDefinition, *, frozen: bool) -> tuple[Lock | BaseLock
     return lock, ""
 
 
-def _existing(layout: Path, *, verify: bool) -> tuple[Existing | None, str]:
+def _existing(layout: Path, *, verify: bool) -> tuple[ImageLayout | None, str]:
     if not layout.exists():
         return None, "it is not there"
     try:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.image import documents
-from sandwright.image.assemble import Task
-from sandwright.image.documents import About, Step
-from sandwright.image.existing import Existing, read_layout
-from sandwright.image.inherit import Settings
-from sandwright.image.layout import CONFIG_TYPE, Blob, Staging, canonical
-from sandwright.image.plan import Planned, standing
-from sandwright.image.workshop import Workshop
+from sandwright.image.assemble import PlatformBuild
+from sandwright.image.buildcontext import BuildContext
+from sandwright.image.documents import ImageDescription, LayerHistory
+from sandwright.image.existing import ImageLayout, read_layout
+from sandwright.image.inherit import ImageSettings
+from sandwright.image.layout import CONFIG_TYPE, Blob, StagingArea, canonical
+from sandwright.image.plan import PlannedImage, standing
 
-Make = Callable[[Task], list[Step]]
+Make = Callable[[PlatformBuild], list[LayerHistory]]
 """Makes the layers of an image for one platform, lowest first."""
 
 
 @dataclass(frozen=True)
-class Origin:
+class ImageOrigin:
     """What an image is made from: `checksum` gives its checksum for some platforms, `epoch` is their time.
 
     `base` is the name and digest of the image that it is on top of.
@@ -31,15 +31,15 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Share:
+class PlatformSplit:
     """The platforms of an image: those that stay as they are in its layout, and those to be made."""
 
-    step: Planned
-    origin: Origin
+    step: PlannedImage
+    origin: ImageOrigin
     stays: tuple[str, ...]
 
     @classmethod
-    def of(cls, step: Planned, origin: Origin) -> Share:
+    def of(cls, step: PlannedImage, origin: ImageOrigin) -> PlatformSplit:
         """What of a planned image is there already, made from the same."""
         return cls(step, origin, standing(step.definition, step.existing, origin.checksum))
 
@@ -60,7 +60,9 @@ class Share:
         return [each for each in (existing.images if existing else ()) if each not in self.platforms]
 
 
-def publish(shop: Workshop, share: Share, settings: Mapping[str, Settings], make: Make) -> Existing:
+def publish(
+    shop: BuildContext, share: PlatformSplit, settings: Mapping[str, ImageSettings], make: Make
+) -> ImageLayout:
     """Make the image for the platforms that it lacks, write its documents, and put the layout in place.
 
     What is there already is left alone when nothing is lacking.
@@ -71,9 +73,9 @@ def publish(shop: Workshop, share: Share, settings: Mapping[str, Settings], make
     if share.dropped:
         names = ", ".join(share.dropped)
         shop.progress.note(f"{step.name}: {names} is dropped: it was made from something else")
-    tasks = [Task(step.definition, platform, share.origin.epoch) for platform in share.fresh]
+    tasks = [PlatformBuild(step.definition, platform, share.origin.epoch) for platform in share.fresh]
     layers = shop.for_platforms([_later(make, task) for task in tasks])
-    about = About(step.name, step.definition.description, share.origin.epoch, share.origin.base)
+    about = ImageDescription(step.name, step.definition.description, share.origin.epoch, share.origin.base)
     images = dict(_adopted(shop.staging, share))
     for task, steps in zip(tasks, layers, strict=True):
         written = _write_documents(shop.staging, about, task.platform, settings[task.platform], steps)
@@ -81,7 +83,7 @@ def publish(shop: Workshop, share: Share, settings: Mapping[str, Settings], make
     return _put(shop.staging, share, about, images)
 
 
-def _adopted(area: Staging, share: Share) -> Iterator[tuple[str, tuple[Blob, ...]]]:
+def _adopted(area: StagingArea, share: PlatformSplit) -> Iterator[tuple[str, tuple[Blob, ...]]]:
     """What stays, by platform: its blobs, the manifest first."""
     existing = share.step.existing
     for platform in share.stays:
@@ -92,7 +94,9 @@ def _adopted(area: Staging, share: Share) -> Iterator[tuple[str, tuple[Blob, ...
         yield platform, held.blobs
 
 
-def _put(area: Staging, share: Share, about: About, images: Mapping[str, tuple[Blob, ...]]) -> Existing:
+def _put(
+    area: StagingArea, share: PlatformSplit, about: ImageDescription, images: Mapping[str, tuple[Blob, ...]]
+) -> ImageLayout:
     manifests = {platform: images[platform][0] for platform in share.platforms}
     whole = area.add(canonical(documents.index(about, manifests)))
     index = documents.layout_index(whole, manifests, share.origin.checksum(share.platforms))
@@ -101,12 +105,16 @@ def _put(area: Staging, share: Share, about: About, images: Mapping[str, tuple[B
     return read_layout(share.step.layout)
 
 
-def _later(make: Make, task: Task) -> Callable[[], list[Step]]:
+def _later(make: Make, task: PlatformBuild) -> Callable[[], list[LayerHistory]]:
     return lambda: make(task)
 
 
 def _write_documents(
-    area: Staging, about: About, platform: str, settings: Settings, steps: Sequence[Step]
+    area: StagingArea,
+    about: ImageDescription,
+    platform: str,
+    settings: ImageSettings,
+    steps: Sequence[LayerHistory],
 ) -> tuple[Blob, Blob]:
     """Write the manifest and the config of one platform's image."""
     document = documents.config(about, platform, settings.config, steps, settings.more)

@@ -16,11 +16,11 @@ from sandwright.errors import ArchiveRefused, LockError
 from sandwright.image.baselock import BaseLock
 from sandwright.image.cache import Cache
 from sandwright.image.documents import timestamp
-from sandwright.image.existing import Held
+from sandwright.image.existing import PlatformImage
 from sandwright.image.layout import Blob
 from sandwright.image.lock import checksum
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.failure import NotThere
+from sandwright.registry.failure import NotFound
 from sandwright.registry.reference import parse_reference
 from sandwright.rootfs.descriptor import (
     CONFIG_TYPES,
@@ -35,9 +35,9 @@ from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, pa
 
 if TYPE_CHECKING:
     from sandwright.image.definition import ImageDefinition
-    from sandwright.registry.client import Repository
-    from sandwright.registry.graph import Graph, Node
-    from sandwright.registry.settings import Settings
+    from sandwright.registry.graph import ImageGraph, ManifestNode
+    from sandwright.registry.repository import Repository
+    from sandwright.registry.settings import RegistrySettings
 
 
 class BaseGone(LockError):
@@ -50,7 +50,7 @@ class RegistryImage:
 
     name: str
     whole: Blob
-    images: Mapping[str, Held]
+    images: Mapping[str, PlatformImage]
     configs: Mapping[str, ImageConfig]
     cache: Cache
 
@@ -59,7 +59,7 @@ class RegistryImage:
         return self.cache.path(blob.name)
 
 
-class CachePlace:
+class CacheStore:
     """The cache, as pulls see it."""
 
     def __init__(self, cache: Cache) -> None:
@@ -81,18 +81,18 @@ class CachePlace:
 
 
 def lock_base(
-    definition: ImageDefinition, *, settings: Settings, cache: Cache, progress: Progress = SILENT
+    definition: ImageDefinition, *, settings: RegistrySettings, cache: Cache, progress: Progress = SILENT
 ) -> BaseLock:
     """Ask the registry what the definition's base is now.
 
     Raise LockError when it isn't made for a platform of the definition or can't be a base, and what the
     registry's client raises.
     """
-    from sandwright.registry.client import open_repository  # noqa: PLC0415 - `requests` is dear
+    from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
 
     assert definition.reference is not None
     reference = parse_reference(definition.reference)
-    place = CachePlace(cache)
+    place = CacheStore(cache)
     with open_repository(reference, settings) as repository:
         root = repository.manifest(reference.what)
         with place.adding(root.descriptor) as file:
@@ -118,7 +118,7 @@ def fetch_base(
     lock: BaseLock,
     platforms: Collection[str],
     *,
-    settings: Settings,
+    settings: RegistrySettings,
     cache: Cache,
     progress: Progress = SILENT,
 ) -> RegistryImage:
@@ -127,10 +127,10 @@ def fetch_base(
     Raise BaseGone when the registry has lost it, IntegrityError and ArchiveRefused for what can't be a base,
     and what the registry's client raises.
     """
-    from sandwright.registry.client import open_repository  # noqa: PLC0415 - `requests` is dear
     from sandwright.registry.pull import pull_pinned  # noqa: PLC0415
+    from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
 
-    place = CachePlace(cache)
+    place = CacheStore(cache)
     images, configs = {}, {}
     with open_repository(lock.pinned, settings) as repository:
         for platform in platforms:
@@ -139,7 +139,7 @@ def fetch_base(
                 raise LockError(f"the lock does not hold {platform}, only {', '.join(lock.platforms)}")
             try:
                 graph = pull_pinned(repository, pin, place, progress=progress)
-            except NotThere as gone:
+            except NotFound as gone:
                 raise BaseGone(f"{lock.pinned} is no longer there for {platform}: {gone}") from gone
             config = _config(graph.root, repository, place)
             _check_platform(config, platform, str(repository))
@@ -150,8 +150,8 @@ def fetch_base(
 
 
 def _documents(
-    repository: Repository, root: Descriptor, place: CachePlace, platforms: Collection[str]
-) -> Graph:
+    repository: Repository, root: Descriptor, place: CacheStore, platforms: Collection[str]
+) -> ImageGraph:
     """The documents of the wanted platforms, without their blobs."""
     from sandwright.registry.graph import walk  # noqa: PLC0415
 
@@ -172,8 +172,8 @@ def _documents(
 
 
 def _of_platform(
-    graph: Graph, platform: str, repository: Repository, place: CachePlace
-) -> tuple[Node, ImageConfig]:
+    graph: ImageGraph, platform: str, repository: Repository, place: CacheStore
+) -> tuple[ManifestNode, ImageConfig]:
     """The manifest for a platform, and its config. An index says what each is for, or the config does."""
     wanted = parse_platform(platform)
     said = {
@@ -199,7 +199,7 @@ def _of_platform(
     )
 
 
-def _config(node: Node, repository: Repository, place: CachePlace) -> ImageConfig:
+def _config(node: ManifestNode, repository: Repository, place: CacheStore) -> ImageConfig:
     """The config of a manifest, fetched if need be."""
     from sandwright.registry.pull import fetch_blobs  # noqa: PLC0415
 
@@ -223,7 +223,7 @@ def _same(one: Platform, other: Platform) -> bool:
     return (one.os, one.architecture) == (other.os, other.architecture)
 
 
-def _held(node: Node, config: ImageConfig, platform: str, lock: BaseLock) -> Held:
+def _held(node: ManifestNode, config: ImageConfig, platform: str, lock: BaseLock) -> PlatformImage:
     layers = node.blobs[1:]
     where = f"{lock.pinned}: {platform}"
     if len(layers) != len(config.diff_ids):
@@ -235,7 +235,7 @@ def _held(node: Node, config: ImageConfig, platform: str, lock: BaseLock) -> Hel
         if layer.media_type not in LAYER_TYPES:
             raise ArchiveRefused(f"{where}: {layer.media_type} is not a layer that can be unpacked here")
     blobs = tuple(Blob(layer.digest, layer.size) for layer in layers)
-    return Held(
+    return PlatformImage(
         platform,
         Blob(node.descriptor.digest, node.descriptor.size),
         Blob(node.blobs[0].digest, node.blobs[0].size),

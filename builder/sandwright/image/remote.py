@@ -11,13 +11,13 @@ from sandwright.errors import IntegrityError, UsageError
 from sandwright.image.cache import Cache
 from sandwright.image.documents import ALL_PLATFORMS, REF_NAME
 from sandwright.image.layout import INDEX_TYPE, Blob, staging
-from sandwright.image.registrybase import CachePlace
+from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.client import open_repository
-from sandwright.registry.graph import Graph, walk
+from sandwright.registry.graph import ImageGraph, walk
 from sandwright.registry.pull import pull
 from sandwright.registry.reference import Reference
-from sandwright.registry.settings import Settings
+from sandwright.registry.repository import open_repository
+from sandwright.registry.settings import RegistrySettings
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
@@ -29,28 +29,28 @@ from sandwright.rootfs.descriptor import (
     sequence,
 )
 from sandwright.rootfs.images import blobs
-from sandwright.rootfs.images.blobs import Blobs
+from sandwright.rootfs.images.blobs import BlobSource
 from sandwright.rootfs.unpacking.store import explained
 
 _LARGEST = 4 << 20
 
 
 @dataclass(frozen=True)
-class LayoutImage:
+class PushSource:
     """One image of a layout, to be pushed."""
 
-    graph: Graph
+    graph: ImageGraph
     open_blob: Callable[[Descriptor], BinaryIO]
 
 
-def open_layout(path: Path, ref: str | None = None) -> LayoutImage:
+def open_layout(path: Path, ref: str | None = None) -> PushSource:
     """The image of an OCI layout or archive: the one called `ref`, else the one for all platforms.
 
     Raise UsageError when none fits, or several; ArchiveRefused or IntegrityError for documents that are not
     what they should be.
     """
     with explained(path):
-        place: Blobs = blobs.Directory(path) if path.is_dir() else blobs.Archive(path)
+        place: BlobSource = blobs.DirectoryBlobs(path) if path.is_dir() else blobs.ArchiveBlobs(path)
         if place.size("oci-layout") is None or place.size("index.json") is None:
             raise UsageError(f"{path}: not an OCI layout: no oci-layout and index.json")
         index = parse_json(blobs.read(place, "index.json", limit=_LARGEST), f"{path}: index.json")
@@ -67,7 +67,7 @@ def open_layout(path: Path, ref: str | None = None) -> LayoutImage:
             if size != blob.size:
                 has = "is missing" if size is None else f"has {size} bytes where {blob.size} were promised"
                 raise IntegrityError(f"{path}: {blob.digest} {has}")
-    return LayoutImage(graph, lambda blob: place.open(_blob_path(blob)))
+    return PushSource(graph, lambda blob: place.open(_blob_path(blob)))
 
 
 def pull_layout(
@@ -75,7 +75,7 @@ def pull_layout(
     target: Path,
     *,
     platforms: Sequence[str] = (),
-    settings: Settings,
+    settings: RegistrySettings,
     cache: Cache,
     progress: Progress = SILENT,
 ) -> str:
@@ -90,7 +90,7 @@ def pull_layout(
         return not chosen or (platform is not None and any(_same(platform, each) for each in chosen))
 
     with open_repository(reference, settings) as repository:
-        graph = pull(repository, reference.what, CachePlace(cache), wanted=wanted, progress=progress)
+        graph = pull(repository, reference.what, CacheStore(cache), wanted=wanted, progress=progress)
     if chosen and graph.root.children:
         _check_there(graph, chosen, reference)
     entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
@@ -127,7 +127,7 @@ def _chosen(found: Sequence[Descriptor], ref: str | None, path: Path) -> Descrip
     raise UsageError(f"{path}: {problem}; name one by its reference or digest: it has {there}")
 
 
-def _check_there(graph: Graph, chosen: Sequence[Platform], reference: Reference) -> None:
+def _check_there(graph: ImageGraph, chosen: Sequence[Platform], reference: Reference) -> None:
     offered = [each.platform for node in graph.nodes for each in node.children if each.platform is not None]
     for platform in chosen:
         if not any(_same(each, platform) for each in offered):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright.image.deb import PlainCopy, open_package
 from sandwright.image.layout import on_disk
-from sandwright.image.packages import Source
+from sandwright.image.packages import PackageSource
 
 COMPONENT = "main"
 
@@ -27,7 +27,7 @@ def one_by_one(tasks: Sequence[Callable[[], bytes]]) -> list[bytes]:
 
 def write_repository(
     directory: Path,
-    sources: Sequence[Source],
+    sources: Sequence[PackageSource],
     *,
     suite: str,
     architecture: str,
@@ -53,7 +53,7 @@ def write_repository(
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _offer(source: Source, pool: Path) -> Callable[[], bytes]:
+def _offer(source: PackageSource, pool: Path) -> Callable[[], bytes]:
     def offer() -> bytes:
         path = pool / f"{source.name}.deb"
         with path.open("w+b") as file:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from sandwright.rootfs.tar.entry import Entry, Kind
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 
 DROPPED = {
     "dev/*": "devices: a runtime mounts its own /dev, and making them needs root",
@@ -63,12 +63,12 @@ _HOST_XATTRS = (
 _PATTERN = re.compile("|".join(fnmatch.translate(glob) for glob in DROPPED))
 
 
-def is_residue(entry: Entry, packages: Collection[str]) -> bool:
+def is_residue(entry: TarEntry, packages: Collection[str]) -> bool:
     """Whether an entry is left out of an image that has these packages."""
     path = entry.path.decode("utf-8", "surrogateescape")
     if "apt" not in packages and any(f"{path}/".startswith(f"{each}/") for each in ONLY_WITH_APT):
         return not _belongs_to_debconf(path)
-    if entry.kind is Kind.DIRECTORY and path.startswith("var/log/"):
+    if entry.kind is EntryKind.DIRECTORY and path.startswith("var/log/"):
         return False
     return _PATTERN.match(path) is not None
 
@@ -83,7 +83,7 @@ def is_emptied(path: bytes) -> bool:
     return path in _EMPTIED
 
 
-def normal(entry: Entry, epoch: int) -> Entry:
+def normal(entry: TarEntry, epoch: int) -> TarEntry:
     """The entry without traces of the building machine: no time after `epoch` (seconds), no labels."""
     xattrs: Mapping[bytes, bytes] = {
         key: value for key, value in entry.xattrs.items() if not key.startswith(_HOST_XATTRS)

@@ -14,7 +14,6 @@ from sandwright.image.fields import (
     Command,
     EntryPath,
     Id,
-    Identity,
     ImageName,
     Line,
     Mode,
@@ -24,6 +23,7 @@ from sandwright.image.fields import (
     Signal,
     SourcePath,
     Text,
+    UserSpec,
     VariableName,
 )
 
@@ -61,7 +61,7 @@ class RegistryBase(Section):
     """Its reference, as `docker.io/library/alpine:3.22`. What it names is pinned by the lock."""
 
 
-class User(Section):
+class ImageUser(Section):
     """A line of /etc/passwd. No account has a password."""
 
     name: AccountName
@@ -74,7 +74,7 @@ class User(Section):
     shell: RootPath = "/usr/sbin/nologin"
 
 
-class Group(Section):
+class ImageGroup(Section):
     """A line of /etc/group."""
 
     name: AccountName
@@ -85,8 +85,8 @@ class Group(Section):
 class Accounts(Section):
     """Users and groups. Where `declare` has `accounts` these are all there are; else they are added."""
 
-    users: tuple[User, ...] = ()
-    groups: tuple[Group, ...] = ()
+    users: tuple[ImageUser, ...] = ()
+    groups: tuple[ImageGroup, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -113,7 +113,7 @@ class Directory(_Entry):
     mode: Mode = 0o755
 
 
-class File(_Entry):
+class ImageFile(_Entry):
     """A regular file, from a file beside the definition or from text in it."""
 
     source: SourcePath | None = None
@@ -140,7 +140,7 @@ class Link(Section):
 class Config(Section):
     """What a container does by default. With another image as base, what is absent is as there."""
 
-    user: Identity | None = None
+    user: UserSpec | None = None
     """Whom it runs as; absent: root, or as in the base."""
     environment: dict[VariableName, Text] = {}
     """Variables; added to those of the base."""
@@ -173,7 +173,7 @@ class Config(Section):
         )
 
 
-class Check(Section):
+class SmokeCheck(Section):
     """A program that is run in the finished image, and what must come of it."""
 
     name: Line
@@ -189,7 +189,7 @@ class Smoke(Section):
 
     programs: tuple[Command, ...] = ()
     """Programs that must end with status 0."""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[SmokeCheck, ...] = ()
 
 
 class Layers(Section):

@@ -12,7 +12,6 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import requests
@@ -23,7 +22,9 @@ import sandwright
 from sandwright.errors import FetchError, IntegrityError
 from sandwright.image.logins import login_for
 from sandwright.image.mirrors import Mirrors, shown
-from sandwright.registry.reading import Reading
+from sandwright.registry.connections import Connections
+from sandwright.registry.failure import Cancelled
+from sandwright.registry.settings import RetryPolicy
 
 CHUNK = 1 << 17
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -33,30 +34,14 @@ _RANGE = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)", re.ASCI
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait for servers.
-
-    Each mirror is asked `attempts` times, after a pause of `pause` seconds that doubles every time, up to
-    `longest`; a server's own wish (Retry-After) counts up to there too. `connect` and `stall` are seconds
-    without a connection or a byte, `slowest` is the fewest bytes per second over a whole file, after
-    `grace` seconds.
-    """
-
-    attempts: int = 4
-    pause: float = 0.5
-    longest: float = 30.0
-    connect: float = 10.0
-    stall: float = 20.0
-    slowest: float = 8_000.0
-    grace: float = 60.0
+MIRROR_RETRIES = RetryPolicy(attempts=4, longest=30.0, connect=10.0, stall=20.0)
 
 
-class Gone(Exception):
+class FileGone(Exception):
     """The mirror does not have the file."""
 
 
-class Passing(Exception):
+class TransientError(Exception):
     """It failed, and may work the next time, `after` seconds from now at the earliest."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
@@ -65,19 +50,15 @@ class Passing(Exception):
         super().__init__(message)
 
 
-class Stopped(Exception):
-    """Somebody asked for an end."""
-
-
 class Transfer:
     """Reads files; one for all threads of a fetch. `stop` ends all reading, from any thread."""
 
-    def __init__(self, mirrors: Mirrors, patience: Patience) -> None:
+    def __init__(self, mirrors: Mirrors, patience: RetryPolicy) -> None:
         self._proxies = dict(mirrors.proxies)
         self._logins = mirrors.logins
         self._patience = patience
         self._sessions = threading.local()
-        self._reading = Reading()
+        self._reading = Connections()
         self.stopped = self._reading.stopped
 
     def stop(self) -> None:
@@ -87,8 +68,8 @@ class Transfer:
     def read(self, address: str, *, size: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """The bytes of a file of that size, from `start` on, each piece with the place where it begins.
 
-        A server that gives no parts is taken to begin at 0. Raise Gone, Passing, Stopped; FetchError for a
-        failure that will not pass; IntegrityError as soon as the file can be seen to have another size.
+        A server without support for ranges sends the file from 0. Raise FileGone, TransientError or
+        Cancelled; FetchError for a permanent failure; IntegrityError as soon as the size is wrong.
         """
         pieces = _local(address) if address.startswith("file:") else self._remote(address, size, start)
         at, begun, count = 0, time.monotonic(), 0
@@ -99,15 +80,15 @@ class Transfer:
                 yield at, chunk
                 at += len(chunk)  # noqa: PLW2901 - where it has come to, should this be the last
         if at < size:
-            raise Passing(f"ended after {at} of {size} bytes")
+            raise TransientError(f"ended after {at} of {size} bytes")
 
     def _check(self, size: int, reached: int, count: int, seconds: float) -> None:
         if self.stopped.is_set():
-            raise Stopped
+            raise Cancelled
         if reached > size:
             raise IntegrityError(f"is longer than the {size} bytes that the lock says")
         if seconds > self._patience.grace and count / seconds < self._patience.slowest:
-            raise Passing(f"came with {count / seconds:.0f} bytes per second, which is too slow")
+            raise TransientError(f"came with {count / seconds:.0f} bytes per second, which is too slow")
 
     def _remote(self, address: str, size: int, start: int) -> Generator[tuple[int, bytes], None, None]:
         part = {"Range": f"bytes={start}-"} if start else {}
@@ -130,16 +111,16 @@ class Transfer:
             raise FetchError("it redirects without an end") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if self.stopped.is_set():
-                raise Stopped from error
-            raise Passing(_reason(error)) from error
+                raise Cancelled from error
+            raise TransientError(_reason(error)) from error
 
     def _check_answer(self, response: requests.Response, size: int, start: int) -> int:
         """Where what comes begins: at `start`, or at 0. Raise for an answer that is of no use."""
         status = response.status_code
         if status in _GONE:
-            raise Gone
+            raise FileGone
         if status in _PASSING:
-            raise Passing(f"answered {status} {response.reason}", after=_retry_after(response))
+            raise TransientError(f"answered {status} {response.reason}", after=_retry_after(response))
         if start and status == 416:
             raise IntegrityError(f"has nothing after {start} of the {size} bytes that the lock says")
         if start and status == 206:
@@ -187,7 +168,7 @@ def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
                 yield at, chunk
                 at += len(chunk)
     except FileNotFoundError:
-        raise Gone from None
+        raise FileGone from None
     except OSError as error:
         raise FetchError(str(error.strerror)) from error
 

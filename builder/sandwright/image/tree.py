@@ -1,6 +1,6 @@
 """The shape of an image's file tree, kept in memory while contents stream past: who brings which path.
 
-No content lies here but that of a few files asked for beforehand. Paths are as in `Entry`: relative,
+No content lies here but that of a few files asked for beforehand. Paths are as in `TarEntry`: relative,
 normalised.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sandwright.errors import BuildError
 from sandwright.image.elfscan import Elf
-from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 from sandwright.rootfs.unpacking.steps import LONGEST
 
 MOST_LINKS = 40
@@ -24,10 +24,10 @@ _SHOWN = 10
 
 
 @dataclass(slots=True)
-class Node:
+class FileNode:
     """What one source puts at a path. `owner` names the source: a package, or our own step."""
 
-    kind: Kind
+    kind: EntryKind
     owner: str
     mode: int
     uid: int
@@ -37,17 +37,17 @@ class Node:
     implied: bool = False
 
     @classmethod
-    def of(cls, entry: Entry, owner: str) -> Node:
+    def of(cls, entry: TarEntry, owner: str) -> FileNode:
         """The node of an entry."""
         return cls(entry.kind, owner, entry.mode, entry.uid, entry.gid, entry.mtime_ns, entry.link)
 
-    def same_directory(self, other: Node) -> bool:
+    def same_directory(self, other: FileNode) -> bool:
         """Whether two sources that bring a directory agree on it."""
         return (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
 
 
 @dataclass
-class Contents:
+class PackageContents:
     """What one source brings: its nodes, and what was asked for of its contents.
 
     `kept` holds whole files, `elves` what libraries say of themselves; `control`, of a package, the files of
@@ -55,24 +55,24 @@ class Contents:
     """
 
     owner: str
-    nodes: dict[bytes, Node] = field(default_factory=dict)
+    nodes: dict[bytes, FileNode] = field(default_factory=dict)
     kept: dict[bytes, bytes] = field(default_factory=dict)
     elves: dict[bytes, Elf] = field(default_factory=dict)
     control: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Tree:
+class FileTree:
     """A file tree that can be asked where a path leads. Nothing outside of it is ever looked at."""
 
-    def __init__(self, nodes: Mapping[bytes, Node] | None = None) -> None:
-        self.nodes: dict[bytes, Node] = dict(nodes or {})
+    def __init__(self, nodes: Mapping[bytes, FileNode] | None = None) -> None:
+        self.nodes: dict[bytes, FileNode] = dict(nodes or {})
         self.kept: dict[bytes, bytes] = {}
         self.elves: dict[bytes, Elf] = {}
         self._children: dict[bytes, dict[bytes, None]] = {}
         for path in self.nodes:
             self._enter(path)
 
-    def add(self, path: bytes, node: Node) -> None:
+    def add(self, path: bytes, node: FileNode) -> None:
         """Put a node at a path, in the place of what was there."""
         if path not in self.nodes:
             self._enter(path)
@@ -90,7 +90,7 @@ class Tree:
             for held in (self.nodes, self.kept, self.elves):
                 held.pop(at, None)
 
-    def get(self, path: bytes) -> Node | None:
+    def get(self, path: bytes) -> FileNode | None:
         """The node at exactly that path, links not followed."""
         return self.nodes.get(path)
 
@@ -104,7 +104,7 @@ class Tree:
         parent, _, name = path.rpartition(b"/")
         real = self.resolve(parent)
         node = None if real is None else self.nodes.get(real + b"/" + name if real else name)
-        return node is not None and node.kind is Kind.SYMLINK
+        return node is not None and node.kind is EntryKind.SYMLINK
 
     def resolve(self, path: bytes) -> bytes | None:
         """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root.
@@ -123,9 +123,9 @@ class Tree:
                 continue
             here = at + b"/" + name if at else name
             node = self.nodes.get(here)
-            if node is None or (ahead and node.kind not in (Kind.DIRECTORY, Kind.SYMLINK)):
+            if node is None or (ahead and node.kind not in (EntryKind.DIRECTORY, EntryKind.SYMLINK)):
                 return None
-            if node.kind is not Kind.SYMLINK:
+            if node.kind is not EntryKind.SYMLINK:
                 at = here
                 continue
             links += 1
@@ -146,20 +146,20 @@ class Tree:
             self._children.setdefault(parent, {})[name] = None
 
 
-def merge(sources: Iterable[Contents]) -> Tree:
+def merge(sources: Iterable[PackageContents]) -> FileTree:
     """One tree of all sources, which come in the order of their precedence among directories.
 
     Raise BuildError, naming paths and sources, when two bring the same path and not both a directory, or when
     a path leads through something that isn't a directory.
     """
-    tree = Tree()
+    tree = FileTree()
     problems: list[str] = []
     for source in sorted(sources, key=lambda each: each.owner != BASE):
         for path, node in source.nodes.items():
             before = tree.get(path)
-            if before is None or (before.implied and node.kind is Kind.DIRECTORY):
+            if before is None or (before.implied and node.kind is EntryKind.DIRECTORY):
                 tree.add(path, node)
-            elif before.kind is not Kind.DIRECTORY or node.kind is not Kind.DIRECTORY:
+            elif before.kind is not EntryKind.DIRECTORY or node.kind is not EntryKind.DIRECTORY:
                 both = (f"a {each.kind.value} of {each.owner}" for each in (before, node))
                 problems.append(f"{show(path)}: {', '.join(both)}")
         tree.kept.update(source.kept)
@@ -171,7 +171,7 @@ def merge(sources: Iterable[Contents]) -> Tree:
     return tree
 
 
-def unsettled(tree: Tree, layers: Iterable[Mapping[bytes, Node]]) -> list[bytes]:
+def unsettled(tree: FileTree, layers: Iterable[Mapping[bytes, FileNode]]) -> list[bytes]:
     """The directories, sorted, that a layer has with other metadata than the tree: to say again on top."""
     return sorted(
         {
@@ -183,10 +183,10 @@ def unsettled(tree: Tree, layers: Iterable[Mapping[bytes, Node]]) -> list[bytes]
     )
 
 
-def _through_files(tree: Tree) -> Iterator[str]:
+def _through_files(tree: FileTree) -> Iterator[str]:
     """What is wrong with paths whose parent is no directory: a link there would lead the file elsewhere."""
     for path, node in tree.nodes.items():
         parent = tree.get(path.rpartition(b"/")[0]) if b"/" in path else None
-        if parent is not None and parent.kind is not Kind.DIRECTORY:
+        if parent is not None and parent.kind is not EntryKind.DIRECTORY:
             above = show(path.rpartition(b"/")[0])
             yield f"{show(path)} of {node.owner} lies below {above}, a {parent.kind.value} of {parent.owner}"

@@ -16,13 +16,13 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.registry.challenge import Challenge, parse_challenges
+from sandwright.registry.challenge import AuthChallenge, parse_challenges
 from sandwright.registry.credentials import Credential
-from sandwright.registry.failure import Asked, Denied, RegistryError, printable, refusal
+from sandwright.registry.failure import Denied, RegistryError, RegistryOperation, printable, refusal
 from sandwright.registry.reference import is_loopback
 from sandwright.registry.scope import united
-from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, Settings
-from sandwright.registry.wire import Answer, Body
+from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings
+from sandwright.registry.transport import Body, Response
 
 LARGEST_ANSWER = 1 << 20
 LONGEST_TOKEN = 64 << 10
@@ -33,7 +33,7 @@ _DEFAULT_LIFE = 60.0
 _MARGIN = 10.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
 
-Send = Callable[[str, str, Mapping[str, str], Body | bytes | None, Asked], Answer]
+Send = Callable[[str, str, Mapping[str, str], Body | bytes | None, RegistryOperation], Response]
 """Sends a request to a token server, patiently, and without following redirects."""
 
 
@@ -46,11 +46,11 @@ class _Token:
 class Authorizer:
     """What is known of how one registry lets us in. For all threads of a client."""
 
-    def __init__(self, host: str, settings: Settings, send: Send) -> None:
+    def __init__(self, host: str, settings: RegistrySettings, send: Send) -> None:
         self._host = host
         self._settings = settings
         self._send = send
-        self._challenge: Challenge | None = None
+        self._challenge: AuthChallenge | None = None
         self._secure = True
         self._tokens: dict[tuple[str, ...], _Token] = {}
         self._credentials: dict[str, Credential | None] = {}
@@ -67,17 +67,17 @@ class Authorizer:
                 return None
             return united(self._challenge.parameters.get("scope", "").split(" "))
 
-    def header(self, asked: Asked, scopes: Sequence[str]) -> str | None:
+    def header(self, asked: RegistryOperation, scopes: Sequence[str]) -> str | None:
         """The `Authorization` header for a request that needs `scopes`; None when nothing is to be said.
 
         Raise RegistryError when the token server gives none, HostError for logins that can't be read.
         """
         with self._lock:
             match self._challenge:
-                case Challenge(scheme="basic"):
+                case AuthChallenge(scheme="basic"):
                     credential = self._credential(asked.repository)
                     return None if credential is None else _basic(credential)
-                case Challenge(scheme="bearer") as challenge:
+                case AuthChallenge(scheme="bearer") as challenge:
                     return f"Bearer {self._token(challenge, asked, scopes).text}"
                 case _:
                     return None
@@ -87,7 +87,7 @@ class Authorizer:
         with self._lock:
             self._tokens.pop(united(scopes), None)
 
-    def explain(self, asked: Asked) -> str:
+    def explain(self, asked: RegistryOperation) -> str:
         """Why a 401 is final: what was tried."""
         with self._lock:
             if self._challenge is None:
@@ -104,16 +104,16 @@ class Authorizer:
             self._credentials[repository] = self._settings.credentials.find(self._host, repository)
         return self._credentials[repository]
 
-    def _token(self, challenge: Challenge, asked: Asked, scopes: Sequence[str]) -> _Token:
+    def _token(self, challenge: AuthChallenge, asked: RegistryOperation, scopes: Sequence[str]) -> _Token:
         key = united(scopes)
         held = self._tokens.get(key)
         if held is None or held.until < time.monotonic():
             held = self._tokens[key] = self._fetch(challenge, asked, key)
         return held
 
-    def _fetch(self, challenge: Challenge, asked: Asked, scopes: tuple[str, ...]) -> _Token:
+    def _fetch(self, challenge: AuthChallenge, asked: RegistryOperation, scopes: tuple[str, ...]) -> _Token:
         realm = self._realm(challenge, asked)
-        where = Asked(
+        where = RegistryOperation(
             asked.host, asked.repository, f"{asked.what}: token of {urllib.parse.urlsplit(realm).netloc}"
         )
         credential = self._credential(asked.repository)
@@ -131,8 +131,8 @@ class Authorizer:
             return self._read(answer, where, begun)
 
     def _post(
-        self, realm: str, fields: list[tuple[str, str]], credential: Credential, where: Asked
-    ) -> Answer:
+        self, realm: str, fields: list[tuple[str, str]], credential: Credential, where: RegistryOperation
+    ) -> Response:
         form = [
             ("grant_type", "refresh_token"),
             ("client_id", CLIENT),
@@ -142,7 +142,7 @@ class Authorizer:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return self._send("POST", realm, headers, urllib.parse.urlencode(form).encode(), where)
 
-    def _realm(self, challenge: Challenge, asked: Asked) -> str:
+    def _realm(self, challenge: AuthChallenge, asked: RegistryOperation) -> str:
         """The token server's address, if it is one that a credential may be sent to. Raise RegistryError."""
         realm = challenge.parameters.get("realm", "")
         problem = self._realm_fault(realm) or self._stranger(realm, asked)
@@ -167,7 +167,7 @@ class Authorizer:
             return "to which everybody could listen: it is not https"
         return ""
 
-    def _stranger(self, realm: str, asked: Asked) -> str:
+    def _stranger(self, realm: str, asked: RegistryOperation) -> str:
         """Why a login is not sent there; empty without one, or for a host that it may be sent to."""
         credential = self._credential(asked.repository)
         host = urllib.parse.urlsplit(realm).hostname or ""
@@ -178,7 +178,7 @@ class Authorizer:
             f"if it is this registry's, set {TOKEN_SERVERS_VARIABLE}={host}"
         )
 
-    def _read(self, answer: Answer, where: Asked, begun: float) -> _Token:
+    def _read(self, answer: Response, where: RegistryOperation, begun: float) -> _Token:
         body = answer.beginning(LARGEST_ANSWER)
         if answer.status != 200:
             note = ""

@@ -20,14 +20,14 @@ _ITEM = re.compile(
 
 
 @dataclass(frozen=True)
-class Challenge:
+class AuthChallenge:
     """One way to be let in. `scheme` and the names of `parameters` are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
 
 
-def parse_challenges(header: str) -> list[Challenge]:
+def parse_challenges(header: str) -> list[AuthChallenge]:
     """The challenges of a header, those of several headers joined by commas. What can't be read ends them."""
     found: list[tuple[str, dict[str, str]]] = []
     at, text = 0, header[:LONGEST]
@@ -43,4 +43,4 @@ def parse_challenges(header: str) -> list[Challenge]:
         else:
             value = match["plain"] if match["quoted"] is None else re.sub(r"\\(.)", r"\1", match["quoted"])
             found[-1][1].setdefault(match["key"].lower(), value)
-    return [Challenge(scheme, parameters) for scheme, parameters in found]
+    return [AuthChallenge(scheme, parameters) for scheme, parameters in found]

@@ -1,235 +1,274 @@
-"""The operations on one repository of a registry: manifests, blobs, and what they are promised to be.
-
-Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is compared with the digest it was
-asked by; of a document that was asked by a tag, the digest is computed here and compared with what the
-registry says.
-"""
+"""One request to one registry, seen through: reaching it, authorization, redirects, patience."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import BinaryIO
+import threading
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from sandwright.errors import ArchiveRefused
-from sandwright.progress import Step
-from sandwright.registry.download import Download
-from sandwright.registry.exchange import Exchange, Request
-from sandwright.registry.failure import Asked, RegistryError, WrongContent, printable
-from sandwright.registry.reference import Reference, check_repository
-from sandwright.registry.scope import PULL, PUSH, repository_scope, united
-from sandwright.registry.settings import Settings
-from sandwright.registry.upload import Source, Upload
-from sandwright.registry.wire import Answer, Broken, Stopped
-from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor, check_digest
+from sandwright.registry.authorization import Authorizer
+from sandwright.registry.failure import (
+    RegistryError,
+    RegistryOperation,
+    Unavailable,
+    Unreachable,
+    printable,
+    refusal,
+)
+from sandwright.registry.reference import is_loopback, split_host
+from sandwright.registry.settings import RegistrySettings, server
+from sandwright.registry.transport import Body, ConnectionBroken, Response, Transport
 
-LARGEST_DOCUMENT = 4 << 20
-"""Bytes of a manifest: what registries must take at most (distribution-spec, "Pushing Manifests")."""
+T = TypeVar("T")
 
-DOCUMENT_TYPES = (*sorted(INDEX_TYPES), *sorted(MANIFEST_TYPES))
-_SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1"
+MOST_REDIRECTS = 5
+LARGEST_REFUSAL = 64 << 10
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_UNTOUCHED = frozenset({425, 429, 503})
+"""Answers that say nothing was done, so that even what must not be done twice can be tried again."""
 
-
-class _Unseen:
-    def advance(self, amount: int) -> None:
-        """Nobody watches."""
-
-
-UNSEEN: Step = _Unseen()
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True)
-class Document:
-    """A manifest or index as the registry has it: the bytes, which have the digest."""
+class RegistryRequest:
+    """What is asked of a registry. `url` is a path below its address, or one that it gave.
 
-    media_type: str
-    digest: str
-    content: bytes
-
-    @property
-    def descriptor(self) -> Descriptor:
-        """What a document says to point to it."""
-        return Descriptor(self.media_type, self.digest, len(self.content))
-
-
-class Repository:
-    """One repository of a registry, opened with `open_repository`. May be used by several threads.
-
-    Every operation raises RegistryError with the registry's own words when it is refused: NotThere, Denied,
-    Unreachable among them; and WrongContent for bytes that are not those that were asked for.
+    `scopes` are what a token for it must be good for, `expect` the statuses that are an answer. Without
+    `again` it must not be sent twice, but where the registry says that it did nothing.
     """
 
-    def __init__(self, exchange: Exchange, name: str, *, push: bool) -> None:
-        self.name = name
-        self.host = exchange.host
-        self.exchange = exchange
-        self.scopes: tuple[str, ...] = (repository_scope(name, PUSH if push else PULL),)
+    method: str
+    url: str
+    asked: RegistryOperation
+    scopes: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body | bytes | None = None
+    expect: frozenset[int] = frozenset({200})
+    again: bool = True
 
-    def __str__(self) -> str:
-        return f"{self.host}/{self.name}"
 
-    def asked(self, what: str) -> Asked:
-        """What messages say of a request."""
-        return Asked(self.host, self.name, what)
+class RegistryClient:
+    """Requests to one registry. For all threads of a client."""
 
-    def send(
+    def __init__(self, host: str, settings: RegistrySettings) -> None:
+        """`host` is the registry as references name it. Nothing is sent yet."""
+        self.host = host
+        self.settings = settings
+        self.transport = Transport(settings)
+        self._authorizer = Authorizer(host, settings, self._send_to_realm)
+        self._base: str | None = None
+        self._lock = threading.Lock()
+
+    def ready(self) -> str:
+        """The registry's address, found out once: whether it is there, and whether it speaks TLS.
+
+        That takes no longer than `RetryPolicy.reach`. Raise Unreachable when nobody answers, Unavailable when
+        somebody does whom we don't trust.
+        """
+        with self._lock:
+            if self._base is None:
+                self._base = self._reach()
+            return self._base
+
+    def send(self, request: RegistryRequest) -> Response:
+        """Send a request until there is an answer that was expected.
+
+        Raise RegistryError for any other, and when none came: Unreachable, when nobody was there to give one.
+        """
+        base = self.ready()
+        whole = replace(request, url=urllib.parse.urljoin(base, request.url))
+        return self._expected(whole, self._patiently(lambda: self._authorized(whole), whole))
+
+    def resolve(self, location: str, near: str, asked: RegistryOperation) -> str:
+        """The address that a `Location` header means, if it is one that we go to. Raise RegistryError."""
+        url = urllib.parse.urljoin(near, location)
+        problem = "which is no address"
+        try:
+            parts = urllib.parse.urlsplit(url)
+            _ = parts.port
+            if parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and location:
+                problem = self._redirect_fault(parts, near)
+        except ValueError:
+            pass
+        if problem:
+            raise RegistryError(f"{asked}: it sends us to {printable(url, 120)!r}, {problem}")
+        return urllib.parse.urldefrag(url).url
+
+    def own(self, url: str) -> bool:
+        """Whether an address is the registry's own, so that it may be told who asks."""
+        return _origin(url) == _origin(self.ready())
+
+    def _redirect_fault(self, parts: urllib.parse.SplitResult, near: str) -> str:
+        if parts.username is not None:
+            return "with a name in it"
+        if parts.scheme == "http":
+            if near.startswith("https:"):
+                return "which is not https, as it is itself"
+            if not self.settings.may_be_plain(parts.netloc):
+                return "to which plain http may not be spoken"
+        return ""
+
+    def _expected(self, request: RegistryRequest, answer: Response) -> Response:
+        if answer.status in request.expect:
+            return answer
+        with answer:
+            try:
+                body = answer.beginning(LARGEST_REFUSAL)
+            except ConnectionBroken:
+                body = b""
+        note = ""
+        if answer.foreign:
+            note = f"at {urllib.parse.urlsplit(answer.url).netloc}, where it sent us"
+        elif answer.status == 401:
+            note = self._authorizer.explain(request.asked)
+        raise refusal(request.asked, answer.status, answer.content_type, body, note=note)
+
+    def _authorized(self, request: RegistryRequest) -> Response:
+        """Send a request with what lets us in; once more when the registry wants something else."""
+        scopes = request.scopes
+        answer = self._followed(request, self._authorizer.header(request.asked, scopes))
+        if answer.status != 401 or answer.foreign:
+            return answer
+        self._authorizer.forget(scopes)
+        named = self._authorizer.challenged(answer.headers, answer.url)
+        if named is None:
+            return answer
+        answer.finish()
+        return self._followed(request, self._authorizer.header(request.asked, (*scopes, *named)))
+
+    def _followed(self, request: RegistryRequest, authorization: str | None) -> Response:
+        """Send a request, and go where the registry sends us, never with what lets us in elsewhere."""
+        url = request.url
+        for _ in range(MOST_REDIRECTS + 1):
+            own = self.own(url)
+            headers = {
+                **request.headers,
+                **({"Authorization": authorization} if authorization and own else {}),
+            }
+            slow = self.settings.patience.commit if request.body else None
+            answer = self.transport.send(request.method, url, headers=headers, body=request.body, slow=slow)
+            answer.foreign = not own
+            if not self._leads_on(request, answer):
+                return answer
+            url = self.resolve(answer.headers.get("Location", ""), url, request.asked)
+            answer.finish()
+        raise RegistryError(f"{request.asked}: it redirects more than {MOST_REDIRECTS} times")
+
+    @staticmethod
+    def _leads_on(request: RegistryRequest, answer: Response) -> bool:
+        if answer.status not in _REDIRECTS or answer.status in request.expect:
+            return False
+        return request.method in ("GET", "HEAD") or answer.status in (307, 308)
+
+    def _patiently(self, attempt: Callable[[], Response], request: RegistryRequest) -> Response:
+        """Try again what may pass. Raise RegistryError with what the last attempt came to."""
+        patience = self.settings.patience
+        for number in range(1, patience.attempts + 1):
+            last = number == patience.attempts
+            wish = 0.0
+            try:
+                answer = attempt()
+            except ConnectionBroken as problem:
+                if last or not request.again or problem.kind in ("untrusted", "plain"):
+                    raise self._lost(request.asked, problem, number) from problem
+            else:
+                passing = answer.status in (_PASSING if request.again else _UNTOUCHED)
+                wish = answer.retry_after() if passing else 0.0
+                if not passing or answer.status in request.expect or last or wish > patience.longest:
+                    return answer
+                answer.finish()
+            self.transport.wait(min(max(wish, patience.pause * 2 ** (number - 1)), patience.longest))
+        raise AssertionError
+
+    def _lost(self, asked: RegistryOperation, problem: ConnectionBroken, attempts: int) -> RegistryError:
+        tried = f", {attempts} times" if attempts > 1 else ""
+        kind = Unreachable if problem.kind == "unreachable" else Unavailable
+        return kind(f"{asked}: no whole answer{tried}: {problem}")
+
+    def _send_to_realm(
         self,
         method: str,
-        path: str,
-        what: str,
-        *expect: int,
-        headers: dict[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> Answer:
-        """Send a request about something in the repository: by a path below its own, or a whole address."""
-        url = path if "://" in path else f"/v2/{self.name}/{path}"
-        request = Request(
-            method, url, self.asked(what), self.scopes, headers or {}, body, frozenset(expect or (200,))
-        )
-        return self.exchange.send(request)
+        url: str,
+        headers: Mapping[str, str],
+        body: Body | bytes | None,
+        asked: RegistryOperation,
+    ) -> Response:
+        request = RegistryRequest(method, url, asked, headers=headers, body=body)
+        return self._patiently(lambda: self.transport.send(method, url, headers=headers, body=body), request)
 
-    def manifest(self, what: str) -> Document:
-        """The manifest or index that a tag or digest names."""
-        asked = self.asked(f"manifest {what}")
-        headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
-        with self.send("GET", f"manifests/{what}", asked.what, headers=headers) as answer:
-            body = read(answer, asked)
-            media_type = _media_type(answer, asked)
-            said = answer.headers.get("Docker-Content-Digest", "")
-        digest = _check_body(what, body, said, asked)
-        return Document(media_type, digest, body)
+    def _reach(self) -> str:
+        patience = self.settings.patience
+        try:
+            return within(patience.reach, self._find_base)
+        except TimeoutError:
+            problem = f"no answer within {patience.reach:g} s"
+            raise Unreachable(f"registry {self.host}: it can't be reached: {problem}") from None
+        except ConnectionBroken as problem:
+            kind = Unavailable if problem.kind in ("untrusted", "plain") else Unreachable
+            raise kind(f"registry {self.host}: it can't be reached: {problem}") from problem
 
-    def head(self, what: str) -> str | None:
-        """The digest of what a tag or digest names, as far as the registry says; None when it has none."""
-        headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
-        with self.send("HEAD", f"manifests/{what}", f"manifest {what}", 200, 404, headers=headers) as answer:
-            if answer.status == 404:
-                return None
-            said = answer.headers.get("Docker-Content-Digest", "")
-        if is_digest(said):
-            return said
-        return self.manifest(what).digest
+    def _find_base(self) -> str:
+        """Where somebody answers. A port speaks one protocol; without one, https goes first."""
+        name = server(self.host)
+        host, port = split_host(name)
+        secure, plain = f"https://{name}/", f"http://{name}/"
+        if not self.settings.may_be_plain(self.host):
+            return self._ping(secure)
+        # A server of plain http may wait for more of what it takes for a request, one of TLS never does.
+        first, second = (plain, secure) if port and is_loopback(host) else (secure, plain)
+        try:
+            return self._ping(first, seconds=self.settings.patience.reach / 2)
+        except ConnectionBroken as problem:
+            if problem.kind == "untrusted":
+                raise
+            before = problem
+        try:
+            return self._ping(second)
+        except ConnectionBroken as problem:
+            raise (before if problem.kind == "plain" else problem) from problem
 
-    def put_manifest(self, document: Document, tag: str | None = None) -> str:
-        """Store a manifest under its digest, or under a tag. Give the header `OCI-Subject` of the answer."""
-        what = tag or document.digest
-        asked = self.asked(f"put manifest {what}")
-        headers = {"Content-Type": document.media_type}
-        body = document.content
-        with self.send("PUT", f"manifests/{what}", asked.what, 201, headers=headers, body=body) as answer:
-            said = answer.headers.get("Docker-Content-Digest", "")
-            subject = answer.headers.get("OCI-Subject", "")
-            answer.finish()
-        if said and said != document.digest:
-            raise WrongContent(f"{asked}: it stored {printable(said, 100)} in place of {document.digest}")
-        return subject
-
-    def has_blob(self, descriptor: Descriptor) -> bool:
-        """Whether the repository has a blob. Raise WrongContent when it has it with another size."""
-        what = f"blob {descriptor.digest}"
-        with self.send("HEAD", f"blobs/{descriptor.digest}", what, 200, 404) as answer:
-            if answer.status == 404:
-                return False
-            length = answer.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) != descriptor.size:
-            raise WrongContent(
-                f"{self.asked(what)}: has {length} bytes where {descriptor.size} were promised"
-            )
-        return True
-
-    def fetch_blob(self, descriptor: Descriptor, sink: BinaryIO, *, step: Step = UNSEEN) -> None:
-        """Write a blob to a file that can be sought in; verified when this returns.
-
-        A transfer that breaks off goes on from there.
-        """
-        what = f"blob {descriptor.digest}"
-        request = Request(
-            "GET",
-            f"/v2/{self.name}/blobs/{descriptor.digest}",
-            self.asked(what),
-            self.scopes,
-            expect=frozenset({200, 206, 416}),
-        )
-        Download(self.exchange, request, descriptor, sink, step).run()
-
-    def push_blob(
-        self, descriptor: Descriptor, source: Source, *, mount_from: Sequence[str] = (), step: Step = UNSEEN
-    ) -> bool:
-        """Have a blob in the repository; whether it had to be sent.
-
-        It is mounted from another repository of the registry, where one of `mount_from` has it. What is sent
-        is compared with the digest on its way: IntegrityError.
-        """
-        if self.has_blob(descriptor):
-            step.advance(descriptor.size)
-            return False
-        upload = Upload(self.exchange, self.name, self.scopes, descriptor, source, step=step)
-        for repository in mount_from:
-            scope = repository_scope(check_repository(repository), PULL)
-            if upload.mount(repository, united([*self.scopes, scope])):
-                step.advance(descriptor.size)
-                return False
-        upload.run()
-        return True
+    def _ping(self, base: str, *, seconds: float | None = None) -> str:
+        """Request the API's root, and read the challenge of a 401. Raise ConnectionBroken."""
+        answer = self.transport.send("GET", f"{base}v2/", headers={}, seconds=seconds)
+        if answer.status == 400 and base.startswith(
+            "http:"
+        ):  # what Go's and nginx' servers of TLS say to http
+            answer.close()
+            raise ConnectionBroken("it does not speak plain http", "plain")
+        if answer.status == 401:
+            self._authorizer.challenged(answer.headers, base)
+        answer.finish()
+        return base
 
 
-@contextmanager
-def open_repository(reference: Reference, settings: Settings, *, push: bool = False) -> Iterator[Repository]:
-    """The repository of a reference, for the length of a `with`; with `push`, to write to.
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` gives; TimeoutError when it takes longer, and then it is left to itself.
 
-    Nothing is sent before it is used. Ctrl-C, or an error, ends what other threads have under way.
+    For what can't be called off: looking up a name blocks for as long as the C library likes.
     """
-    exchange = Exchange(reference.host, settings)
-    try:
-        yield Repository(exchange, reference.repository, push=push)
-    except Stopped:
-        raise RegistryError(f"registry {reference.host}: stopped") from None
-    finally:
-        exchange.wire.stop()
+    outcome: list[T | BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            outcome.append(error)
+        done.set()
+
+    threading.Thread(target=run, name="sandwright-reach", daemon=True).start()
+    if not done.wait(seconds):
+        raise TimeoutError
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
-def read(answer: Answer, asked: Asked, *, limit: int = LARGEST_DOCUMENT) -> bytes:
-    """The body of an answer that is a document. Raise RegistryError for one too long or not whole."""
-    try:
-        body = answer.beginning(limit)
-    except Broken as problem:
-        raise RegistryError(f"{asked}: no whole answer: {problem}") from problem
-    if len(body) > limit:
-        raise RegistryError(f"{asked}: the answer is longer than {limit >> 20} MiB, which no document may be")
-    return body
-
-
-def _media_type(answer: Answer, asked: Asked) -> str:
-    media_type = answer.content_type
-    if media_type in INDEX_TYPES or media_type in MANIFEST_TYPES:
-        return media_type
-    if media_type.startswith(_SCHEMA_1):
-        raise RegistryError(
-            f"{asked}: it is of Docker's first format, without a config; push the image again"
-        )
-    if media_type == "text/html":
-        raise RegistryError(f"{asked}: it answered with a web page, not with a manifest")
-    raise RegistryError(
-        f"{asked}: it answered with {printable(media_type, 100) or 'no media type'}, no manifest"
-    )
-
-
-def _check_body(what: str, body: bytes, said: str, asked: Asked) -> str:
-    """The digest of a document that was asked by `what`, of which the registry says `said`."""
-    expected = what if is_digest(what) else said if is_digest(said) else ""
-    algorithm = expected.partition(":")[0] or "sha256"
-    found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
-    if expected and found != expected:
-        raise WrongContent(f"{asked}: what came has the digest {found}, {expected} was promised")
-    return found
-
-
-def is_digest(text: str) -> bool:
-    """Whether a text is a digest that can be compared with."""
-    try:
-        check_digest(text, "")
-    except ArchiveRefused:
-        return False
-    return True
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urllib.parse.urlsplit(url)
+    default = 443 if parts.scheme == "https" else 80
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or default

@@ -56,7 +56,7 @@ ANONYMOUS: CredentialSource = _Anonymous()
 
 
 @dataclass(frozen=True)
-class Given:
+class StaticCredentials:
     """One credential, for one host."""
 
     host: str
@@ -68,7 +68,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class LoginFiles:
+class AuthFiles:
     """The files of logins, the first that knows a host counts. Those that are not there are passed over."""
 
     files: Sequence[Path]
@@ -87,13 +87,13 @@ class LoginFiles:
         return None
 
 
-def login_files(environment: Mapping[str, str], *, explicit: Path | None = None) -> LoginFiles:
+def auth_files(environment: Mapping[str, str], *, explicit: Path | None = None) -> AuthFiles:
     """The files that this user's logins are in: podman's, then docker's; `explicit` alone when given."""
     if explicit is not None:
-        return LoginFiles((explicit,))
+        return AuthFiles((explicit,))
     if environment.get("REGISTRY_AUTH_FILE"):
-        return LoginFiles((Path(environment["REGISTRY_AUTH_FILE"]),))
-    return LoginFiles(tuple(_usual(environment)))
+        return AuthFiles((Path(environment["REGISTRY_AUTH_FILE"]),))
+    return AuthFiles(tuple(_usual(environment)))
 
 
 def _usual(environment: Mapping[str, str]) -> Iterator[Path]:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from sandwright.progress import Step
-from sandwright.registry.exchange import Exchange, Request
+from sandwright.registry.client import RegistryClient, RegistryRequest
 from sandwright.registry.failure import RegistryError, WrongContent, refusal
-from sandwright.registry.wire import Answer, Broken
+from sandwright.registry.transport import ConnectionBroken, Response
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 _ENOUGH = 1 << 20
@@ -23,7 +23,7 @@ _ENOUGH = 1 << 20
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.ASCII)
 
 
-class Credit:
+class ByteProgress:
     """Reports bytes as done once, however often they have to be moved."""
 
     def __init__(self, step: Step) -> None:
@@ -41,13 +41,18 @@ class Download:
     """One blob on its way. `sink` is empty, or what is in it does not matter."""
 
     def __init__(
-        self, exchange: Exchange, request: Request, descriptor: Descriptor, sink: BinaryIO, step: Step
+        self,
+        client: RegistryClient,
+        request: RegistryRequest,
+        descriptor: Descriptor,
+        sink: BinaryIO,
+        step: Step,
     ) -> None:
-        self._exchange = exchange
+        self._client = client
         self._request = request
         self._descriptor = descriptor
         self._sink = sink
-        self._credit = Credit(step)
+        self._credit = ByteProgress(step)
         self._at = 0
         self._parts = 0
         self._algorithm = check_digest(descriptor.digest, str(request.asked)).partition(":")[0]
@@ -55,13 +60,13 @@ class Download:
 
     def run(self) -> None:
         """Fetch it all. Raise RegistryError, WrongContent; OSError when it can't be written."""
-        patience = self._exchange.settings.patience
+        patience = self._client.settings.patience
         self._restart()
         failures, since = 0, 0
         while self._at < self._descriptor.size:
             try:
                 self._part()
-            except Broken as problem:
+            except ConnectionBroken as problem:
                 failures = 1 if self._at - since >= _ENOUGH else failures + 1
                 since = self._at
                 if failures >= patience.attempts:
@@ -69,7 +74,7 @@ class Download:
                     raise RegistryError(
                         f"{self._request.asked}: {problem}; gave up at {reached}"
                     ) from problem
-                self._exchange.wire.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
+                self._client.transport.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
             if self._at == self._descriptor.size and not self._is_right() and self._parts > 1:
                 self._restart()  # parts of different things, perhaps: once more, in one
         if not self._is_right():
@@ -86,9 +91,9 @@ class Download:
         self._sink.truncate()
 
     def _part(self) -> None:
-        """Fetch from where we are, as far as it goes. Raise Broken when that is not the end."""
+        """Fetch from where we are, as far as it goes. Raise ConnectionBroken when that is not the end."""
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
-        with self._exchange.send(replace(self._request, headers=headers)) as answer:
+        with self._client.send(replace(self._request, headers=headers)) as answer:
             self._check_start(answer)
             self._parts += 1
             started, begun = time.monotonic(), self._at
@@ -96,16 +101,16 @@ class Download:
                 self._take(chunk)
                 self._check_speed(self._at - begun, time.monotonic() - started)
         if self._at < self._descriptor.size:
-            raise Broken(f"it ended after {self._at} of {self._descriptor.size} bytes", "cut")
+            raise ConnectionBroken(f"it ended after {self._at} of {self._descriptor.size} bytes", "cut")
 
-    def _check_start(self, answer: Answer) -> None:
-        """See that what comes begins where we are. Raise Broken when it has to be begun anew."""
+    def _check_start(self, answer: Response) -> None:
+        """See that what comes begins where we are. Raise ConnectionBroken when it has to be begun anew."""
         asked, size = self._request.asked, self._descriptor.size
         if answer.content_type == "text/html":
             raise refusal(asked, answer.status, answer.content_type, answer.beginning(1 << 16))
         if answer.status == 416 and self._at:
             self._restart()
-            raise Broken("it has nothing from there on (416)", "cut")
+            raise ConnectionBroken("it has nothing from there on (416)", "cut")
         if answer.status == 416:
             raise refusal(asked, 416, answer.content_type, answer.beginning(1 << 16))
         if answer.status == 200:
@@ -118,7 +123,7 @@ class Download:
         match = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
         if match is None or int(match[1]) != self._at:
             self._restart()
-            raise Broken("it answered with another part than it was asked for", "cut")
+            raise ConnectionBroken("it answered with another part than it was asked for", "cut")
         if match[3] not in ("*", str(size)):
             raise WrongContent(f"{asked}: has {match[3]} bytes where {size} were promised")
 
@@ -132,6 +137,8 @@ class Download:
         self._credit.reach(self._at)
 
     def _check_speed(self, count: int, seconds: float) -> None:
-        patience = self._exchange.settings.patience
+        patience = self._client.settings.patience
         if seconds > patience.grace and count / seconds < patience.slowest:
-            raise Broken(f"it came with {count / seconds:.0f} bytes per second, which is too slow", "cut")
+            raise ConnectionBroken(
+                f"it came with {count / seconds:.0f} bytes per second, which is too slow", "cut"
+            )

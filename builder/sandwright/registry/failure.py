@@ -1,4 +1,4 @@
-"""What goes wrong with registries, and how it is told: who was asked for what, and what came back."""
+"""Errors of registries: which request failed, and what the registry answered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RegistryError(FetchError):
         super().__init__(message)
 
 
-class NotThere(RegistryError):
+class NotFound(RegistryError):
     """It has no such repository, manifest or blob: 404."""
 
 
@@ -50,12 +50,16 @@ class Unreachable(Unavailable):
     """No registry answered: no such name, no route, nobody there, nothing in time, a proxy that refuses."""
 
 
+class Cancelled(Exception):
+    """Another task failed, or the caller stopped the work. Never leaves `registry` and `image`."""
+
+
 class WrongContent(IntegrityError):
     """A registry gave other bytes than it was asked for: a digest or a size that is not the promised one."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegistryOperation:
     """What a request is about, for messages. `what` is a clause: `manifest latest`, `blob sha256:…`."""
 
     host: str
@@ -67,7 +71,9 @@ class Asked:
         return f"registry {self.host}{repository}: {self.what}"
 
 
-def refusal(asked: Asked, status: int, content_type: str, body: bytes, *, note: str = "") -> RegistryError:
+def refusal(
+    asked: RegistryOperation, status: int, content_type: str, body: bytes, *, note: str = ""
+) -> RegistryError:
     """The error for an answer that is none of those expected. `body` is its beginning."""
     codes, said = _said(content_type, body)
     try:
@@ -76,7 +82,7 @@ def refusal(asked: Asked, status: int, content_type: str, body: bytes, *, note: 
         name = "a status that HTTP does not have"
     parts = [f"{status} {name}", note or _HINTS.get(status, ""), said]
     message = f"{asked}: {': '.join(filter(None, parts))}"
-    kind = {401: Denied, 403: Denied, 404: NotThere, 429: Unavailable}.get(status, RegistryError)
+    kind = {401: Denied, 403: Denied, 404: NotFound, 429: Unavailable}.get(status, RegistryError)
     kind = Unavailable if status >= 500 else kind
     return kind(message, status=status, codes=codes)
 

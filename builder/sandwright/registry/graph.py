@@ -25,12 +25,12 @@ MOST_DOCUMENTS = 1_000
 Load = Callable[[Descriptor], bytes]
 """Gives the bytes of a document. They need not have been verified."""
 
-Wanted = Callable[[Platform | None], bool]
+PlatformFilter = Callable[[Platform | None], bool]
 """Whether the manifests of a platform are wanted; None where an index doesn't say for which one is."""
 
 
 @dataclass(frozen=True)
-class Node:
+class ManifestNode:
     """A document with what it names: other documents, or blobs. `subject` is what a referrer refers to."""
 
     descriptor: Descriptor
@@ -46,13 +46,13 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class ImageGraph:
     """An image: its documents, each behind those that it names, so that the root is the last."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ManifestNode, ...]
 
     @property
-    def root(self) -> Node:
+    def root(self) -> ManifestNode:
         """What names all the rest."""
         return self.nodes[-1]
 
@@ -62,7 +62,7 @@ class Graph:
         return tuple({blob.digest: blob for node in self.nodes for blob in node.blobs}.values())
 
 
-def walk(root: Descriptor, load: Load, where: str, *, wanted: Wanted = lambda _: True) -> Graph:
+def walk(root: Descriptor, load: Load, where: str, *, wanted: PlatformFilter = lambda _: True) -> ImageGraph:
     """The graph below a document, without the manifests of platforms that are not `wanted`.
 
     Every document is verified and must be clearly one of its kind. `where` begins messages. Raise
@@ -70,14 +70,14 @@ def walk(root: Descriptor, load: Load, where: str, *, wanted: Wanted = lambda _:
     """
     walker = _Walker(load, where, wanted)
     walker.visit(root, 0)
-    return Graph(tuple(walker.found.values()))
+    return ImageGraph(tuple(walker.found.values()))
 
 
 class _Walker:
     """Collects the documents below one, the leaves first."""
 
-    def __init__(self, load: Load, where: str, wanted: Wanted) -> None:
-        self.found: dict[str, Node] = {}
+    def __init__(self, load: Load, where: str, wanted: PlatformFilter) -> None:
+        self.found: dict[str, ManifestNode] = {}
         self._load = load
         self._where = where
         self._wanted = wanted
@@ -95,7 +95,7 @@ class _Walker:
         self.found[at.digest] = node
 
 
-def read_node(descriptor: Descriptor, content: bytes, where: str) -> Node:
+def read_node(descriptor: Descriptor, content: bytes, where: str) -> ManifestNode:
     """A document and what it names. Raise ArchiveRefused, IntegrityError."""
     verify(descriptor, content, where)
     document = parse_json(content, where)
@@ -107,11 +107,11 @@ def read_node(descriptor: Descriptor, content: bytes, where: str) -> Node:
     if descriptor.media_type in INDEX_TYPES:
         listed = enumerate(sequence(document["manifests"], f"{where}: manifests"))
         children = tuple(read_descriptor(each, f"{where}: manifests[{n}]") for n, each in listed)
-        return Node(descriptor, content, children, (), pointed)
+        return ManifestNode(descriptor, content, children, (), pointed)
     config = read_descriptor(document["config"], f"{where}: config")
     listed = enumerate(sequence(document["layers"], f"{where}: layers"))
     layers = tuple(read_descriptor(each, f"{where}: layers[{n}]") for n, each in listed)
-    return Node(descriptor, content, (), (config, *layers), pointed)
+    return ManifestNode(descriptor, content, (), (config, *layers), pointed)
 
 
 def verify(descriptor: Descriptor, content: bytes, where: str) -> None:

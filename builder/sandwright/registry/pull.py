@@ -9,13 +9,13 @@ from typing import BinaryIO, Protocol
 
 from sandwright.errors import ArchiveRefused
 from sandwright.progress import SILENT, Progress, Step
-from sandwright.registry.client import LARGEST_DOCUMENT, Document, Repository
-from sandwright.registry.graph import Graph, Wanted, walk
-from sandwright.registry.transport import JOBS, together
+from sandwright.registry.graph import ImageGraph, PlatformFilter, walk
+from sandwright.registry.parallel import JOBS, run_parallel
+from sandwright.registry.repository import LARGEST_DOCUMENT, RawManifest, Repository
 from sandwright.rootfs.descriptor import Descriptor
 
 
-class Place(Protocol):
+class ContentStore(Protocol):
     """Where blobs are kept. For all threads of a pull."""
 
     def has(self, descriptor: Descriptor) -> bool:
@@ -34,12 +34,12 @@ class Place(Protocol):
 def pull(
     repository: Repository,
     what: str,
-    place: Place,
+    place: ContentStore,
     *,
-    wanted: Wanted = lambda _: True,
+    wanted: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
     progress: Progress = SILENT,
-) -> Graph:
+) -> ImageGraph:
     """Have the image that a tag or digest names in a place, without the platforms that are not `wanted`.
 
     What the place has is not asked for. Everything is verified. Raise RegistryError, WrongContent,
@@ -53,12 +53,12 @@ def pull(
 def pull_pinned(
     repository: Repository,
     root: Descriptor,
-    place: Place,
+    place: ContentStore,
     *,
-    wanted: Wanted = lambda _: True,
+    wanted: PlatformFilter = lambda _: True,
     jobs: int = JOBS,
     progress: Progress = SILENT,
-) -> Graph:
+) -> ImageGraph:
     """The same for an image whose descriptor is known. The registry isn't asked when the place has it all."""
 
     def load(descriptor: Descriptor) -> bytes:
@@ -78,7 +78,7 @@ def pull_pinned(
 def fetch_blobs(
     repository: Repository,
     blobs: Sequence[Descriptor],
-    place: Place,
+    place: ContentStore,
     *,
     jobs: int = JOBS,
     progress: Progress = SILENT,
@@ -90,15 +90,15 @@ def fetch_blobs(
     largest_first = sorted(missing, key=lambda each: -each.size)
     with progress.step(f"pull {repository}", sum(blob.size for blob in missing)) as step:
         tasks = [partial(_fetch, repository, place, step, blob) for blob in largest_first]
-        together(repository.exchange.wire, tasks, jobs=jobs)
+        run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
 
 
-def _fetch(repository: Repository, place: Place, step: Step, blob: Descriptor) -> None:
+def _fetch(repository: Repository, place: ContentStore, step: Step, blob: Descriptor) -> None:
     with place.adding(blob) as sink:
         repository.fetch_blob(blob, sink, step=step)
 
 
-def _keep(place: Place, document: Document) -> None:
+def _keep(place: ContentStore, document: RawManifest) -> None:
     descriptor = document.descriptor
     if not place.has(descriptor):
         with place.adding(descriptor) as sink:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import BinaryIO
 
 from sandwright.progress import SILENT, Progress, Step
-from sandwright.registry.client import LARGEST_DOCUMENT, Document, Repository
-from sandwright.registry.failure import NotThere, RegistryError, WrongContent
-from sandwright.registry.graph import Graph, Node
+from sandwright.registry.failure import NotFound, RegistryError, WrongContent
+from sandwright.registry.graph import ImageGraph, ManifestNode
+from sandwright.registry.parallel import JOBS, run_parallel
 from sandwright.registry.reference import check_tag
-from sandwright.registry.transport import JOBS, together
+from sandwright.registry.repository import LARGEST_DOCUMENT, RawManifest, Repository
 from sandwright.rootfs.descriptor import Descriptor
 
 OpenBlob = Callable[[Descriptor], BinaryIO]
@@ -23,7 +23,7 @@ OpenBlob = Callable[[Descriptor], BinaryIO]
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushResult:
     """What a push came to. `digest` is the image's; `sent` are the digests of what had to be sent.
 
     `tagged` are the tags that were moved; those that were right already are not among them.
@@ -41,14 +41,14 @@ class Pushed:
 
 def push(
     repository: Repository,
-    graph: Graph,
+    graph: ImageGraph,
     open_blob: OpenBlob,
     *,
     tags: Sequence[str] = (),
     mount_from: Sequence[str] = (),
     jobs: int = JOBS,
     progress: Progress = SILENT,
-) -> Pushed:
+) -> PushResult:
     """Have an image in a repository, whole and read back, and then under `tags`.
 
     Blobs that other repositories of the same registry have, those in `mount_from`, are not sent but mounted.
@@ -60,12 +60,12 @@ def push(
     sent = push_by_digest(repository, graph, open_blob, mount_from=mount_from, jobs=jobs, progress=progress)
     document = _document(graph.root)
     moved = tuple(tag for tag in dict.fromkeys(tags) if move_tag(repository, document, tag))
-    return Pushed(document.digest, sent, moved)
+    return PushResult(document.digest, sent, moved)
 
 
 def push_by_digest(
     repository: Repository,
-    graph: Graph,
+    graph: ImageGraph,
     open_blob: OpenBlob,
     *,
     mount_from: Sequence[str] = (),
@@ -77,20 +77,20 @@ def push_by_digest(
     largest_first = sorted(graph.blobs, key=lambda each: -each.size)
     with progress.step(f"push {repository}", sizes) as step:
         tasks = [partial(_push_blob, repository, open_blob, mount_from, step, blob) for blob in largest_first]
-        went = together(repository.exchange.wire, tasks, jobs=jobs)
+        went = run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
         sent = [blob.digest for blob, was_sent in zip(largest_first, went, strict=True) if was_sent]
     sent += [node.descriptor.digest for node in graph.nodes if _push_document(repository, node)]
     verify(repository, graph, jobs=jobs)
     return tuple(sent)
 
 
-def verify(repository: Repository, graph: Graph, *, jobs: int = JOBS) -> None:
+def verify(repository: Repository, graph: ImageGraph, *, jobs: int = JOBS) -> None:
     """See that a repository has an image whole: its documents byte for byte, its blobs by their sizes.
 
     Raise WrongContent or RegistryError that says what it doesn't have.
     """
 
-    def check_document(node: Node) -> None:
+    def check_document(node: ManifestNode) -> None:
         found = repository.manifest(node.descriptor.digest)
         if (found.content, found.media_type) != (node.content, node.descriptor.media_type):
             was = f"{found.media_type} of {len(found.content)} bytes"
@@ -99,14 +99,14 @@ def verify(repository: Repository, graph: Graph, *, jobs: int = JOBS) -> None:
     def check_blob(blob: Descriptor) -> None:
         if not repository.has_blob(blob):
             asked = repository.asked(f"blob {blob.digest}")
-            raise NotThere(f"{asked}: it was pushed, and is not there", status=404)
+            raise NotFound(f"{asked}: it was pushed, and is not there", status=404)
 
     tasks = [partial(check_document, node) for node in graph.nodes]
     tasks += [partial(check_blob, blob) for blob in graph.blobs]
-    together(repository.exchange.wire, tasks, jobs=jobs)
+    run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
 
 
-def move_tag(repository: Repository, document: Document, tag: str) -> bool:
+def move_tag(repository: Repository, document: RawManifest, tag: str) -> bool:
     """Have a tag name a document that is there; whether it named something else before. Read back."""
     if repository.head(tag) == document.digest:
         return False
@@ -123,7 +123,7 @@ def _push_blob(
     return repository.push_blob(blob, lambda: open_blob(blob), mount_from=mount_from, step=step)
 
 
-def _push_document(repository: Repository, node: Node) -> bool:
+def _push_document(repository: Repository, node: ManifestNode) -> bool:
     if len(node.content) > LARGEST_DOCUMENT:
         size = f"{len(node.content)} bytes, which registries need not take"
         raise RegistryError(f"{repository}: {node.descriptor.digest} has {size}")
@@ -133,5 +133,5 @@ def _push_document(repository: Repository, node: Node) -> bool:
     return True
 
 
-def _document(node: Node) -> Document:
-    return Document(node.descriptor.media_type, node.descriptor.digest, node.content)
+def _document(node: ManifestNode) -> RawManifest:
+    return RawManifest(node.descriptor.media_type, node.descriptor.digest, node.content)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.registry.client import Document, Repository, read
-from sandwright.registry.failure import NotThere, RegistryError, WrongContent
+from sandwright.registry.failure import NotFound, RegistryError, WrongContent
 from sandwright.registry.graph import sha256_descriptor
+from sandwright.registry.repository import RawManifest, Repository, read
 from sandwright.registry.upload import Source
 from sandwright.rootfs.descriptor import (
     OCI_INDEX,
@@ -78,13 +78,13 @@ def push_referrer(
     if repository.head(document.digest) is None:
         repository.put_manifest(document)
     referrer = Referrer(document.descriptor, artifact_type, dict(annotations or {}))
-    for _ in range(repository.exchange.settings.patience.attempts):
+    for _ in range(repository.client.settings.patience.attempts):
         listed = _listed(repository, subject.digest)
         if listed is None:
             listed = _extend(repository, subject.digest, referrer)
         if any(each.descriptor.digest == document.digest for each in listed):
             return referrer
-        repository.exchange.wire.wait(repository.exchange.settings.patience.pause)
+        repository.client.transport.wait(repository.client.settings.patience.pause)
     asked = repository.asked(f"referrers of {subject.digest}")
     raise WrongContent(f"{asked}: {document.digest} was attached, and is not listed")
 
@@ -95,7 +95,7 @@ def _manifest(
     config: Descriptor,
     layer: Descriptor,
     annotations: Mapping[str, str],
-) -> Document:
+) -> RawManifest:
     document = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
@@ -106,7 +106,7 @@ def _manifest(
         **({"annotations": dict(annotations)} if annotations else {}),
     }
     content = _canonical(document)
-    return Document(OCI_MANIFEST, sha256_descriptor(OCI_MANIFEST, content).digest, content)
+    return RawManifest(OCI_MANIFEST, sha256_descriptor(OCI_MANIFEST, content).digest, content)
 
 
 def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
@@ -129,14 +129,14 @@ def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
         if 'rel="next"' not in following:
             return found
         target = following.partition("<")[2].partition(">")[0]
-        path = repository.exchange.resolve(target, base, asked)
+        path = repository.client.resolve(target, base, asked)
     raise RegistryError(f"{asked}: the list has more than {MOST_PAGES} pages")
 
 
 def _fallback(repository: Repository, digest: str) -> list[Referrer]:
     try:
         document = repository.manifest(fallback_tag(digest))
-    except NotThere:
+    except NotFound:
         return []
     return _read_index(document.content, f"{repository}: {fallback_tag(digest)}")
 
@@ -147,7 +147,7 @@ def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Ref
     if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
         entries = [_entry(each) for each in (*listed, referrer)]
         content = _canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
-        index = Document(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
+        index = RawManifest(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
         repository.put_manifest(index, fallback_tag(digest))
         listed = _fallback(repository, digest)
     return listed

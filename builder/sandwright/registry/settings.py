@@ -29,7 +29,7 @@ TOKEN_SERVERS_VARIABLE = "SANDWRIGHT_TOKEN_SERVERS"  # noqa: S105 - a variable's
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to wait for a registry; all times in seconds.
 
     `reach` is the most that finding out whether it can be reached takes, names looked up included. `connect`
@@ -52,7 +52,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RegistrySettings:
     """What a client of registries goes by.
 
     `insecure` are hosts, as references write them, to which plain http may be spoken; to this machine's own
@@ -64,7 +64,7 @@ class Settings:
     credentials: CredentialSource = ANONYMOUS
     authorities: Path | None = None
     insecure: frozenset[str] = frozenset()
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
     token_servers: frozenset[str] = frozenset()
 
     def knows_token_server(self, registry: str, host: str) -> bool:

@@ -1,30 +1,239 @@
-"""Moves several blobs at a time, and stops all when one fails."""
+"""Sends one HTTP request, as it is: no redirect is followed, no credential added, nothing tried again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TypeVar
+import contextlib
+import os
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, Protocol
 
-from sandwright.registry.wire import Stopped, Wire
+import requests
+import requests.utils
+import urllib3.exceptions
 
-T = TypeVar("T")
+import sandwright
+from sandwright.registry.connections import Connections
+from sandwright.registry.failure import Cancelled, printable
+from sandwright.registry.reference import is_loopback
+from sandwright.registry.settings import RegistrySettings
 
-JOBS = 4
-"""Blobs at a time: more is not faster with one registry, and is rude."""
+CHUNK = 1 << 20
+
+FailureKind = Literal["unreachable", "cut", "untrusted", "plain"]
+"""How an client broke: nobody answered; it broke off; the certificate is not good; it is not TLS at all."""
 
 
-def together(wire: Wire, tasks: Sequence[Callable[[], T]], *, jobs: int = JOBS) -> list[T]:
-    """What the tasks give, in their order. At the first error, or Ctrl-C, the rest is stopped."""
-    with ThreadPoolExecutor(jobs, "sandwright-registry") as pool:
-        futures = [pool.submit(task) for task in tasks]
+class ConnectionBroken(Exception):
+    """No whole answer came."""
+
+    def __init__(self, reason: str, kind: FailureKind) -> None:
+        """`reason` is a clause for people."""
+        self.kind = kind
+        super().__init__(reason)
+
+
+class Body(Protocol):
+    """What is sent: bytes in pieces, from the start each time it is iterated over; its length is known."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __len__(self) -> int: ...
+
+
+class Transport:
+    """Connections to servers, kept open between requests; one for all threads of a client."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self.patience = settings.patience
+        self.reading = Connections()
+        self.stopped = self.reading.stopped
+        self._verify = settings.trusted(os.environ)
+        self._sessions = threading.local()
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body | bytes | None = None,
+        seconds: float | None = None,
+        slow: float | None = None,
+    ) -> Response:
+        """Send a request; the answer's body is still to be read. Raise ConnectionBroken, Cancelled.
+
+        `seconds` replaces the patience for a connection and for the first byte, `slow` that for a byte alone.
+        """
+        if self.stopped.is_set():
+            raise Cancelled
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            failed = [error for future in done if (error := future.exception()) is not None]
-            if failed:
-                raise next((error for error in failed if not isinstance(error, Stopped)), failed[0])
-            return [future.result() for future in futures]
-        except BaseException:
-            wire.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+            response = self._session().request(
+                method,
+                url,
+                headers=dict(headers),
+                data=body if body is None or len(body) else b"",
+                stream=True,
+                allow_redirects=False,
+                timeout=(seconds or self.patience.connect, seconds or slow or self.patience.stall),
+                proxies=self._proxies(url),
+                verify=self._verify,
+            )
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError) as error:
+            if self.stopped.is_set():
+                raise Cancelled from error
+            raise broken(error) from error
+        return Response(self, response)
+
+    def wait(self, seconds: float) -> None:
+        """Do nothing for a while. Raise Cancelled when an end is asked for meanwhile."""
+        if self.stopped.wait(seconds):
+            raise Cancelled
+
+    def stop(self) -> None:
+        """End what is under way, and let nothing begin."""
+        self.reading.stop()
+
+    def _session(self) -> requests.Session:
+        session: requests.Session | None = getattr(self._sessions, "session", None)
+        if session is None:
+            session = self.reading.session()
+            session.trust_env = False  # or .netrc would add credentials that nobody asked for
+            session.headers.clear()
+            session.headers.update(
+                {"User-Agent": f"sandwright/{sandwright.__version__}", "Accept-Encoding": "identity"}
+            )
+            self._sessions.session = session
+        return session
+
+    def _proxies(self, url: str) -> dict[str, str]:
+        """The environment's, but for what is on this machine."""
+        if is_loopback(urllib.parse.urlsplit(url).hostname or ""):
+            return {}
+        return dict(requests.utils.get_environ_proxies(url, no_proxy=None))
+
+
+class Response:
+    """An answer whose status and headers are there. `foreign`: another server than the registry's gave it."""
+
+    def __init__(self, transport: Transport, response: requests.Response) -> None:
+        self.status = response.status_code
+        self.headers = response.headers
+        self.url = response.url
+        self.foreign = False
+        self._transport = transport
+        self._response = response
+
+    def __enter__(self) -> Response:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def content_type(self) -> str:
+        """The media type, without parameters, in lower case."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the body in chunks of up to `CHUNK` bytes. Raise ConnectionBroken, Cancelled."""
+        raw = self._response.raw
+        try:
+            while chunk := raw.read1(CHUNK, decode_content=False):
+                yield chunk
+                if self._transport.stopped.is_set():
+                    raise Cancelled
+            if self._transport.stopped.is_set():  # a body of unknown length ends so, too
+                raise Cancelled
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            if self._transport.stopped.is_set():
+                raise Cancelled from error
+            raise broken(error) from error
+
+    def beginning(self, limit: int) -> bytes:
+        """Read at most `limit` bytes of the body, and one more. Raise ConnectionBroken, Cancelled."""
+        end = time.monotonic() + self._transport.patience.answer
+        held: list[bytes] = []
+        count = 0
+        for chunk in self.chunks():
+            held.append(chunk)
+            count += len(chunk)
+            if count > limit:
+                break
+            if time.monotonic() > end:
+                raise ConnectionBroken(
+                    f"its answer took longer than {self._transport.patience.answer:g} s", "cut"
+                )
+        return b"".join(held)[: limit + 1]
+
+    def finish(self) -> None:
+        """Read a short rest, so that the connection can be used again, and close."""
+        with contextlib.suppress(ConnectionBroken):
+            self.beginning(1 << 16)
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back, or close it when something of the body is left."""
+        if self._response.request.method == "HEAD" or self.status == 204:
+            with contextlib.suppress(ConnectionBroken, Cancelled):
+                self.beginning(0)  # there is nothing, which has to be noticed
+        self._response.close()
+
+    def retry_after(self) -> float:
+        """The seconds that the server asks to wait (RFC 9110, 10.2.3); 0 when it has no wish."""
+        wish = self.headers.get("Retry-After", "").strip()
+        if wish.isdecimal():
+            return float(wish[:9])
+        try:
+            return max(0.0, parsedate_to_datetime(wish).timestamp() - time.time())
+        except (ValueError, TypeError, OverflowError):
+            return 0.0
+
+
+def broken(error: Exception) -> ConnectionBroken:
+    """What an exception of the libraries below means, with its innermost reason."""
+    chain = list(_chain(error))
+    inner = chain[-1]
+    reason = printable(str(inner)) or type(inner).__name__
+    if (
+        any(isinstance(each, ssl.SSLCertVerificationError) for each in chain)
+        or "CERTIFICATE_VERIFY" in reason
+    ):
+        return ConnectionBroken(f"its certificate is not good: {reason}", "untrusted")
+    if any(mark in reason for mark in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")):
+        return ConnectionBroken("it does not speak TLS", "plain")
+    if any(isinstance(each, urllib3.exceptions.NameResolutionError) for each in chain):
+        return ConnectionBroken(f"its name is not known here: {_plain(reason)}", "unreachable")
+    if any(isinstance(each, _NOBODY) for each in chain):
+        return ConnectionBroken(_plain(reason), "unreachable")
+    return ConnectionBroken(reason, "cut")
+
+
+_NOBODY = (
+    requests.exceptions.ConnectTimeout,
+    requests.exceptions.ProxyError,
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    ConnectionRefusedError,
+)
+
+
+def _plain(reason: str) -> str:
+    """A reason without the number of the error, and what the libraries wrap it in."""
+    return reason.rpartition("] ")[2].removesuffix(")")
+
+
+def _chain(error: Exception) -> Iterator[Exception]:
+    """The exception, and those that it was made of, the outermost first."""
+    current: Any = error
+    for _ in range(10):
+        yield current
+        inner = getattr(current, "reason", None)
+        if not isinstance(inner, Exception):
+            inner = next((each for each in getattr(current, "args", ()) if isinstance(each, Exception)), None)
+        if inner is None or inner is current:
+            return
+        current = inner

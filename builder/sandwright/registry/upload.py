@@ -15,10 +15,18 @@ from typing import BinaryIO
 
 from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.progress import Step
-from sandwright.registry.download import Credit
-from sandwright.registry.exchange import Exchange, Request
-from sandwright.registry.failure import Asked, Denied, NotThere, RegistryError, WrongContent, printable
-from sandwright.registry.wire import Answer, Stopped, Wire
+from sandwright.registry.client import RegistryClient, RegistryRequest
+from sandwright.registry.download import ByteProgress
+from sandwright.registry.failure import (
+    Cancelled,
+    Denied,
+    NotFound,
+    RegistryError,
+    RegistryOperation,
+    WrongContent,
+    printable,
+)
+from sandwright.registry.transport import Response, Transport
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 Source = Callable[[], BinaryIO]
@@ -57,7 +65,7 @@ class Upload:
 
     def __init__(
         self,
-        exchange: Exchange,
+        client: RegistryClient,
         repository: str,
         scopes: tuple[str, ...],
         descriptor: Descriptor,
@@ -67,13 +75,13 @@ class Upload:
         chunk: int | None = None,
     ) -> None:
         """`chunk` is the most bytes for one request; None leaves it open."""
-        self._exchange = exchange
+        self._client = client
         self._repository = repository
         self._scopes = scopes
         self._descriptor = descriptor
-        self._asked = Asked(exchange.host, repository, f"push blob {descriptor.digest}")
-        self._content = _Content(source, descriptor, self._asked, exchange.wire)
-        self._credit = Credit(step)
+        self._asked = RegistryOperation(client.host, repository, f"push blob {descriptor.digest}")
+        self._content = _Content(source, descriptor, self._asked, client.transport)
+        self._credit = ByteProgress(step)
         self._chunk = chunk
         self._location = ""
         self._least = 0
@@ -83,7 +91,7 @@ class Upload:
         query = urllib.parse.urlencode({"mount": self._descriptor.digest, "from": repository})
         try:
             answer = self._post(f"?{query}", scopes, 201, 202)
-        except (Denied, NotThere):
+        except (Denied, NotFound):
             return False  # it may not be read, or not by us
         if answer.status == 202:
             self._follow(answer)
@@ -115,18 +123,18 @@ class Upload:
         if not self._location:
             self._follow(self._post("", self._scopes, 202))
 
-    def _post(self, query: str, scopes: tuple[str, ...], *expect: int) -> Answer:
+    def _post(self, query: str, scopes: tuple[str, ...], *expect: int) -> Response:
         url = f"/v2/{self._repository}/blobs/uploads/{query}"
-        request = Request("POST", url, self._asked, scopes, body=b"", expect=frozenset(expect))
-        with self._exchange.send(request) as answer:
+        request = RegistryRequest("POST", url, self._asked, scopes, body=b"", expect=frozenset(expect))
+        with self._client.send(request) as answer:
             answer.finish()
         return answer
 
-    def _follow(self, answer: Answer) -> None:
+    def _follow(self, answer: Response) -> None:
         """Take note of where the upload goes on."""
         location = answer.headers.get("Location", "")
         if location:
-            self._location = self._exchange.resolve(location, answer.url, self._asked)
+            self._location = self._client.resolve(location, answer.url, self._asked)
         elif not self._location:
             raise RegistryError(f"{self._asked}: it does not say where the upload goes on (no Location)")
         least = answer.headers.get("OCI-Chunk-Min-Length", "")
@@ -142,7 +150,7 @@ class Upload:
             except RegistryError as error:
                 troubles += 1
                 self._consider(error, at, troubles)
-                self._exchange.wire.wait(self._exchange.settings.patience.pause)
+                self._client.transport.wait(self._client.settings.patience.pause)
                 at = self._state(end)
             else:
                 troubles = 0
@@ -164,34 +172,34 @@ class Upload:
                 return
         if at == 0 and error.status in _NO_CHUNKS:
             raise _NoChunks from error
-        if error.status not in _MAY_PASS or troubles >= self._exchange.settings.patience.attempts:
+        if error.status not in _MAY_PASS or troubles >= self._client.settings.patience.attempts:
             raise error
 
     def _send_chunk(self, at: int, end: int) -> int:
         """Send the bytes from `at` to `end`; up to where the registry has it then."""
         headers = {"Content-Type": "application/octet-stream", "Content-Range": f"{at}-{end - 1}"}
         part = self._content.part(at, end)
-        request = Request(
+        request = RegistryRequest(
             "PATCH", self._location, self._asked, self._scopes, headers, part, frozenset({202}), again=False
         )
-        with self._exchange.send(request) as answer:
+        with self._client.send(request) as answer:
             answer.finish()
         self._follow(answer)
         return self._reached(answer, end, otherwise=end)
 
     def _state(self, sent: int) -> int:
         """Ask how much of the upload has arrived."""
-        request = Request(
+        request = RegistryRequest(
             "GET", self._location, self._asked, self._scopes, expect=frozenset({200, 202, 204, 400, 404, 416})
         )
-        with self._exchange.send(request) as answer:
+        with self._client.send(request) as answer:
             answer.finish()
         if answer.status in (400, 404, 416):
             raise _Lost
         self._follow(answer)
         return self._reached(answer, sent, otherwise=0)
 
-    def _reached(self, answer: Answer, sent: int, *, otherwise: int) -> int:
+    def _reached(self, answer: Response, sent: int, *, otherwise: int) -> int:
         """The number of bytes that the registry has, from its `Range: 0-LAST`; of none it says 0-0."""
         said = answer.headers.get("Range", "").strip()
         match = _RANGE.fullmatch(said)
@@ -208,11 +216,11 @@ class Upload:
         joined = "&" if urllib.parse.urlsplit(self._location).query else "?"
         url = f"{self._location}{joined}{urllib.parse.urlencode({'digest': self._descriptor.digest})}"
         headers = {"Content-Type": "application/octet-stream"}
-        request = Request(
+        request = RegistryRequest(
             "PUT", url, self._asked, self._scopes, headers, rest, frozenset({201, 204}), again=False
         )
         try:
-            with self._exchange.send(request) as answer:
+            with self._client.send(request) as answer:
                 answer.finish()
         except RegistryError as error:
             if error.status == 404 or error.status in _MAY_PASS:
@@ -227,25 +235,27 @@ class Upload:
     def _is_there(self) -> bool:
         """Whether it arrived all the same: the answer may have been what was lost."""
         url = f"/v2/{self._repository}/blobs/{self._descriptor.digest}"
-        request = Request("HEAD", url, self._asked, self._scopes, expect=frozenset({200, 404}))
-        with self._exchange.send(request) as answer:
+        request = RegistryRequest("HEAD", url, self._asked, self._scopes, expect=frozenset({200, 404}))
+        with self._client.send(request) as answer:
             return answer.status == 200
 
     def _cancel(self) -> None:
         if self._location:
-            request = Request(
+            request = RegistryRequest(
                 "DELETE", self._location, self._asked, self._scopes, expect=frozenset({200, 204})
             )
-            with contextlib.suppress(SandwrightError), self._exchange.send(request) as answer:
+            with contextlib.suppress(SandwrightError), self._client.send(request) as answer:
                 answer.finish()
 
 
 class _Content:
     """What is sent, hashed as it goes by. No byte of the end leaves unless all of it has the digest."""
 
-    def __init__(self, source: Source, descriptor: Descriptor, asked: Asked, wire: Wire) -> None:
+    def __init__(
+        self, source: Source, descriptor: Descriptor, asked: RegistryOperation, transport: Transport
+    ) -> None:
         self._source = source
-        self._wire = wire
+        self._transport = transport
         self._descriptor = descriptor
         self._asked = asked
         self._hash = hashlib.new(check_digest(descriptor.digest, str(asked)).partition(":")[0])
@@ -261,8 +271,8 @@ class _Content:
             file.seek(start)
             at = start
             while at < end:
-                if self._wire.stopped.is_set():
-                    raise Stopped
+                if self._transport.stopped.is_set():
+                    raise Cancelled
                 piece = file.read(min(_PIECE, end - at))
                 if not piece:
                     size = self._descriptor.size

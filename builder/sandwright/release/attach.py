@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from sandwright.errors import ArchiveRefused
-from sandwright.registry.client import Repository
-from sandwright.registry.failure import NotThere, WrongContent
+from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.graph import read_node
+from sandwright.registry.parallel import run_parallel
 from sandwright.registry.referrer import Referrer, referrers
-from sandwright.registry.transport import together
+from sandwright.registry.repository import Repository
 from sandwright.rootfs.descriptor import Descriptor
 
 LARGEST = 256 << 20
@@ -44,14 +44,14 @@ def attached(repository: Repository, subject: str, types: Collection[str]) -> tu
     if len(listed) > MOST:
         raise ArchiveRefused(f"{repository}: more than {MOST} documents are attached to {subject}")
     tasks = [partial(_found, repository, each, subject) for each in listed if each.artifact_type in types]
-    found = [each for each in together(repository.exchange.wire, tasks) if each is not None]
+    found = [each for each in run_parallel(tasks, stop=repository.client.transport.stop) if each is not None]
     return found, len(listed) - len(found)
 
 
 def _found(repository: Repository, listed: Referrer, subject: str) -> Attached | None:
     try:
         return _document(repository, listed, subject)
-    except (ArchiveRefused, NotThere):
+    except (ArchiveRefused, NotFound):
         return None
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, IntegrityError, SandwrightError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Supply
+from sandwright.image.build import Fetcher
 from sandwright.image.definition import load_catalogue
 from sandwright.image.lock import Lock
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.client import Repository
-from sandwright.registry.failure import NotThere, RegistryError
+from sandwright.registry.failure import NotFound, RegistryError
 from sandwright.registry.pull import pull_pinned
+from sandwright.registry.repository import Repository
 from sandwright.release import evidence, provenance, sources, statement
 from sandwright.release.attach import attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
@@ -42,7 +42,7 @@ from sandwright.verify.verdict import Finding, Verdict
 class Again:
     """How an image is made again. Without `platforms`, for all that it was published for."""
 
-    supply: Supply
+    supply: Fetcher
     platforms: Sequence[str] = ()
 
 
@@ -89,7 +89,7 @@ def _tried(name: str, step: Callable[[], str]) -> Finding:
     try:
         return Finding(name, Verdict.PASS, step())
     except SandwrightError as error:
-        if isinstance(error, RegistryError) and not isinstance(error, NotThere):
+        if isinstance(error, RegistryError) and not isinstance(error, NotFound):
             raise
         return Finding(name, Verdict.FAIL, str(error))
 
@@ -268,7 +268,7 @@ class _Check:
             try:
                 payload = self._verifier.opened(fetch(self._repository, each.content, where), where)
                 said = statement.decode(payload, where)
-            except (NotSigned, ArchiveRefused, NotThere) as error:
+            except (NotSigned, ArchiveRefused, NotFound) as error:
                 reasons.append(str(error))
                 continue
             if said.predicate_type == kind and digest in said.subjects:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from sandwright.errors import ArchiveRefused
 from sandwright.image.layered import LayeredTree
-from sandwright.image.tree import Node, Tree
-from sandwright.rootfs.digest import Verified
+from sandwright.image.tree import FileNode, FileTree
+from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
+from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
-from sandwright.rootfs.tar.reader import Reader
-from sandwright.rootfs.unpacking.layers import Layer
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.unpacking.layers import ImageLayer
 from sandwright.rootfs.unpacking.merge import whiteout
 
 LARGEST_KEPT = 16 << 20
@@ -35,7 +35,7 @@ class File:
     device or fifo those of nothing. `layer` counts from 1.
     """
 
-    kind: Kind
+    kind: EntryKind
     size: int
     digests: Mapping[str, str]
     link: bytes
@@ -50,7 +50,7 @@ class Contents:
     """
 
     files: dict[bytes, File]
-    tree: Tree
+    tree: FileTree
 
 
 def nothing(_path: bytes) -> bool:
@@ -70,7 +70,7 @@ def read_contents(
     a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
     """
 
-    def read(numbered: tuple[int, Layer]) -> _Read:
+    def read(numbered: tuple[int, ImageLayer]) -> _Read:
         return _read_layer(*numbered, algorithms, keep)
 
     tree = _Layered(algorithms)
@@ -87,23 +87,25 @@ class _Read:
     number: int
     gone: list[bytes] = field(default_factory=list)
     emptied: list[bytes] = field(default_factory=list)
-    members: list[tuple[Entry, Mapping[str, str]]] = field(default_factory=list)
+    members: list[tuple[TarEntry, Mapping[str, str]]] = field(default_factory=list)
     kept: dict[bytes, bytes] = field(default_factory=dict)
 
 
-def _read_layer(number: int, layer: Layer, algorithms: Sequence[str], keep: Callable[[bytes], bool]) -> _Read:
+def _read_layer(
+    number: int, layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool]
+) -> _Read:
     found = _Read(number)
     layer.check()
     for entry, reader in _members(layer):
         try:
             hidden = whiteout(entry.path)
-        except Refusal as refusal:
+        except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
         if hidden == entry.path:
             found.emptied.append(hidden.rpartition(b"/")[0])
         elif hidden is not None:
             found.gone.append(hidden)
-        elif entry.kind is Kind.FILE:
+        elif entry.kind is EntryKind.FILE:
             pieces: list[bytes] | None = [] if keep(entry.path) else None
             if pieces is not None and entry.size > LARGEST_KEPT:
                 reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
@@ -115,10 +117,10 @@ def _read_layer(number: int, layer: Layer, algorithms: Sequence[str], keep: Call
     return found
 
 
-def _members(layer: Layer) -> Iterator[tuple[Entry, Reader]]:
+def _members(layer: ImageLayer) -> Iterator[tuple[TarEntry, TarReader]]:
     """The members of a layer. When this ends without an error, blob and archive had their digests."""
     with layer.archive(DEFAULT, lambda _: None) as archive:
-        reader = Reader(Verified(archive, layer.diff_id, name=layer.name), name=layer.name)
+        reader = TarReader(VerifiedReader(archive, layer.diff_id, name=layer.name), name=layer.name)
         for entry in reader:
             yield entry, reader
 
@@ -150,40 +152,42 @@ class _Layered:
         return {
             path: self._files[path]
             for path, node in sorted(self.tree.nodes.items())
-            if node.kind is not Kind.DIRECTORY
+            if node.kind is not EntryKind.DIRECTORY
         }
 
     def apply(self, layer: _Read) -> None:
         """Put the next layer on. Raise ArchiveRefused for a member that can't be where it says."""
         try:
-            self._layered.take_away(layer.gone, layer.emptied)
+            self._layered.apply_whiteouts(layer.gone, layer.emptied)
             for entry, digests in layer.members:
                 self._put(entry, digests, layer)
         except ArchiveRefused as refused:
             raise ArchiveRefused(f"layer {layer.number}: {refused}") from None
 
-    def _put(self, entry: Entry, digests: Mapping[str, str], layer: _Read) -> None:
-        same = self._layered.find(entry.link) if entry.kind is Kind.HARDLINK else None
+    def _put(self, entry: TarEntry, digests: Mapping[str, str], layer: _Read) -> None:
+        same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
         file = self._file(entry, digests, layer.number, same)
         kept = layer.kept.get(entry.path)
         if same is not None:
             kept = self.tree.kept.get(same)
-        place = self._layered.put(entry.path, Node.of(entry, _OWNER))
+        place = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
             self._files[place] = file
         if kept is not None:
             self.tree.kept[place] = kept
 
-    def _file(self, entry: Entry, digests: Mapping[str, str], number: int, same: bytes | None) -> File | None:
+    def _file(
+        self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None
+    ) -> File | None:
         """What a member is, of which a hard link says so by the file at `same`."""
-        if entry.kind is Kind.DIRECTORY:
+        if entry.kind is EntryKind.DIRECTORY:
             return None
-        if entry.kind is Kind.HARDLINK:
+        if entry.kind is EntryKind.HARDLINK:
             before = self._files.get(same) if same is not None and same in self.tree.nodes else None
             if before is None:
                 what = f"{show(entry.path)} is a hard link to {show(entry.link)}, which is no file before it"
                 raise ArchiveRefused(what)
             return File(before.kind, before.size, before.digests, before.link, number)
-        if entry.kind is not Kind.FILE:
+        if entry.kind is not EntryKind.FILE:
             digests = hashed(iter((entry.link,)), self._algorithms)
         return File(entry.kind, entry.size, digests, entry.link, number)

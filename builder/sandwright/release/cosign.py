@@ -18,9 +18,9 @@ from typing import Any
 
 from sandwright.errors import ArchiveRefused
 from sandwright.image.layout import canonical
-from sandwright.registry.client import Document, Repository
-from sandwright.registry.failure import NotThere, WrongContent
+from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.graph import sha256_descriptor
+from sandwright.registry.repository import RawManifest, Repository
 from sandwright.release.attach import fetch
 from sandwright.release.bundle import BUNDLE, NotSigned
 from sandwright.release.signing import Key, PublicKey
@@ -86,7 +86,7 @@ def sign(repository: Repository, each: Lacking, key: Key) -> None:
     else:
         content = canonical(parse_json(key.sign(each.claim.payload), each.name)["dsseEnvelope"])
         layer = _layer(ENVELOPE, content, {ANNOTATION: "", PREDICATE: each.claim.predicate_type})
-    patience = repository.exchange.settings.patience
+    patience = repository.client.settings.patience
     for _ in range(patience.attempts):
         layers = [*_layers(repository, each.tag), layer]
         config = canonical(_config(layers))
@@ -99,11 +99,11 @@ def sign(repository: Repository, each: Lacking, key: Key) -> None:
             "config": {"mediaType": CONFIG, "digest": described.digest, "size": described.size},
             "layers": layers,
         })  # fmt: skip
-        document = Document(MANIFEST, sha256_descriptor(MANIFEST, manifest).digest, manifest)
+        document = RawManifest(MANIFEST, sha256_descriptor(MANIFEST, manifest).digest, manifest)
         repository.put_manifest(document, each.tag)
         if _is_there(repository, each, _layers(repository, each.tag), key.verifier):
             return
-        repository.exchange.wire.wait(patience.pause)
+        repository.client.transport.wait(patience.pause)
     raise WrongContent(f"{repository}: {each.name} of {each.subject.digest} was put there, and is not there")
 
 
@@ -135,7 +135,7 @@ def _layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
     """The layers under a tag as they are written there. Raise ArchiveRefused for what is no such manifest."""
     try:
         document = repository.manifest(tag)
-    except NotThere:
+    except NotFound:
         return []
     where = f"{repository}: {tag}"
     layers = sequence(parse_json(document.content, where).get("layers"), f"{where}: layers")
@@ -181,5 +181,5 @@ def _opened(repository: Repository, layers: Iterator[Descriptor], verifier: Publ
             material = {"publicKey": {"hint": verifier.hint}}
             whole = {"mediaType": BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope}
             yield verifier.opened(canonical(whole), where)
-        except (NotSigned, ArchiveRefused, NotThere):
+        except (NotSigned, ArchiveRefused, NotFound):
             continue

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.image.cache import Cache
-from sandwright.image.deb import Promise, open_package
+from sandwright.image.deb import ExpectedDigest, open_package
 from sandwright.image.layout import on_disk
-from sandwright.image.lock import Package
+from sandwright.image.lock import LockedPackage
 from sandwright.release.contents import hashed
 from sandwright.release.licences import Licence, debian_licence
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.unpacking.store import write_atomically
 
 SCHEMA = 2
@@ -38,13 +38,15 @@ class DebFiles:
     licence: Licence
 
 
-def deb_files(packages: Sequence[Package], paths: Mapping[str, Path], cache: Cache) -> dict[str, DebFiles]:
+def deb_files(
+    packages: Sequence[LockedPackage], paths: Mapping[str, Path], cache: Cache
+) -> dict[str, DebFiles]:
     """What each package brings, by the SHA-256 of the package. `paths` says where they lie.
 
     Raise IntegrityError for a package that is not what the lock says.
     """
 
-    def files(package: Package) -> DebFiles:
+    def files(package: LockedPackage) -> DebFiles:
         kept = _kept(cache, package.sha256)
         found = _read(kept)
         if found is None:
@@ -59,24 +61,24 @@ def deb_files(packages: Sequence[Package], paths: Mapping[str, Path], cache: Cac
         return dict(zip(wanted, pool.map(files, wanted.values()), strict=True))
 
 
-def is_kept(package: Package, cache: Cache) -> bool:
+def is_kept(package: LockedPackage, cache: Cache) -> bool:
     """Whether it is known what a package brings, so that the package itself is not needed."""
     return _read(_kept(cache, package.sha256)) is not None
 
 
-def _from_package(package: Package, path: Path) -> DebFiles:
+def _from_package(package: LockedPackage, path: Path) -> DebFiles:
     files: dict[bytes, str] = {}
     text = b""
     own = f"usr/share/doc/{package.name}/copyright".encode()
-    with open_package(path, Promise(str(package), package.size, package.sha256)) as opened:
+    with open_package(path, ExpectedDigest(str(package), package.size, package.sha256)) as opened:
         for entry in opened.data:
-            if entry.kind is Kind.FILE:
+            if entry.kind is EntryKind.FILE:
                 pieces: list[bytes] | None = [] if entry.path == own else None
                 files[entry.path] = hashed(opened.data.chunks(), ("sha256",), pieces)["sha256"]
                 text = b"".join(pieces) if pieces is not None else text
-            elif entry.kind is Kind.SYMLINK:
+            elif entry.kind is EntryKind.SYMLINK:
                 files[entry.path] = hashlib.sha256(entry.link).hexdigest()
-            elif entry.kind is Kind.HARDLINK and entry.link in files:
+            elif entry.kind is EntryKind.HARDLINK and entry.link in files:
                 files[entry.path] = files[entry.link]
     return DebFiles(files, debian_licence(text.decode("utf-8", "replace")))
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.rootfs.tar.entry import Entry, show
+from sandwright.rootfs.tar.entry import TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
-from sandwright.rootfs.tar.reader import Reader
-from sandwright.rootfs.unpacking.layers import Layer
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.unpacking.layers import ImageLayer
 
 _FIELDS = ("kind", "mode", "uid", "gid", "size", "mtime_ns", "link", "device", "xattrs")
 
@@ -57,7 +57,7 @@ def of_values(one: object, other: object, where: str) -> str:
     return "" if one == other else f"{where}: {_short(one)} published, {_short(other)} made"
 
 
-def _of_layers(left: Layer, right: Layer) -> str:
+def _of_layers(left: ImageLayer, right: ImageLayer) -> str:
     with contextlib.ExitStack() as stack:
         entries = [_entries(stack, each) for each in (left, right)]
         for one, other in zip_longest(*entries):
@@ -71,10 +71,10 @@ def _of_layers(left: Layer, right: Layer) -> str:
     return "the same entries, in an archive of other bytes"
 
 
-def _entries(stack: contextlib.ExitStack, layer: Layer) -> Iterator[tuple[Entry, str]]:
+def _entries(stack: contextlib.ExitStack, layer: ImageLayer) -> Iterator[tuple[TarEntry, str]]:
     """The entries of a layer with the digests of their content."""
     archive = stack.enter_context(layer.archive(DEFAULT, lambda _: None))
-    reader = Reader(archive, name=layer.name)
+    reader = TarReader(archive, name=layer.name)
     for entry in reader:
         made = hashlib.sha256()
         for chunk in reader.chunks():
@@ -82,7 +82,7 @@ def _entries(stack: contextlib.ExitStack, layer: Layer) -> Iterator[tuple[Entry,
         yield entry, made.hexdigest()
 
 
-def _of_entries(one: Entry, digest: str, other: Entry, made: str) -> str:
+def _of_entries(one: TarEntry, digest: str, other: TarEntry, made: str) -> str:
     for field in _FIELDS:
         left, right = getattr(one, field), getattr(other, field)
         if left != right:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.image.build import Supply
-from sandwright.image.existing import Existing
+from sandwright.image.build import Fetcher
+from sandwright.image.existing import ImageLayout
 from sandwright.image.layout import canonical, on_disk
-from sandwright.image.lock import Lock, Package
+from sandwright.image.lock import Lock, LockedPackage
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
@@ -33,10 +33,10 @@ class Sboms:
 
 
 def make_sboms(
-    existing: Existing,
+    existing: ImageLayout,
     lock: Lock | None,
     directory: Path,
-    supply: Supply,
+    supply: Fetcher,
     *,
     progress: Progress = SILENT,
 ) -> Sboms:
@@ -63,7 +63,7 @@ def make_sboms(
 
 
 def check_sbom(
-    existing: Existing, platform: str, *, kind: Format, raw: bytes, lock: Lock | None, where: str
+    existing: ImageLayout, platform: str, *, kind: Format, raw: bytes, lock: Lock | None, where: str
 ) -> int:
     """Compare an SBOM with a built image, file for file; how many there are. Raise IntegrityError."""
     image = open_image(existing.path, platform=platform)
@@ -78,14 +78,14 @@ def path_of(directory: Path, platform: str, kind: Format) -> Path:
     return directory / f"{platform.partition('/')[2]}.{SUFFIXES[kind]}"
 
 
-def _debs(locked: Sequence[Package], supply: Supply, progress: Progress) -> dict[str, DebFiles]:
+def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) -> dict[str, DebFiles]:
     """What packages bring; those of which that isn't known yet are fetched, where the cache lacks them."""
     unknown = [each for each in locked if not is_kept(each, supply.cache)]
     paths = supply.fetch(unknown, progress) if unknown else {}
     return deb_files(locked, paths, supply.cache)
 
 
-def _made_from(existing: Existing, lock: Lock | None) -> str:
+def _made_from(existing: ImageLayout, lock: Lock | None) -> str:
     """A checksum of all that decides on the SBOMs."""
     packages = {
         platform: [each.sha256 for each in lock.packages(platform)] if lock else []
@@ -101,7 +101,7 @@ def _code() -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files)).hexdigest()
 
 
-def _kept(directory: Path, made: str, existing: Existing) -> dict[str, dict[Format, bytes]] | None:
+def _kept(directory: Path, made: str, existing: ImageLayout) -> dict[str, dict[Format, bytes]] | None:
     """What was kept, where it was made from the same and is whole."""
     try:
         record = json.loads((directory / MADE).read_bytes())

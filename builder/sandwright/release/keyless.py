@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError, ToolMissing, UsageError
 from sandwright.reading import read_named
-from sandwright.registry.exchange import within
+from sandwright.registry.client import within
 from sandwright.release import bundle as form
 from sandwright.release.bundle import NotSigned
 from sandwright.release.statement import PAYLOAD_TYPE

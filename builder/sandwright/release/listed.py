@@ -38,7 +38,10 @@ def read_sbom(raw: bytes, kind: Format, where: str) -> Listed:
 
 
 def compare(
-    listed: Listed, files: Mapping[bytes, File], digest: str, locked: Collection[lock.Package] | None = None
+    listed: Listed,
+    files: Mapping[bytes, File],
+    digest: str,
+    locked: Collection[lock.LockedPackage] | None = None,
 ) -> list[str]:
     """How an SBOM and an image differ: a line for each difference, the first ones.
 
@@ -53,7 +56,7 @@ def check(
     listed: Listed,
     files: Mapping[bytes, File],
     digest: str,
-    locked: Collection[lock.Package] | None,
+    locked: Collection[lock.LockedPackage] | None,
     where: str,
 ) -> None:
     """Raise IntegrityError with the differences, if there are any."""
@@ -63,7 +66,7 @@ def check(
 
 
 def _differences(
-    listed: Listed, files: Mapping[bytes, File], digest: str, locked: Collection[lock.Package] | None
+    listed: Listed, files: Mapping[bytes, File], digest: str, locked: Collection[lock.LockedPackage] | None
 ) -> Iterator[str]:
     if listed.digest != digest:
         yield f"subject: the SBOM is of {listed.digest}, the image is {digest}"

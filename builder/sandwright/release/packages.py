@@ -16,7 +16,7 @@ from typing import Literal
 from sandwright.errors import BuildError
 from sandwright.image import lock
 from sandwright.image.deb import parse_control
-from sandwright.image.tree import Tree
+from sandwright.image.tree import FileTree
 from sandwright.release.contents import Contents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
@@ -71,12 +71,12 @@ def keeps(path: bytes) -> bool:
     return path.startswith(STATUS_D) or (path.startswith(INFO) and path.endswith((b".list", b".md5sums")))
 
 
-def algorithms(locked: Sequence[lock.Package]) -> tuple[str, ...]:
+def algorithms(locked: Sequence[lock.LockedPackage]) -> tuple[str, ...]:
     """The digests that telling a package's files takes; SPDX wants SHA-1 of every file."""
     return ("sha256", "sha1") if locked else ("sha256", "sha1", "md5")
 
 
-def system(tree: Tree) -> tuple[str, str]:
+def system(tree: FileTree) -> tuple[str, str]:
     """The distribution and its version, as os-release(5) says it; empty where it doesn't."""
     raw = next((each for path in _RELEASES if (each := tree.content(path)) is not None), b"")
     fields = dict(line.partition("=")[::2] for line in raw.decode("utf-8", "replace").splitlines())
@@ -84,7 +84,7 @@ def system(tree: Tree) -> tuple[str, str]:
 
 
 def find_packages(
-    contents: Contents, locked: Sequence[lock.Package], debs: Mapping[str, DebFiles]
+    contents: Contents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, DebFiles]
 ) -> list[Package]:
     """The packages of an image, sorted. `locked` are those of its lock, `debs` what each of them brings.
 
@@ -120,7 +120,7 @@ def find_packages(
     )
 
 
-def _check(claims: Mapping[str, _Claim], locked: Sequence[lock.Package]) -> None:
+def _check(claims: Mapping[str, _Claim], locked: Sequence[lock.LockedPackage]) -> None:
     for package in locked if claims else ():
         claim = claims.get(package.name)
         if claim is None or claim.version != package.version:
@@ -147,7 +147,7 @@ def _unaltered(
             yield where
 
 
-def _placing(tree: Tree) -> Callable[[bytes], bytes]:
+def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
     """Where in the image a package's path is: `bin/sh` is `usr/bin/sh` where `bin` is a link."""
     parents: dict[bytes, bytes] = {}
 
@@ -175,7 +175,7 @@ def _licence(claim: _Claim, contents: Contents, brought: DebFiles | None) -> Lic
     return UNKNOWN if raw is None else debian_licence(raw.decode("utf-8", "replace"))
 
 
-def _claims(tree: Tree) -> Iterator[_Claim]:
+def _claims(tree: FileTree) -> Iterator[_Claim]:
     """What the databases in an image say, whichever it has."""
     for path in sorted(tree.kept):
         if path.startswith(STATUS_D) and not path.endswith(b".md5sums"):
@@ -207,7 +207,7 @@ def _dpkg(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_Claim]:
         yield claim
 
 
-def _info(tree: Tree, name: str, architecture: str) -> dict[bytes, tuple[str, str] | None]:
+def _info(tree: FileTree, name: str, architecture: str) -> dict[bytes, tuple[str, str] | None]:
     """What dpkg's own files about a package say; those of one for several architectures have its name too."""
     stems = [INFO + each.encode() for each in (name, f"{name}:{architecture}")]
     found: dict[bytes, tuple[str, str] | None] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import sandwright
 from sandwright.errors import ArchiveRefused
 from sandwright.image.baselock import BaseLock
-from sandwright.image.lock import Lock, Package
+from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.plan import builder_checksum
 from sandwright.release import packages
 from sandwright.release.sbom import package_url
@@ -166,6 +166,6 @@ def _materials(lock: Lock | BaseLock, platforms: Sequence[str]) -> list[dict[str
     return [resource(str(each), f"sha256:{each.sha256}", uri=_uri(each, lock)) for each in found]
 
 
-def _uri(package: Package, lock: Lock) -> str:
+def _uri(package: LockedPackage, lock: Lock) -> str:
     named = packages.Package("deb", package.name, package.version, package.architecture)
     return package_url(named, ("debian", lock.suite))

@@ -13,13 +13,13 @@ from functools import partial
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.progress import SILENT, Progress
-from sandwright.registry.client import Document as Stored
-from sandwright.registry.client import Repository
-from sandwright.registry.failure import NotThere, WrongContent
+from sandwright.registry.failure import NotFound, WrongContent
+from sandwright.registry.parallel import run_parallel
 from sandwright.registry.push import move_tag, push_by_digest, verify
 from sandwright.registry.reference import check_tag
 from sandwright.registry.referrer import push_referrer
-from sandwright.registry.transport import together
+from sandwright.registry.repository import RawManifest as Stored
+from sandwright.registry.repository import Repository
 from sandwright.release.attach import Attached, attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
 from sandwright.release.cosign import Lacking, lacking, sign
@@ -190,7 +190,7 @@ def _attached(repository: Repository, release: Release) -> list[Attached]:
 def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
     graph = release.image.graph
     tasks = [partial(repository.has_blob, blob) for blob in graph.blobs]
-    has = together(repository.exchange.wire, tasks)
+    has = run_parallel(tasks, stop=repository.client.transport.stop)
     yield from (blob for blob, there in zip(graph.blobs, has, strict=True) if not there)
     for node in graph.nodes:
         if repository.head(node.descriptor.digest) != node.descriptor.digest:
@@ -229,5 +229,5 @@ def _signed(repository: Repository, bundle: Attached, verifier: Verifier) -> byt
     where = f"{repository}: {bundle}"
     try:
         return verifier.opened(fetch(repository, bundle.content, where), where)
-    except (NotSigned, ArchiveRefused, NotThere):
+    except (NotSigned, ArchiveRefused, NotFound):
         return None

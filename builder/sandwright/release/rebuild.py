@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.errors import IntegrityError, SandwrightError
-from sandwright.image.build import Supply, build_images
+from sandwright.image.build import Fetcher, build_images
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import load_catalogue
 from sandwright.image.plan import builder_checksum
@@ -24,7 +24,7 @@ def rebuild(
     written: Sources,
     published: Path,
     scratch: Path,
-    supply: Supply,
+    supply: Fetcher,
     *,
     platforms: Sequence[str] = (),
     progress: Progress = SILENT,

@@ -17,7 +17,7 @@ from sandwright.release.contents import Contents, File, read_contents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.packages import Package, algorithms, find_packages, keeps, system
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Kind
+from sandwright.rootfs.tar.entry import EntryKind
 
 Format = Literal["cyclonedx", "spdx"]
 FORMATS: tuple[Format, ...] = ("cyclonedx", "spdx")
@@ -57,7 +57,7 @@ class Inventory:
 def take_inventory(
     name: str,
     image: Image,
-    locked: Sequence[lock.Package] = (),
+    locked: Sequence[lock.LockedPackage] = (),
     debs: Mapping[str, DebFiles] | None = None,
 ) -> Inventory:
     """Read an image and tell what is in it. `locked` are the packages of its lock, `debs` what they bring.
@@ -73,7 +73,7 @@ def inventory_of(
     name: str,
     image: Image,
     contents: Contents,
-    locked: Sequence[lock.Package],
+    locked: Sequence[lock.LockedPackage],
     debs: Mapping[str, DebFiles],
 ) -> Inventory:
     """The same of an image whose contents were read."""
@@ -124,6 +124,6 @@ def text(path: bytes) -> str:
 
 def kind_of(file: File) -> str:
     """What a file is, where it is no regular one; empty for one that is."""
-    if file.kind is Kind.SYMLINK:
+    if file.kind is EntryKind.SYMLINK:
         return f"symbolic link to {file.link.decode('utf-8', 'backslashreplace')}"
-    return "" if file.kind is Kind.FILE else file.kind.value
+    return "" if file.kind is EntryKind.FILE else file.kind.value

@@ -10,14 +10,14 @@ from typing import Any
 
 from sandwright.errors import BuildError, IntegrityError, UsageError
 from sandwright.image.baselock import BaseLock
-from sandwright.image.build import Supply
+from sandwright.image.build import Fetcher
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.existing import Existing, read_layout
+from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.layout import INDEX_TYPE, MANIFEST_TYPE
 from sandwright.image.lock import Lock
 from sandwright.image.plan import plan_build
-from sandwright.image.remote import LayoutImage, open_layout
+from sandwright.image.remote import PushSource, open_layout
 from sandwright.progress import SILENT, Progress
 from sandwright.release import evidence, provenance, sources, statement
 from sandwright.release.evidence import Matrix
@@ -64,7 +64,7 @@ class Release:
     """An image with all that is published of it. `root` is its index, `manifests` those of its platforms."""
 
     name: str
-    image: LayoutImage
+    image: PushSource
     root: Descriptor
     manifests: Mapping[str, Descriptor]
     documents: tuple[Document, ...]
@@ -75,7 +75,7 @@ class Release:
 class _Subject:
     """A built image. `epoch` is the time that its files have."""
 
-    existing: Existing
+    existing: ImageLayout
     epoch: int
 
     @property
@@ -117,7 +117,7 @@ def prepare(
     proof: Proof,
     *,
     output: Path,
-    supply: Supply,
+    supply: Fetcher,
     builder: str = BUILDER,
     progress: Progress = SILENT,
 ) -> Release:
@@ -153,7 +153,7 @@ def prepare(
     return Release(name, image, subject.root, subject.manifests, tuple(documents), claims)
 
 
-def built_image(output: Path, name: str) -> Existing:
+def built_image(output: Path, name: str) -> ImageLayout:
     """The layout of an image. Raise UsageError when it isn't built, IntegrityError when it isn't whole."""
     layout = output / "images" / name
     if not layout.exists():
@@ -200,7 +200,7 @@ def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[Claim]:
     yield Claim("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
 
 
-def _epoch(existing: Existing) -> int:
+def _epoch(existing: ImageLayout) -> int:
     """The time that the image's files have: what was asked for, or that of its lock."""
     whole = parse_json(existing.file(existing.whole).read_bytes(), str(existing.path))
     created = whole.get("annotations", {}).get("org.opencontainers.image.created", "")

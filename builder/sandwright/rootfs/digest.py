@@ -9,7 +9,7 @@ from sandwright.rootfs.descriptor import check_digest
 from sandwright.rootfs.tar.reader import Readable
 
 
-class Verified:
+class VerifiedReader:
     """A stream that must turn out to be `size` bytes with the digest `digest`.
 
     Reading raises IntegrityError as soon as it is longer, and at its end when it is shorter or differs.

@@ -33,7 +33,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedPath:
     """Where a path leads. `path` is absolute and free of links, `..` and `.`; `/` is the root.
 
     `status` is None when nothing is there; then `path` is where it would be, with what is left of the way as
@@ -134,24 +134,24 @@ class Root:
     ) -> None:
         os.close(self.fd)
 
-    def locate(self, path: bytes, *, follow: bool = True) -> Place:
+    def locate(self, path: bytes, *, follow: bool = True) -> ResolvedPath:
         """Where `path` leads. With `follow` off, a link as its last component is not followed.
 
         A path through something that is no directory leads to nothing. Raise ArchiveRefused for links
         that loop.
         """
         with self._walk(path, follow=follow) as (walk, name, status):
-            return Place(walk.path(name), status, tuple(walk.links))
+            return ResolvedPath(walk.path(name), status, tuple(walk.links))
 
     @contextlib.contextmanager
-    def parent(self, path: bytes, *, follow: bool = True) -> Iterator[tuple[int, bytes, Place]]:
+    def parent(self, path: bytes, *, follow: bool = True) -> Iterator[tuple[int, bytes, ResolvedPath]]:
         """The open directory that holds what `path` leads to, its name in there, and the place itself.
 
         For a directory that is the directory itself and `.`. The descriptor is good for the `dir_fd` of other
         calls only (O_PATH). When a directory on the way is missing, raise FileNotFoundError.
         """
         with self._walk(path, follow=follow) as (walk, name, status):
-            place = Place(walk.path(name), status, tuple(walk.links))
+            place = ResolvedPath(walk.path(name), status, tuple(walk.links))
             if b"/" in name:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), show(path))
             yield walk.fds[-1], name or b".", place

@@ -16,8 +16,8 @@ from sandwright.image.additions import source_of
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import INIT
 from sandwright.image.overlay import Content
-from sandwright.rootfs.tar.entry import Entry, Kind
-from sandwright.rootfs.tar.writer import Writable, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.writer import TarWriter, Writable
 
 ARCHIVE = "additions.tar"
 
@@ -87,14 +87,14 @@ GROUPS: Mapping[str, int] = {
 class Addition:
     """A member of the archive."""
 
-    entry: Entry
+    entry: TarEntry
     content: Content
 
     def describe(self) -> str:
         """Type, mode, owner and path, as `ls -l` shows them."""
-        types = {Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLINK: stat.S_IFLNK}
+        types = {EntryKind.DIRECTORY: stat.S_IFDIR, EntryKind.SYMLINK: stat.S_IFLNK}
         shown = stat.filemode(types.get(self.entry.kind, stat.S_IFREG) | self.entry.mode)
-        target = f" -> {_text(self.entry.link)}" if self.entry.kind is Kind.SYMLINK else ""
+        target = f" -> {_text(self.entry.link)}" if self.entry.kind is EntryKind.SYMLINK else ""
         return f"{shown} {self.entry.uid}:{self.entry.gid} /{_text(self.entry.path)}{target}"
 
 
@@ -112,21 +112,21 @@ def additions(
         line, GROUPS, ((group.name, group.gid) for each in line for group in each.accounts.groups)
     )
 
-    def entry(path: str, kind: Kind, mode: int, user: str | int, group: str | int) -> Entry:
+    def entry(path: str, kind: EntryKind, mode: int, user: str | int, group: str | int) -> TarEntry:
         uid = _number(definition, path, "user", user, users)
         gid = _number(definition, path, "group", group, groups)
-        return Entry(path.lstrip("/").encode(), kind, mode, uid, gid, mtime_ns=epoch * 10**9)
+        return TarEntry(path.lstrip("/").encode(), kind, mode, uid, gid, mtime_ns=epoch * 10**9)
 
     found = [
-        Addition(entry(each.path, Kind.DIRECTORY, each.mode, each.user, each.group), tuple)
+        Addition(entry(each.path, EntryKind.DIRECTORY, each.mode, each.user, each.group), tuple)
         for each in sorted(definition.directories, key=lambda each: each.path.encode())
     ]
     for link in definition.links:
-        made = entry(link.path, Kind.SYMLINK, 0o777, 0, 0)
+        made = entry(link.path, EntryKind.SYMLINK, 0o777, 0, 0)
         made.link = link.target.encode()
         found.append(Addition(made, tuple))
     for file in definition.files:
-        made = entry(file.path, Kind.FILE, file.mode, file.user, file.group)
+        made = entry(file.path, EntryKind.FILE, file.mode, file.user, file.group)
         if file.content is not None:
             data = file.content.encode()
             made.size = len(data)
@@ -139,7 +139,7 @@ def additions(
             raise BuildError(
                 f"config.init: '{definition.config.init}' has the uid 0, and commands are not to run as root"
             )
-        made = entry(INIT, Kind.FILE, 0o755, 0, 0)
+        made = entry(INIT, EntryKind.FILE, 0o755, 0, 0)
         made.size = len(init)
         found.append(Addition(made, _whole(init)))
     return found
@@ -147,7 +147,7 @@ def additions(
 
 def write_archive(found: Iterable[Addition], sink: Writable) -> None:
     """Write the archive. The same additions give the same bytes."""
-    archive = Writer(sink)
+    archive = TarWriter(sink)
     for each in found:
         archive.add(each.entry, each.content())
     archive.close()

@@ -10,12 +10,12 @@ from typing import Any, BinaryIO
 
 from sandwright.errors import BuildError, LockError, UsageError
 from sandwright.image.baselock import BaseLock, load_base_lock
-from sandwright.image.build import LeftOut, Supply, build_images
+from sandwright.image.build import Fetcher, SkippedImage, build_images
 from sandwright.image.definition import ImageDefinition, load_catalogue
-from sandwright.image.engines.context import Context
-from sandwright.image.engines.contract import Engine, InEngine
-from sandwright.image.engines.recipe import REPOSITORY, Ground, fingerprint, make_context
-from sandwright.image.existing import Base, Existing, read_layout
+from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.engines.contract import BuildEngine, EngineImage
+from sandwright.image.engines.recipe import REPOSITORY, BaseReferences, fingerprint, make_context
+from sandwright.image.existing import BaseImage, ImageLayout, read_layout
 from sandwright.image.export import write_image
 from sandwright.image.inherit import inherited
 from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
@@ -30,19 +30,19 @@ BUILDER = "builder"
 
 
 @dataclass(frozen=True)
-class BuiltInEngine:
+class EngineBuiltImage:
     """An image that an engine built for one platform. `references` are its names there."""
 
     name: str
     platform: str
     engine: str
     references: tuple[str, ...]
-    image: InEngine
+    image: EngineImage
     seconds: float
 
 
 @dataclass(frozen=True)
-class Wish:
+class BuildRequest:
     """What is to be built, and of what.
 
     `catalogue` has the definitions, `names` those wanted, none meaning all; a base that is not among them
@@ -55,7 +55,7 @@ class Wish:
     names: Sequence[str]
     platforms: Sequence[str]
     output: Path
-    supply: Supply
+    supply: Fetcher
     repository: str = "sandwright"
     grounds: str = REPOSITORY
     builder: str = ""
@@ -72,13 +72,13 @@ class Wish:
 
 
 def build_in_engine(
-    wish: Wish,
-    engine: Engine,
+    wish: BuildRequest,
+    engine: BuildEngine,
     *,
     own: str,
-    leave_out: Callable[[LeftOut], object] | None = None,
+    leave_out: Callable[[SkippedImage], object] | None = None,
     progress: Progress = SILENT,
-) -> list[BuiltInEngine]:
+) -> list[EngineBuiltImage]:
     """Have an engine build images, and keep them as `REPOSITORY/NAME:ARCHITECTURE`.
 
     `own` is the platform of this machine, whose image is named `:latest` too. An image gets its names when it
@@ -88,8 +88,8 @@ def build_in_engine(
     """
     chosen = _chosen(wish)
     progress.note(f"{engine.name}: {engine.check()}")
-    work = _Work(wish, engine, own, progress)
-    built: list[BuiltInEngine] = []
+    work = _EngineBuild(wish, engine, own, progress)
+    built: list[EngineBuiltImage] = []
     out: set[str] = set()
     for definition in chosen:
         try:
@@ -100,11 +100,11 @@ def build_in_engine(
             if leave_out is None or definition.suite:
                 raise
             out.add(definition.name)
-            leave_out(LeftOut(definition.name, _why(error), str(error)))
+            leave_out(SkippedImage(definition.name, _why(error), str(error)))
     return built
 
 
-def describe_build(wish: Wish, engine: str) -> list[str]:
+def describe_build(wish: BuildRequest, engine: str) -> list[str]:
     """What `build_in_engine` would do, a line for each image and platform. Needs no engine."""
     chosen = _chosen(wish)
     names = {definition.name for definition in chosen}
@@ -123,36 +123,38 @@ def describe_build(wish: Wish, engine: str) -> list[str]:
     return lines
 
 
-def render_context(wish: Wish, name: str, platform: str, *, progress: Progress = SILENT) -> Context:
+def render_context(
+    wish: BuildRequest, name: str, platform: str, *, progress: Progress = SILENT
+) -> DockerfileContext:
     """The context of one image, with its packages. Builds nothing."""
-    work = _Work(wish, None, platform, progress)
+    work = _EngineBuild(wish, None, platform, progress)
     return work.context(wish.catalogue[name], platform)
 
 
-def render_text(wish: Wish, name: str, platform: str) -> str:
+def render_text(wish: BuildRequest, name: str, platform: str) -> str:
     """The Dockerfile of one image. Fetches nothing."""
-    work = _Work(wish, None, platform, SILENT)
+    work = _EngineBuild(wish, None, platform, SILENT)
     return work.context(wish.catalogue[name], platform, whole=False).dockerfile
 
 
-class _Work:
+class _EngineBuild:
     """One run, or one rendering, for which no engine is needed."""
 
-    def __init__(self, wish: Wish, engine: Engine | None, own: str, progress: Progress) -> None:
+    def __init__(self, wish: BuildRequest, engine: BuildEngine | None, own: str, progress: Progress) -> None:
         self._wish = wish
         self._engine = engine
         self._own = own
         self._progress = progress
         self._locks: dict[str, Lock | BaseLock] = {}
-        self._embedded: dict[str, Base] = {}
+        self._embedded: dict[str, BaseImage] = {}
         self._in_engine: dict[tuple[str, str], str] = {}
 
     @property
-    def _loaded(self) -> Engine:
+    def _loaded(self) -> BuildEngine:
         assert self._engine is not None
         return self._engine
 
-    def build(self, definition: ImageDefinition, platform: str) -> BuiltInEngine:
+    def build(self, definition: ImageDefinition, platform: str) -> EngineBuiltImage:
         """Build one image for one platform, and name it."""
         started = time.monotonic()
         engine, name = self._loaded, definition.name
@@ -173,17 +175,17 @@ class _Work:
         for reference in references:
             engine.tag(image, reference)
         self._in_engine[name, platform] = image
-        return BuiltInEngine(
+        return EngineBuiltImage(
             name, platform, engine.name, tuple(references), found, time.monotonic() - started
         )
 
-    def context(self, definition: ImageDefinition, platform: str, *, whole: bool = True) -> Context:
+    def context(self, definition: ImageDefinition, platform: str, *, whole: bool = True) -> DockerfileContext:
         """The context of an image; without its packages when it need not be whole."""
         lock = self._lock(definition)
         bases = self._wish.bases(definition)
         packages = lock.packages(platform) if isinstance(lock, Lock) and definition.suite else ()
         files = self._wish.supply.fetch(packages, self._progress) if packages and whole else None
-        ground = Ground(
+        ground = BaseReferences(
             self._builder(platform), self._base(definition, platform), self._config(definition, platform)
         )
         return make_context(
@@ -271,7 +273,7 @@ class _Work:
             base = self._wish.supply.base(lock, [platform], self._progress)
             self._load(base, platform, reference)
 
-    def _load(self, source: Base, platform: str, reference: str) -> None:
+    def _load(self, source: BaseImage, platform: str, reference: str) -> None:
         """Load an image, unless the engine has one of that name and of those layers."""
         held = source.images[platform]
         found = self._loaded.find(reference)
@@ -286,19 +288,19 @@ class _Work:
         if self._loaded.find(reference) is None:
             raise BuildError(f"{self._loaded.name} has loaded {reference} and does not have it")
 
-    def _embed(self, catalogue: Mapping[str, ImageDefinition], name: str) -> Base:
+    def _embed(self, catalogue: Mapping[str, ImageDefinition], name: str) -> BaseImage:
         if name not in self._embedded:
             self._embedded.update(embedded(self._wish, catalogue, [name], progress=self._progress))
         return self._embedded[name]
 
 
 def embedded(
-    wish: Wish,
+    wish: BuildRequest,
     catalogue: Mapping[str, ImageDefinition],
     names: Sequence[str],
     *,
     progress: Progress = SILENT,
-) -> dict[str, Existing]:
+) -> dict[str, ImageLayout]:
     """Images and what they are built on, by the embedded builder, unless all of it is there.
 
     For all platforms it lies where that builder puts it; where it doesn't, it is built beside, for those that
@@ -318,7 +320,7 @@ def embedded(
     return {each.name: read_layout(each.layout) for each in made}
 
 
-def _chosen(wish: Wish) -> list[ImageDefinition]:
+def _chosen(wish: BuildRequest) -> list[ImageDefinition]:
     for name in wish.names:
         if name not in wish.catalogue:
             raise UsageError(f"there is no image '{name}'; there is {', '.join(wish.catalogue)}")
@@ -327,7 +329,7 @@ def _chosen(wish: Wish) -> list[ImageDefinition]:
     return [definition for name, definition in wish.catalogue.items() if not wish.names or name in wish.names]
 
 
-def _platforms(wish: Wish, definition: ImageDefinition) -> Collection[str]:
+def _platforms(wish: BuildRequest, definition: ImageDefinition) -> Collection[str]:
     chosen = [each for each in definition.platforms if each in wish.platforms]
     if not chosen:
         wanted, offered = ", ".join(wish.platforms), ", ".join(definition.platforms)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sandwright.errors import BuildError
 from sandwright.image.layout import on_disk
-from sandwright.rootfs.tar.entry import Entry, Kind
-from sandwright.rootfs.tar.writer import Writable, Writer
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from sandwright.rootfs.tar.writer import TarWriter, Writable
 
 DOCKERFILE = "Dockerfile"
 _MODE = 0o644
@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Context:
+class DockerfileContext:
     """What a build is given. `files` are by their path in it, each bytes or a file of this machine."""
 
     files: Mapping[str, bytes | Path]
@@ -53,16 +53,16 @@ class Context:
 
     def write_archive(self, sink: Writable) -> None:
         """Write it as a tar archive, as an engine takes it from a stream."""
-        archive = Writer(sink)
+        archive = TarWriter(sink)
         time = self.epoch * 10**9
         made: set[str] = set()
         for name, content in sorted(self.files.items()):
             for parent in reversed(Path(name).parents[:-1]):
                 if str(parent) not in made:
                     made.add(str(parent))
-                    archive.add(Entry(os.fsencode(parent), Kind.DIRECTORY, 0o755, mtime_ns=time))
+                    archive.add(TarEntry(os.fsencode(parent), EntryKind.DIRECTORY, 0o755, mtime_ns=time))
             size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            entry = Entry(name.encode(), Kind.FILE, _MODE, size=size, mtime_ns=time)
+            entry = TarEntry(name.encode(), EntryKind.FILE, _MODE, size=size, mtime_ns=time)
             archive.add(entry, _chunks(content))
         archive.close()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
-from sandwright.image.engines.context import Context
+from sandwright.image.engines.context import DockerfileContext
 from sandwright.progress import Step
 
 TIMEOUT = 3600.0
@@ -21,7 +21,7 @@ TAIL = 40
 
 
 @dataclass(frozen=True)
-class InEngine:
+class EngineImage:
     """An image in an engine. `layers` are the digests of its uncompressed layers, lowest first."""
 
     id: str
@@ -30,7 +30,7 @@ class InEngine:
     size: int
 
 
-class Engine(Protocol):
+class BuildEngine(Protocol):
     """A program that builds images and keeps them."""
 
     @property
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """What it is, with its version. Raise HostError or ToolMissing when it can't be used, saying why."""
         ...
 
-    def find(self, reference: str) -> InEngine | None:
+    def find(self, reference: str) -> EngineImage | None:
         """An image that it has; None when it has none of that name."""
         ...
 
@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Take an image from an archive, which `write` writes under the reference it is given."""
         ...
 
-    def build(self, context: Context, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
         """Build without a network; give the image's id. `step` is told of each instruction.
 
         Nothing is named: an image that is half done leaves no trace but the engine's own cache. Raise

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sandwright.errors import BuildError, HostError
-from sandwright.image.engines.context import Context
-from sandwright.image.engines.contract import TAIL, TIMEOUT, InEngine, said, streaming
+from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said, streaming
 from sandwright.image.layout import on_disk
 from sandwright.progress import Step
 
@@ -27,7 +27,7 @@ OLDEST = (1, 40)
 _STEP = re.compile(r"Step \d+/\d+ : ")
 
 
-class Docker:
+class DockerBuilder:
     """A daemon that answers."""
 
     name = "docker"
@@ -55,7 +55,7 @@ class Docker:
             )
         return f"Docker {version.get('Version', '')}, API {number}"
 
-    def find(self, reference: str) -> InEngine | None:
+    def find(self, reference: str) -> EngineImage | None:
         """As the contract says."""
         from docker.errors import ImageNotFound  # noqa: PLC0415 - heavy, and only what talks to Docker needs it
 
@@ -65,7 +65,7 @@ class Docker:
             except ImageNotFound:
                 return None
         layers = tuple((found.get("RootFS") or {}).get("Layers") or ())
-        return InEngine(found["Id"], f"{found['Os']}/{found['Architecture']}", layers, int(found["Size"]))
+        return EngineImage(found["Id"], f"{found['Os']}/{found['Architecture']}", layers, int(found["Size"]))
 
     def load(self, write: Callable[[BinaryIO, str], None], reference: str) -> None:
         """As the contract says."""
@@ -73,7 +73,7 @@ class Docker:
             for _ in self._client.api.load_image(archive):  # type: ignore[no-untyped-call]
                 pass
 
-    def build(self, context: Context, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
         """As the contract says. When this is interrupted the daemon removes what it has begun."""
         lines: deque[str] = deque(maxlen=TAIL)
         with streaming(context.write_archive) as archive, _asked():

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO, Literal
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityError
 from sandwright.host import HostFacts
-from sandwright.image.engines.context import Context
-from sandwright.image.engines.contract import TAIL, TIMEOUT, InEngine, said
+from sandwright.image.engines.context import DockerfileContext
+from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said
 from sandwright.image.layout import on_disk
 from sandwright.image.scratch import scratch_directory
 from sandwright.progress import Step
@@ -39,7 +39,7 @@ _STEP = re.compile(r"(?:\[\d+/\d+\] )?STEP \d+/\d+: ")
 
 
 @dataclass(frozen=True)
-class Podman:
+class PodmanBuilder:
     """Podman or Buildah. `options` go before every command: another place for images, for one."""
 
     name: Literal["podman", "buildah"]
@@ -62,7 +62,7 @@ class Podman:
             raise HostError(f"{self.name} can't be used here: {_reason(error)}") from error
         return told
 
-    def find(self, reference: str) -> InEngine | None:
+    def find(self, reference: str) -> EngineImage | None:
         """As the contract says."""
         found = self._run("inspect", "--type", "image", reference, timeout=_SHORT, check=False)
         if not found:
@@ -80,7 +80,7 @@ class Podman:
                 write(sink, reference)
             self._run("pull", "--quiet", f"docker-archive:{archive}", timeout=_TRANSFER)
 
-    def build(self, context: Context, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
         """As the contract says."""
         with scratch_directory(None) as scratch:
             context.write_directory(scratch / "context")
@@ -108,7 +108,7 @@ class Podman:
         target.unlink(missing_ok=True)
         self._run("push", "--quiet", reference, f"docker-archive:{target}:{reference}", timeout=_TRANSFER)
 
-    def _build_options(self, context: Context, platform: str, note: Path) -> list[str]:
+    def _build_options(self, context: DockerfileContext, platform: str, note: Path) -> list[str]:
         """One layer for each image, with no time but the image's: the same context gives the same image."""
         limits = [f"{name}={self._limit(name, most)}" for name, most in _LIMITS.items()]
         return [
@@ -150,15 +150,15 @@ class Podman:
             )
 
 
-def _found(told: Any) -> InEngine:  # noqa: ANN401 - JSON
+def _found(told: Any) -> EngineImage:  # noqa: ANN401 - JSON
     """Podman tells in a list, and in words of its own; Buildah in those of the image specification."""
     if isinstance(told, list):
         image = told[0]
         layers = tuple(image["RootFS"]["Layers"])
-        return InEngine(image["Id"], f"{image['Os']}/{image['Architecture']}", layers, int(image["Size"]))
+        return EngineImage(image["Id"], f"{image['Os']}/{image['Architecture']}", layers, int(image["Size"]))
     image = told["OCIv1"]
     platform = f"{image['os']}/{image['architecture']}"
-    return InEngine(told["FromImageID"], platform, tuple(image["rootfs"]["diff_ids"]), 0)
+    return EngineImage(told["FromImageID"], platform, tuple(image["rootfs"]["diff_ids"]), 0)
 
 
 def _follow(argv: Sequence[str], lines: deque[str], step: Step) -> int:

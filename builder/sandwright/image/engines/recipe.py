@@ -13,11 +13,11 @@ from sandwright.image.additions import checksums
 from sandwright.image.baselock import BaseLock
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.engines import additions as added
-from sandwright.image.engines.context import DOCKERFILE, Context
+from sandwright.image.engines.context import DOCKERFILE, DockerfileContext
 from sandwright.image.engines.dockerfile import Recipe, adds_accounts, render_dockerfile
 from sandwright.image.engines.shellrules import residue_function, wanted_function
 from sandwright.image.layout import canonical
-from sandwright.image.lock import Lock, Package
+from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.sections import Config
 from sandwright.image.tree import BASE
 from sandwright.resources import data_path
@@ -34,7 +34,7 @@ _NOTHING = Config.model_construct()
 
 
 @dataclass(frozen=True)
-class Ground:
+class BaseReferences:
     """What an image is built on: the references of the builder and, for a derived image, of the base.
 
     `config` is what containers of the base do by default.
@@ -72,12 +72,12 @@ def make_context(
     definition: ImageDefinition,
     bases: Sequence[ImageDefinition],
     platform: str,
-    ground: Ground,
+    ground: BaseReferences,
     *,
     epoch: int,
-    packages: Sequence[Package] = (),
+    packages: Sequence[LockedPackage] = (),
     files: Mapping[str, Path] | None = None,
-) -> Context:
+) -> DockerfileContext:
     """The context of an image for one platform.
 
     `bases` are the definitions below it, nearest first. `files` has the packages by their SHA-256; without it
@@ -107,10 +107,10 @@ def make_context(
     for each in packages if files is not None else ():
         assert files is not None
         contents[f"{WORK}/packages/{file_name(each)}"] = files[each.sha256]
-    return Context(contents, epoch)
+    return DockerfileContext(contents, epoch)
 
 
-def file_name(package: Package) -> str:
+def file_name(package: LockedPackage) -> str:
     """The name of a package's file, as apt's cache has it: the colon of an epoch is escaped."""
     return f"{package.name}_{package.version.replace(':', '%3a')}_{package.architecture}.deb"
 
@@ -127,7 +127,7 @@ def _steps() -> dict[str, bytes | Path]:
     return {f"{WORK}/steps/{path.name}": path.read_bytes() for path in files}
 
 
-def _definition(definition: ImageDefinition, packages: Sequence[Package]) -> dict[str, bytes | Path]:
+def _definition(definition: ImageDefinition, packages: Sequence[LockedPackage]) -> dict[str, bytes | Path]:
     """What the steps read: lists, and shell functions."""
     listed = definition.accounts
     texts: dict[str, bytes] = {}
@@ -151,7 +151,7 @@ def _definition(definition: ImageDefinition, packages: Sequence[Package]) -> dic
     return {f"{WORK}/{name}": content for name, content in texts.items()}
 
 
-def _unpack_order(packages: Sequence[Package]) -> list[Package]:
+def _unpack_order(packages: Sequence[LockedPackage]) -> list[LockedPackage]:
     """Whose word counts on a directory comes last: base-files, before it the first by name."""
     backwards = sorted(packages, reverse=True)
     return sorted(backwards, key=lambda each: each.name == BASE)

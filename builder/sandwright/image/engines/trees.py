@@ -13,9 +13,9 @@ from typing import Any
 
 from sandwright.image import ldcache
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import Entry, Kind, show
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
-from sandwright.rootfs.tar.reader import Reader
+from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.merge import whiteout
 
 Value = object
@@ -24,7 +24,7 @@ _LINKER_CACHE = b"etc/ld.so.cache"
 
 
 @dataclass(slots=True)
-class Facts:
+class FileFacts:
     """What is at a path. `linked` are all its names, where it has several.
 
     `content` is the SHA-256 of a file's bytes; `meaning` that of what they say, where that can be said in
@@ -61,7 +61,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDifference:
     """A kind of difference that is left, and why. `engines` are those it is seen with; none: all."""
 
     name: str
@@ -70,13 +70,13 @@ class Known:
     engines: tuple[str, ...] = ()
 
 
-def read_files(image: Image) -> dict[bytes, Facts]:
+def read_files(image: Image) -> dict[bytes, FileFacts]:
     """Path → what is there, of the whole image. Raise what reading its layers raises."""
-    tree: dict[bytes, Facts] = {}
+    tree: dict[bytes, FileFacts] = {}
     for layer in image.layers:
         gone, brought = [], []
         with layer.archive(DEFAULT, lambda _: None) as stream:
-            reader = Reader(stream, name=layer.name)
+            reader = TarReader(stream, name=layer.name)
             for entry in reader:
                 hidden = whiteout(entry.path)
                 if hidden is not None:
@@ -91,7 +91,7 @@ def read_files(image: Image) -> dict[bytes, Facts]:
     return tree
 
 
-def compare(embedded: Mapping[bytes, Facts], engine: Mapping[bytes, Facts]) -> list[Difference]:
+def compare(embedded: Mapping[bytes, FileFacts], engine: Mapping[bytes, FileFacts]) -> list[Difference]:
     """Every difference, by path."""
     found = []
     for path in sorted(embedded.keys() | engine.keys()):
@@ -126,24 +126,24 @@ def explained(differences: Iterable[Difference], engine: str) -> Mapping[str, in
     return counts
 
 
-KNOWN: tuple[Known, ...] = (
-    Known(
+KNOWN: tuple[KnownDifference, ...] = (
+    KnownDifference(
         "time of a directory",
         "the last thing that was put into it or taken out of it gave it the time of the build",
         lambda each: each.field == "time" and each.kind == "directory",
     ),
-    Known(
+    KnownDifference(
         "time of a file",
         "--timestamp, without which no two builds are alike, gives all that is in a layer one time",
         lambda each: each.field == "time",
         ("podman", "buildah"),
     ),
-    Known(
+    KnownDifference(
         "bytes of the linker's cache",
         "ldconfig shares the ends of strings and adds its version; the records are the same, see `meaning`",
         lambda each: each.field == "content" and each.path == _LINKER_CACHE.decode(),
     ),
-    Known(
+    KnownDifference(
         "apt's directory of logs",
         "the embedded builder has apt of the building machine install packages, and it makes one",
         lambda each: each.field == "there" and each.path == "var/log/apt" and not each.engine,
@@ -152,15 +152,15 @@ KNOWN: tuple[Known, ...] = (
 """Every difference that is left between an image of the embedded builder and the same of an engine."""
 
 
-def _discard(tree: dict[bytes, Facts], path: bytes, *, itself: bool) -> None:
+def _discard(tree: dict[bytes, FileFacts], path: bytes, *, itself: bool) -> None:
     below = path + b"/" if path else b""
     for each in [each for each in tree if each.startswith(below) or (itself and each == path)]:
         del tree[each]
 
 
-def _digests(entry: Entry, reader: Reader) -> tuple[str, str]:
+def _digests(entry: TarEntry, reader: TarReader) -> tuple[str, str]:
     """The digest of a file's content, and that of its meaning; nothing of anything else."""
-    if entry.kind is not Kind.FILE:
+    if entry.kind is not EntryKind.FILE:
         return "", ""
     digest = hashlib.sha256()
     kept: list[bytes] | None = [] if entry.path == _LINKER_CACHE else None
@@ -174,14 +174,14 @@ def _digests(entry: Entry, reader: Reader) -> tuple[str, str]:
     return content, hashlib.sha256(repr(ldcache.read(b"".join(kept))).encode()).hexdigest()
 
 
-def _put(tree: dict[bytes, Facts], entry: Entry, content: str, meaning: str) -> None:
+def _put(tree: dict[bytes, FileFacts], entry: TarEntry, content: str, meaning: str) -> None:
     before = tree.get(entry.path)
-    if before is not None and before.kind == "directory" and entry.kind is not Kind.DIRECTORY:
+    if before is not None and before.kind == "directory" and entry.kind is not EntryKind.DIRECTORY:
         _discard(tree, entry.path, itself=True)
-    if entry.kind is Kind.HARDLINK:
+    if entry.kind is EntryKind.HARDLINK:
         tree[entry.path] = tree[entry.link]  # one object for one file: `_name_links` finds it again
         return
-    tree[entry.path] = Facts(
+    tree[entry.path] = FileFacts(
         entry.kind.value,
         entry.mode,
         (entry.uid, entry.gid),
@@ -193,7 +193,7 @@ def _put(tree: dict[bytes, Facts], entry: Entry, content: str, meaning: str) -> 
     )
 
 
-def _name_links(tree: Mapping[bytes, Facts]) -> None:
+def _name_links(tree: Mapping[bytes, FileFacts]) -> None:
     names: dict[int, list[bytes]] = {}
     for path, facts in tree.items():
         names.setdefault(id(facts), []).append(path)

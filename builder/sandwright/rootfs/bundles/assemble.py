@@ -9,10 +9,10 @@ from pathlib import Path
 from sandwright.errors import UsageError
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
-from sandwright.rootfs.bundles.convert import PLAIN, Settings
-from sandwright.rootfs.bundles.mountpoints import Change
+from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions
+from sandwright.rootfs.bundles.mountpoints import RootfsChange
 from sandwright.rootfs.images.source import Image, open_image
-from sandwright.rootfs.minimal.minimal import MinimalBundle, Size, Wanted, write_minimal_bundle
+from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, RootfsSize, write_minimal_bundle
 from sandwright.rootfs.minimal.selection import Question
 
 
@@ -33,10 +33,10 @@ class BundleReport:
     platform: str
     command: tuple[str, ...]
     changed: bool
-    changes: tuple[Change, ...]
+    changes: tuple[RootfsChange, ...]
     stripped: tuple[str, ...]
     notes: tuple[str, ...]
-    sizes: tuple[Size, Size] | None = None
+    sizes: tuple[RootfsSize, RootfsSize] | None = None
     kept: int = 0
     loaded_late: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def bundle(
     platform: str | None = None,
     ref: str | None = None,
     command: Sequence[str] | None = None,
-    settings: Settings = PLAIN,
+    settings: BundleOptions = PLAIN,
     minimal: Sequence[str] = (),
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -89,7 +89,7 @@ def bundle(
             image, bundle_dir, store=store, settings=settings, rootless=rootless, progress=progress
         )
         return _report(image, made)
-    wanted = Wanted(tuple(minimal), tuple(keep), tuple(drop), tuple(map(tuple, trace)), dependencies)
+    wanted = MinimalOptions(tuple(minimal), tuple(keep), tuple(drop), tuple(map(tuple, trace)), dependencies)
     chosen = write_minimal_bundle(
         image, bundle_dir, wanted, store=store, settings=settings, rootless=rootless, progress=progress
     )

@@ -10,15 +10,15 @@ from typing import Any
 
 from sandwright.errors import HostError
 from sandwright.progress import SILENT, Progress
+from sandwright.render.baseline import Mount, load_baseline
 from sandwright.rootfs.bundles import convert, extramounts
-from sandwright.rootfs.bundles.baseline import Mount, load_baseline
-from sandwright.rootfs.bundles.convert import PLAIN, Rootless, Settings
-from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
-from sandwright.rootfs.bundles.mountpoints import Change, Prepared, prepare
+from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions, CallerIds
+from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
+from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, prepare
 from sandwright.rootfs.bundles.program import check_cwd, find_program, search_path
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.unpacking.store import Entry, encode, entry, explained, write_atomically
+from sandwright.rootfs.unpacking.store import StoredRootfs, encode, explained, stored_rootfs, write_atomically
 from sandwright.rootfs.unpacking.unpack import unpack
 
 WHY = "why.json"
@@ -36,7 +36,7 @@ class Rootfs:
     """
 
     path: Path
-    changes: tuple[Change, ...]
+    changes: tuple[RootfsChange, ...]
     volumes: tuple[Mount, ...]
     notes: tuple[str, ...] = ()
     fresh: bool = False
@@ -64,7 +64,7 @@ def write_bundle(
     *,
     store: Path,
     command: Sequence[str] | None = None,
-    settings: Settings = PLAIN,
+    settings: BundleOptions = PLAIN,
     rootless: bool | None = None,
     progress: Progress = SILENT,
 ) -> Bundle:
@@ -86,9 +86,9 @@ def write_bundle(
     return made
 
 
-def check(image: Image, settings: Settings) -> None:
+def check(image: Image, settings: BundleOptions) -> None:
     """Raise BuildError for what can't become a bundle, as far as that shows before anything is unpacked."""
-    convert.runtime_config(image.config, Identity(0, 0), baseline=load_baseline(), settings=settings)
+    convert.runtime_config(image.config, ExecUser(0, 0), baseline=load_baseline(), settings=settings)
     convert.volume_paths(convert.image_section(image.config))
 
 
@@ -114,10 +114,10 @@ def unpacked(image: Image, home: Path, *, rootless: bool, progress: Progress = S
         return record(image, prepared, report.as_dict())
 
     name = image.digest.replace(":", "-") + ("-rootless" if rootless else "")
-    return from_record(entry(home, name, make))
+    return from_record(stored_rootfs(home, name, make))
 
 
-def record(image: Image, prepared: Prepared, unpacking: Mapping[str, object]) -> dict[str, object]:
+def record(image: Image, prepared: PreparedRootfs, unpacking: Mapping[str, object]) -> dict[str, object]:
     """What the store keeps about a root file system; `unpacking` is the report of `unpack`, as a dict."""
     return {
         "image": image.digest,
@@ -127,12 +127,12 @@ def record(image: Image, prepared: Prepared, unpacking: Mapping[str, object]) ->
     }
 
 
-def from_record(found: Entry) -> Rootfs:
+def from_record(found: StoredRootfs) -> Rootfs:
     """What the store kept, as values."""
     volumes = [{**row, "options": tuple(row["options"])} for row in found.record["volumes"]]
     return Rootfs(
         found.rootfs,
-        tuple(Change(**row) for row in found.record["changes"]),
+        tuple(RootfsChange(**row) for row in found.record["changes"]),
         tuple(Mount(**row) for row in volumes),
         tuple(_notes(found.record["unpacked"])),
         found.fresh,
@@ -140,7 +140,7 @@ def from_record(found: Entry) -> Rootfs:
 
 
 def finish(
-    image: Image, bundle: Path, rootfs: Rootfs, *, settings: Settings, caller: Rootless | None
+    image: Image, bundle: Path, rootfs: Rootfs, *, settings: BundleOptions, caller: CallerIds | None
 ) -> Bundle:
     """Write `config.json` over a root file system that is ready. See `write_bundle`."""
     config, notes = _config(image, bundle, rootfs, settings, caller)
@@ -152,7 +152,7 @@ def finish(
 
 
 def _config(
-    image: Image, bundle: Path, rootfs: Rootfs, settings: Settings, caller: Rootless | None
+    image: Image, bundle: Path, rootfs: Rootfs, settings: BundleOptions, caller: CallerIds | None
 ) -> tuple[dict[str, Any], list[str]]:
     baseline, section = load_baseline(), convert.image_section(image.config)
     with Root(rootfs.path) as root:
@@ -195,10 +195,10 @@ def _relative(rootfs: Path, bundle: Path) -> str:
     return os.path.relpath(rootfs.resolve(), bundle.resolve())
 
 
-def caller_of(rootless: bool | None) -> Rootless | None:
+def caller_of(rootless: bool | None) -> CallerIds | None:
     """The caller's ids for a rootless bundle, None for one of root; without a wish, by who we are."""
     if rootless or (rootless is None and os.geteuid() != 0):
-        return Rootless(os.geteuid(), os.getegid())
+        return CallerIds(os.geteuid(), os.getegid())
     if os.geteuid() != 0:
         raise HostError("a bundle for root can only be made by root: its files belong to many users")
     return None

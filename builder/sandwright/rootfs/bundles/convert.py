@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandwright.errors import BuildError
-from sandwright.rootfs.bundles.baseline import Baseline, Mount, Rlimit
-from sandwright.rootfs.bundles.identity import Identity
+from sandwright.render.baseline import Baseline, Mount, Rlimit
+from sandwright.rootfs.bundles.identity import ExecUser
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -25,7 +25,7 @@ _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
-class Rootless:
+class CallerIds:
     """The caller's ids on the host, when the runtime runs without root."""
 
     uid: int
@@ -33,7 +33,7 @@ class Rootless:
 
 
 @dataclass(frozen=True)
-class Settings:
+class BundleOptions:
     """What the caller wants other than the image says.
 
     `command` replaces entrypoint and arguments of the image; `arguments` replaces only its arguments.
@@ -54,18 +54,18 @@ class Settings:
     writable: bool = False
 
 
-PLAIN = Settings()
+PLAIN = BundleOptions()
 
 
 def runtime_config(
     image_config: Mapping[str, Any],
-    identity: Identity,
+    identity: ExecUser,
     *,
     baseline: Baseline,
     rootfs: str = "rootfs",
-    settings: Settings = PLAIN,
+    settings: BundleOptions = PLAIN,
     volumes: Sequence[Mount] = (),
-    rootless: Rootless | None = None,
+    rootless: CallerIds | None = None,
 ) -> dict[str, Any]:
     """The `config.json` for an image's configuration.
 
@@ -97,7 +97,7 @@ def image_section(image_config: Mapping[str, Any]) -> Mapping[str, Any]:
     return section or {}
 
 
-def process_args(config: Mapping[str, Any], settings: Settings) -> list[str]:
+def process_args(config: Mapping[str, Any], settings: BundleOptions) -> list[str]:
     """The command line. Raise BuildError when neither image nor caller names a program."""
     entrypoint = _strings(config, "Entrypoint")
     arguments = _strings(config, "Cmd") if settings.arguments is None else list(settings.arguments)
@@ -109,7 +109,7 @@ def process_args(config: Mapping[str, Any], settings: Settings) -> list[str]:
     return args
 
 
-def process_env(config: Mapping[str, Any], settings: Settings, defaults: Mapping[str, str]) -> list[str]:
+def process_env(config: Mapping[str, Any], settings: BundleOptions, defaults: Mapping[str, str]) -> list[str]:
     """The environment: the image's entries as they are, then `defaults` for names that it doesn't have."""
     entries = _strings(config, "Env")
     for entry in entries:
@@ -121,7 +121,7 @@ def process_env(config: Mapping[str, Any], settings: Settings, defaults: Mapping
     return entries + [f"{name}={value}" for name, value in defaults.items() if name not in present]
 
 
-def process_cwd(config: Mapping[str, Any], settings: Settings = PLAIN) -> str:
+def process_cwd(config: Mapping[str, Any], settings: BundleOptions = PLAIN) -> str:
     """The working directory as the image writes it, else `/`. Raise BuildError for a relative one."""
     cwd = settings.cwd or _string(config, "WorkingDir") or "/"
     if not cwd.startswith("/") or "\0" in cwd:
@@ -178,7 +178,7 @@ def _steers(key: str, strip: Iterable[str]) -> bool:
 
 
 def _process(
-    config: Mapping[str, Any], identity: Identity, baseline: Baseline, settings: Settings
+    config: Mapping[str, Any], identity: ExecUser, baseline: Baseline, settings: BundleOptions
 ) -> dict[str, Any]:
     defaults = {
         "PATH": baseline.path,
@@ -214,7 +214,7 @@ def _rlimits(limits: Iterable[Rlimit]) -> list[dict[str, Any]]:
     return [chosen[name] for name in sorted(chosen)]
 
 
-def _mounts(baseline: Baseline, more: Iterable[Mount], rootless: Rootless | None) -> list[dict[str, Any]]:
+def _mounts(baseline: Baseline, more: Iterable[Mount], rootless: CallerIds | None) -> list[dict[str, Any]]:
     """All mounts, parents before what lies in them, one a destination: the last given wins."""
     chosen = {mount.destination: mount for mount in baseline.mounts}
     if rootless:
@@ -238,7 +238,7 @@ def _names_an_id(option: str) -> bool:
     return option.startswith(("uid=", "gid="))
 
 
-def _linux(baseline: Baseline, rootless: Rootless | None) -> dict[str, Any]:
+def _linux(baseline: Baseline, rootless: CallerIds | None) -> dict[str, Any]:
     linux: dict[str, Any] = {
         "namespaces": [{"type": kind} for kind in baseline.namespaces],
         "maskedPaths": list(baseline.masked),

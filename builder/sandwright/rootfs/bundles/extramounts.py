@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.rootfs.bundles.baseline import Mount
+from sandwright.render.baseline import Mount
 from sandwright.rootfs.inroot import Root
 
 _LOCKED = {os.ST_RDONLY: "ro", os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec"}

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[^\s:/\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True)
-class Identity:
+class ExecUser:
     """What a process runs as. `groups` are the supplementary ones, sorted; `home` is absolute."""
 
     uid: int
@@ -37,7 +37,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Account:
+class PasswdEntry:
     """A line of passwd."""
 
     name: str
@@ -47,7 +47,7 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupEntry:
     """A line of group."""
 
     name: str
@@ -56,13 +56,13 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Accounts:
+class AccountFiles:
     """The passwd and group files of an image, as text."""
 
     passwd: str = ""
     group: str = ""
 
-    def account(self, user: int | str) -> Account | None:
+    def account(self, user: int | str) -> PasswdEntry | None:
         """The first line for a name or an id, as libc takes it.
 
         Raise BuildError when the line of a name is malformed. One that is malformed is no line for an id.
@@ -75,7 +75,7 @@ class Accounts:
                     return _account(fields, f"/etc/passwd:{number}")
         return None
 
-    def find_group(self, group: str) -> Group | None:
+    def find_group(self, group: str) -> GroupEntry | None:
         """The first line for a group's name. Raise BuildError when that line is malformed."""
         for number, fields in _lines(self.group):
             if fields[0] == group:
@@ -91,15 +91,15 @@ class Accounts:
         return tuple(sorted(found))
 
 
-def read_accounts(root: Root) -> Accounts:
+def read_accounts(root: Root) -> AccountFiles:
     """The passwd and group files of a root file system; a missing one is empty.
 
     Raise ArchiveRefused when one is no regular file or is longer than `LONGEST_FILE` bytes.
     """
-    return Accounts(_text(root, PASSWD), _text(root, GROUP))
+    return AccountFiles(_text(root, PASSWD), _text(root, GROUP))
 
 
-def resolve_user(user: str, accounts: Accounts) -> Identity:
+def resolve_user(user: str, accounts: AccountFiles) -> ExecUser:
     """The identity that `USER` means: `user`, `uid`, and either with `:group` or `:gid`. Empty is root.
 
     Numbers are taken as they are, whether or not the image knows them. Supplementary groups come only
@@ -121,10 +121,10 @@ def resolve_user(user: str, accounts: Accounts) -> Identity:
         gid = _resolve_group(second, accounts, f"user {user!r}")
     elif isinstance(wanted, str):
         groups = tuple(found for found in accounts.memberships(wanted) if found != gid)
-    return Identity(uid, gid, groups, _home(account))
+    return ExecUser(uid, gid, groups, _home(account))
 
 
-def _resolve_group(text: str, accounts: Accounts, where: str) -> int:
+def _resolve_group(text: str, accounts: AccountFiles, where: str) -> int:
     wanted = _user_or_id(text, where)
     if isinstance(wanted, int):
         return wanted
@@ -153,21 +153,21 @@ def _id(text: str, where: str) -> int:
     return value
 
 
-def _account(fields: list[str], where: str) -> Account:
+def _account(fields: list[str], where: str) -> PasswdEntry:
     if len(fields) < 4:
         raise BuildError(f"{where}: the line of user {fields[0]!r} has fewer than four fields")
     home = fields[5] if len(fields) > 5 else ""
-    return Account(fields[0], _id(fields[2], where), _id(fields[3], where), home)
+    return PasswdEntry(fields[0], _id(fields[2], where), _id(fields[3], where), home)
 
 
-def _group(fields: list[str], where: str) -> Group:
+def _group(fields: list[str], where: str) -> GroupEntry:
     if len(fields) < 3:
         raise BuildError(f"{where}: the line of group {fields[0]!r} has fewer than three fields")
     members = fields[3].split(",") if len(fields) > 3 else []
-    return Group(fields[0], _id(fields[2], where), tuple(filter(None, members)))
+    return GroupEntry(fields[0], _id(fields[2], where), tuple(filter(None, members)))
 
 
-def _home(account: Account | None) -> str:
+def _home(account: PasswdEntry | None) -> str:
     return account.home if account and account.home.startswith("/") else "/"
 
 

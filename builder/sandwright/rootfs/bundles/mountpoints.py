@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.rootfs.bundles.baseline import Baseline, Mount, Point
-from sandwright.rootfs.inroot import Place, Root
+from sandwright.render.baseline import Baseline, Mount, Point
+from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
 LARGEST_COPY = 8 << 20
@@ -27,7 +27,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, order=True)
-class Change:
+class RootfsChange:
     """What was done about one path.
 
     `created` where nothing was, `replaced` where something else stood, `contained` where the image's links
@@ -40,21 +40,21 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRootfs:
     """The changes to a root, and the mounts for the image's volumes."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RootfsChange, ...]
     volumes: tuple[Mount, ...]
 
 
-def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str]) -> Prepared:
+def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str]) -> PreparedRootfs:
     """Make every mount point, the working directory and the volumes' directories.
 
     Raise BuildError for what can't be made without taking away the image's own files, and for a working
     directory or volume in a forbidden tree, also where links lead there; ArchiveRefused for links that
     loop.
     """
-    workshop = _Workshop(root, baseline)
+    workshop = _MountPoints(root, baseline)
     for point in baseline.directories:
         workshop.mount_point(point)
     for point in baseline.files:
@@ -63,7 +63,7 @@ def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str])
     mounts = [workshop.volume(path) for path in volumes]
     if _made_anew(real, baseline) and all(os.fsencode(mount.destination) != real for mount in mounts):
         mounts.append(workshop.volume(cwd, "working directory"))
-    return Prepared(tuple(workshop.changes), tuple(mounts))
+    return PreparedRootfs(tuple(workshop.changes), tuple(mounts))
 
 
 def refuse_forbidden(path: bytes, what: str, baseline: Baseline) -> None:
@@ -79,11 +79,11 @@ def _made_anew(path: bytes, baseline: Baseline) -> bool:
     return any(path.startswith(os.fsencode(place) + b"/") for place in places)
 
 
-class _Workshop:
+class _MountPoints:
     """One root, and what was done to it so far."""
 
     def __init__(self, root: Root, baseline: Baseline) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[RootfsChange] = []
         self._root = root
         self._baseline = baseline
 
@@ -125,11 +125,11 @@ class _Workshop:
             raise BuildError(f"{what} {show(wanted)} of the image is {place.kind}")
         if place.links:
             self.changes.append(
-                Change(path, "contained", f"its links lead to {show(place.path)} in the root")
+                RootfsChange(path, "contained", f"its links lead to {show(place.path)} in the root")
             )
         if place.status is None:
             self._make_directories(place.path, f"{what} {show(wanted)}")
-            self.changes.append(Change(path, "created", f"an empty directory: the {what} of the image"))
+            self.changes.append(RootfsChange(path, "created", f"an empty directory: the {what} of the image"))
         return place.path.rstrip(b"/")
 
     def volume(self, path: str, what: str = "volume") -> Mount:
@@ -141,7 +141,7 @@ class _Workshop:
         assert status is not None
         if self._root.names(real):
             self.changes.append(
-                Change(path, "hidden", f"the image's files in this {what} are hidden by a tmpfs")
+                RootfsChange(path, "hidden", f"the image's files in this {what} are hidden by a tmpfs")
             )
         owner = (f"mode={stat.S_IMODE(status.st_mode):o}", f"uid={status.st_uid}", f"gid={status.st_gid}")
         return Mount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))
@@ -169,7 +169,7 @@ class _Workshop:
         finally:
             os.close(fd)
 
-    def _content(self, place: Place) -> bytes:
+    def _content(self, place: ResolvedPath) -> bytes:
         if not place.is_link:
             return b""
         try:
@@ -179,13 +179,13 @@ class _Workshop:
             return b""
         return self._root.read(place.path, limit=LARGEST_COPY)
 
-    def _describe(self, place: Place) -> str:
+    def _describe(self, place: ResolvedPath) -> str:
         target = f" to {show(self._root.readlink(place.path))}" if place.is_link else ""
         return "" if place.status is None else place.kind + target
 
     def _made(self, path: str, before: str, now: str) -> None:
         detail = f"{before} became {now}" if before else now
-        self.changes.append(Change(path, "replaced" if before else "created", detail))
+        self.changes.append(RootfsChange(path, "replaced" if before else "created", detail))
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from sandwright.errors import BuildError
-from sandwright.rootfs.bundles.baseline import Baseline
+from sandwright.render.baseline import Baseline
 from sandwright.rootfs.bundles.mountpoints import refuse_forbidden
-from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
 
@@ -20,7 +20,7 @@ def search_path(env: Sequence[str]) -> str:
 
 def find_program(
     root: Root, name: str, *, path: str, cwd: str, baseline: Baseline, mounted: Iterable[str] = ()
-) -> Place | None:
+) -> ResolvedPath | None:
     """Where the program `name` lies; None when it may lie in one of `mounted`, which are not looked into.
 
     A name without a slash is searched in `path`, one with a slash is taken from `cwd`. Raise BuildError

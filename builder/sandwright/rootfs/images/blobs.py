@@ -18,17 +18,17 @@ from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.reading import open_regular
 from sandwright.rootfs.tar import header, member
 from sandwright.rootfs.tar.codec import decompressed
-from sandwright.rootfs.tar.entry import NO_XATTRS, Entry, Kind, show
+from sandwright.rootfs.tar.entry import NO_XATTRS, EntryKind, TarEntry, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
-from sandwright.rootfs.tar.limits import DEFAULT, NAMED, Limits
-from sandwright.rootfs.tar.member import NOTHING, Extension
+from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader
 from sandwright.rootfs.tar.notes import Notes
 
 _PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY = 1 << 20
 
 
-class Blobs(Protocol):
+class BlobSource(Protocol):
     """Files by relative path. `name` is what messages call the place."""
 
     name: str
@@ -42,7 +42,7 @@ class Blobs(Protocol):
         ...
 
 
-def read(blobs: Blobs, path: str, *, limit: int) -> bytes:
+def read(blobs: BlobSource, path: str, *, limit: int) -> bytes:
     """A file of at most `limit` bytes. Raise ArchiveRefused for a longer one, FileNotFoundError for none."""
     size = blobs.size(path)
     if size is not None and size > limit:
@@ -54,7 +54,7 @@ def read(blobs: Blobs, path: str, *, limit: int) -> bytes:
     return content
 
 
-class Directory:
+class DirectoryBlobs:
     """A directory, as of an OCI image layout."""
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class Directory:
         self._path = path
 
     def size(self, path: str) -> int | None:
-        """See `Blobs`."""
+        """See `BlobSource`."""
         try:
             with self.open(path) as file:
                 return os.fstat(file.fileno()).st_size
@@ -70,7 +70,7 @@ class Directory:
             return None
 
     def open(self, path: str) -> BinaryIO:
-        """See `Blobs`."""
+        """See `BlobSource`."""
         *folders, name = path.split("/")
         fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for folder in folders:
@@ -96,10 +96,10 @@ class Directory:
             os.close(fd)
 
 
-class Archive:
+class ArchiveBlobs:
     """A tar archive that can be sought in, with the place of each member known."""
 
-    def __init__(self, path: Path, *, limits: Limits = DEFAULT) -> None:
+    def __init__(self, path: Path, *, limits: ArchiveLimits = DEFAULT) -> None:
         """Index the archive `path`. A compressed one is first decompressed into a file without a name."""
         self.name = str(path)
         self._fd = open_regular(path)
@@ -108,19 +108,19 @@ class Archive:
         self._members = _index(self._fd, limits, self.name)
 
     def size(self, path: str) -> int | None:
-        """See `Blobs`."""
+        """See `BlobSource`."""
         found = self._find(path)
         return None if found is None else found[0].size
 
     def open(self, path: str) -> BinaryIO:
-        """See `Blobs`."""
+        """See `BlobSource`."""
         found = self._find(path)
         if found is None:
             raise FileNotFoundError(f"{self.name}: no {path} in it")
         entry, offset = found
         return cast("BinaryIO", io.BufferedReader(_Window(self, self._fd, offset, entry.size), _COPY))
 
-    def _find(self, path: str) -> tuple[Entry, int] | None:
+    def _find(self, path: str) -> tuple[TarEntry, int] | None:
         """The file behind a path and links: `docker save` writes a layer once and links to it."""
         name = path.encode()
         for _ in range(8):
@@ -130,14 +130,14 @@ class Archive:
             entry, offset = found
             if offset < 0:
                 raise ArchiveRefused(f"{self.name}: {show(name)} is there twice, with different content")
-            if entry.kind is Kind.FILE:
+            if entry.kind is EntryKind.FILE:
                 return entry, offset
-            if entry.kind not in (Kind.SYMLINK, Kind.HARDLINK):
+            if entry.kind not in (EntryKind.SYMLINK, EntryKind.HARDLINK):
                 raise ArchiveRefused(f"{self.name}: {show(name)} is a {entry.kind.value}")
-            name = entry.link if entry.kind is Kind.HARDLINK else _target(name, entry.link)
+            name = entry.link if entry.kind is EntryKind.HARDLINK else _target(name, entry.link)
         raise ArchiveRefused(f"{self.name}: the links from {path} lead in a circle")
 
-    def _expand(self, limits: Limits) -> None:
+    def _expand(self, limits: ArchiveLimits) -> None:
         with open(self._fd, "rb", closefd=False) as file:
             stream = decompressed(file, name=self.name, limits=limits)
             if stream.codec == "plain":
@@ -184,9 +184,9 @@ class _Window(io.RawIOBase):
         return done
 
 
-def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]:
+def _index(fd: int, limits: ArchiveLimits, name: str) -> dict[bytes, tuple[TarEntry, int]]:
     """Each member with the offset of its content; -1 for a name that two members have."""
-    members: dict[bytes, tuple[Entry, int]] = {}
+    members: dict[bytes, tuple[TarEntry, int]] = {}
     at, end, held, extension, notes = 0, os.fstat(fd).st_size, 0, NOTHING, Notes()
     while len(block := os.pread(fd, BLOCK, at)) == BLOCK and block != ZEROS:
         at += BLOCK
@@ -220,12 +220,12 @@ def _index(fd: int, limits: Limits, name: str) -> dict[bytes, tuple[Entry, int]]
     return members
 
 
-def _clashes(members: dict[bytes, tuple[Entry, int]], entry: Entry) -> bool:
-    return entry.kind is not Kind.DIRECTORY and entry.path in members
+def _clashes(members: dict[bytes, tuple[TarEntry, int]], entry: TarEntry) -> bool:
+    return entry.kind is not EntryKind.DIRECTORY and entry.path in members
 
 
-def _extended(extension: Extension, flag: bytes, data: bytes, notes: Notes) -> Extension:
-    extension = Extension() if extension is NOTHING else extension
+def _extended(extension: ExtendedHeader, flag: bytes, data: bytes, notes: Notes) -> ExtendedHeader:
+    extension = ExtendedHeader() if extension is NOTHING else extension
     extension.add(flag, data, notes)
     return extension
 

@@ -10,7 +10,7 @@ from sandwright.rootfs.descriptor import Platform
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ImageCandidate:
     """An image that may be meant. `names` are its references, `digests` those of the indexes above it."""
 
     digest: str
@@ -29,7 +29,9 @@ class Candidate:
         )
 
 
-def choose(candidates: Iterable[Candidate], platform: Platform | None, ref: str | None, source: str) -> str:
+def choose(
+    candidates: Iterable[ImageCandidate], platform: Platform | None, ref: str | None, source: str
+) -> str:
     """The digest of the one image that fits. Raise UsageError, listing what there is, for none or several."""
     everything = _merged(candidates)
     fitting = [each for each in everything if ref is None or each.answers_to(ref)]
@@ -50,7 +52,7 @@ def choose(candidates: Iterable[Candidate], platform: Platform | None, ref: str 
     raise UsageError(f"{source}: several images{' ' if asked else ''}{asked}; {hint}: {_listed(fitting)}")
 
 
-def _of_platform(candidates: Sequence[Candidate], platform: Platform) -> list[Candidate]:
+def _of_platform(candidates: Sequence[ImageCandidate], platform: Platform) -> list[ImageCandidate]:
     """Those of the platform; where there are none and no variant was asked for, those of its variants."""
     exact = [each for each in candidates if each.platform == platform]
     if exact or platform.variant:
@@ -62,18 +64,18 @@ def _of_platform(candidates: Sequence[Candidate], platform: Platform) -> list[Ca
     ]
 
 
-def _merged(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _merged(candidates: Iterable[ImageCandidate]) -> list[ImageCandidate]:
     """One candidate a digest: an image that is there under two names is still one image."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, ImageCandidate] = {}
     for each in candidates:
         known = found.get(each.digest, each)
         names = tuple(dict.fromkeys((*known.names, *each.names)))
         digests = tuple(dict.fromkeys((*known.digests, *each.digests)))
-        found[each.digest] = Candidate(each.digest, known.platform, names, digests)
+        found[each.digest] = ImageCandidate(each.digest, known.platform, names, digests)
     return list(found.values())
 
 
-def _listed(candidates: Sequence[Candidate]) -> str:
+def _listed(candidates: Sequence[ImageCandidate]) -> str:
     lines = [
         f"{each.platform} {' '.join(each.names) or 'without a name'} ({each.digest[:19]}…)"
         for each in candidates

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.descriptor import Platform, mapping, parse_json_value, sequence
 from sandwright.rootfs.images import blobs
-from sandwright.rootfs.images.blobs import Blobs
-from sandwright.rootfs.images.candidates import Candidate, choose
+from sandwright.rootfs.images.blobs import BlobSource
+from sandwright.rootfs.images.candidates import ImageCandidate, choose
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-from sandwright.rootfs.unpacking.unpack import Layer
+from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_MANIFEST = 4 << 20
 _PROMISED = re.compile(r"(?:^|/)([0-9a-f]{64})(?:\.json)?$")
@@ -28,7 +28,7 @@ _MAGICS = {b"\x1f\x8b": "+gzip", b"\x28\xb5\x2f\xfd": "+zstd"}
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedImage:
     """An image of the archive. `layers` are the paths of its layers."""
 
     config: ImageConfig
@@ -39,7 +39,7 @@ class Saved:
 class DockerArchive:
     """An archive with a checked `manifest.json`."""
 
-    def __init__(self, place: Blobs) -> None:
+    def __init__(self, place: BlobSource) -> None:
         self.name = place.name
         self._place = place
         where = f"{self.name}: manifest.json"
@@ -48,11 +48,13 @@ class DockerArchive:
             raise ArchiveRefused(f"{where}: expected an array (skopeo's dir: is not taken)")
         self._rows = [mapping(row, f"{where}: [{number}]") for number, row in enumerate(listed)]
 
-    def select(self, platform: Platform | None, ref: str | None) -> Saved:
+    def select(self, platform: Platform | None, ref: str | None) -> SavedImage:
         """The image that fits. See `source.open_image` for what is raised."""
         images = [self._saved(row, number) for number, row in enumerate(self._rows)]
         found = {image.config.digest: image for image in images}
-        candidates = [Candidate(image.config.digest, image.config.platform, image.names) for image in images]
+        candidates = [
+            ImageCandidate(image.config.digest, image.config.platform, image.names) for image in images
+        ]
         return found[choose(candidates, platform, ref, self.name)]
 
     def config_digests(self) -> set[str]:
@@ -60,7 +62,7 @@ class DockerArchive:
         names = (_PROMISED.search(str(row.get("Config"))) for row in self._rows)
         return {f"sha256:{name[1]}" for name in names if name}
 
-    def layers(self, saved: Saved) -> tuple[Layer, ...]:
+    def layers(self, saved: SavedImage) -> tuple[ImageLayer, ...]:
         """The layers of an image, each with the digest of the file it is in."""
         diff_ids = saved.config.diff_ids
         if len(diff_ids) != len(saved.layers):
@@ -69,7 +71,7 @@ class DockerArchive:
             )
         return tuple(map(self._layer, saved.layers, diff_ids))
 
-    def _saved(self, row: Mapping[str, Any], number: int) -> Saved:
+    def _saved(self, row: Mapping[str, Any], number: int) -> SavedImage:
         where = f"{self.name}: manifest.json[{number}]"
         path = _plain(row.get("Config"), f"{where}.Config")
         raw = self._read(path, f"{where}.Config")
@@ -81,11 +83,11 @@ class DockerArchive:
             _plain(item, f"{where}.Layers") for item in sequence(row.get("Layers"), f"{where}.Layers")
         )
         names = sequence(row.get("RepoTags"), f"{where}.RepoTags")
-        return Saved(
+        return SavedImage(
             parse_config(raw, f"sha256:{digest}", f"{self.name}: {path}"), layers, tuple(map(str, names))
         )
 
-    def _layer(self, path: str, diff_id: str) -> Layer:
+    def _layer(self, path: str, diff_id: str) -> ImageLayer:
         size = self._place.size(path)
         if size is None:
             raise IntegrityError(f"{self.name}: the layer {path} is missing")
@@ -94,7 +96,7 @@ class DockerArchive:
             kind = next((suffix for start, suffix in _MAGICS.items() if magic.startswith(start)), "")
             file.seek(0)
             digest = _digest(file) if kind else diff_id
-        return Layer(digest, size, _TYPE + kind, diff_id, partial(self._place.open, path))
+        return ImageLayer(digest, size, _TYPE + kind, diff_id, partial(self._place.open, path))
 
     def _read(self, path: str, where: str) -> bytes:
         try:

@@ -23,10 +23,10 @@ from sandwright.rootfs.descriptor import (
     sequence,
 )
 from sandwright.rootfs.images import blobs
-from sandwright.rootfs.images.blobs import Blobs
-from sandwright.rootfs.images.candidates import Candidate, choose
+from sandwright.rootfs.images.blobs import BlobSource
+from sandwright.rootfs.images.candidates import ImageCandidate, choose
 from sandwright.rootfs.images.imageconfig import LARGEST_CONFIG, ImageConfig, parse_config
-from sandwright.rootfs.unpacking.unpack import Layer
+from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 LARGEST_DOCUMENT = 4 << 20
 """Bytes of an index or a manifest that are read; registries must take manifests of this size."""
@@ -38,13 +38,13 @@ _UNKNOWN = Platform("unknown", "unknown")
 
 
 @dataclass(frozen=True)
-class Found:
+class SelectedImage:
     """The manifest that was chosen, with what it names. `alone`: there was no other to choose."""
 
     digest: str
     manifest: Mapping[str, Any]
     config: ImageConfig
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     names: tuple[str, ...]
     alone: bool
 
@@ -58,17 +58,17 @@ class _Leaf:
     above: tuple[str, ...] = ()
 
 
-class Layout:
+class LayoutReader:
     """An image layout whose marker and index have been checked."""
 
-    def __init__(self, place: Blobs) -> None:
+    def __init__(self, place: BlobSource) -> None:
         self.name = place.name
         self._place = place
         marker = parse_json(blobs.read(place, "oci-layout", limit=1 << 16), f"{self.name}: oci-layout")
         if marker.get("imageLayoutVersion") != "1.0.0":
             raise ArchiveRefused(f"{self.name}: oci-layout: imageLayoutVersion must be '1.0.0'")
 
-    def select(self, platform: Platform | None, ref: str | None) -> Found:
+    def select(self, platform: Platform | None, ref: str | None) -> SelectedImage:
         """The image that fits, checked. See `source.open_image` for what is raised."""
         leaves = self._leaves()
         candidates = list(self._candidates(leaves))
@@ -83,9 +83,9 @@ class Layout:
             dict.fromkeys(n for each in leaves if each.descriptor.digest == digest for n in each.names)
         )
         alone = len({candidate.digest for candidate in candidates}) == 1
-        return Found(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
+        return SelectedImage(digest, manifest, config, self._layers(manifest, config, digest), names, alone)
 
-    def _candidates(self, leaves: list[_Leaf]) -> Iterator[Candidate]:
+    def _candidates(self, leaves: list[_Leaf]) -> Iterator[ImageCandidate]:
         for leaf in leaves:
             platform = leaf.descriptor.platform
             if platform is None:
@@ -93,7 +93,7 @@ class Layout:
                 if _config_type(manifest) not in CONFIG_TYPES:
                     continue
                 platform = self._config(manifest, leaf.descriptor.digest).platform
-            yield Candidate(leaf.descriptor.digest, platform, leaf.names, leaf.above)
+            yield ImageCandidate(leaf.descriptor.digest, platform, leaf.names, leaf.above)
 
     def _leaves(self) -> list[_Leaf]:
         """The manifests that are there, of all indexes."""
@@ -147,7 +147,9 @@ class Layout:
         raw = self._read(descriptor, LARGEST_CONFIG)
         return parse_config(raw, descriptor.digest, f"{self.name}: config {descriptor.digest}")
 
-    def _layers(self, manifest: Mapping[str, Any], config: ImageConfig, digest: str) -> tuple[Layer, ...]:
+    def _layers(
+        self, manifest: Mapping[str, Any], config: ImageConfig, digest: str
+    ) -> tuple[ImageLayer, ...]:
         where = f"{self.name}: manifest {digest}: layers"
         listed = sequence(manifest["layers"], where)
         if len(listed) != len(config.diff_ids):
@@ -160,12 +162,12 @@ class Layout:
             for number, (descriptor, diff_id) in enumerate(zip(descriptors, config.diff_ids, strict=True))
         )
 
-    def _layer(self, descriptor: Descriptor, diff_id: str, where: str) -> Layer:
+    def _layer(self, descriptor: Descriptor, diff_id: str, where: str) -> ImageLayer:
         if descriptor.media_type not in LAYER_TYPES:
             raise ArchiveRefused(f"{where}: {descriptor.media_type} is not a layer that can be unpacked here")
         path = _path(descriptor.digest)
         self._check_size(path, descriptor)
-        return Layer(
+        return ImageLayer(
             descriptor.digest,
             descriptor.size,
             descriptor.media_type,

@@ -15,11 +15,11 @@ from typing import Any
 
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.rootfs.descriptor import Platform, parse_platform
-from sandwright.rootfs.images.blobs import Archive, Blobs, Directory
+from sandwright.rootfs.images.blobs import ArchiveBlobs, BlobSource, DirectoryBlobs
 from sandwright.rootfs.images.dockerarchive import DockerArchive
-from sandwright.rootfs.images.layout import Layout
+from sandwright.rootfs.images.layout import LayoutReader
 from sandwright.rootfs.unpacking.store import explained
-from sandwright.rootfs.unpacking.unpack import Layer
+from sandwright.rootfs.unpacking.unpack import ImageLayer
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Image:
     config: Mapping[str, Any]
     config_digest: str
     platform: Platform
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     names: tuple[str, ...] = ()
 
 
@@ -65,16 +65,16 @@ def _select(path: Path, wanted: Platform | None, ref: str | None) -> Image:
     raise UsageError(f"{path}: neither an OCI layout (no oci-layout) nor a Docker archive (no manifest.json)")
 
 
-def _open(path: Path) -> Blobs:
+def _open(path: Path) -> BlobSource:
     if path.is_dir():
-        return Directory(path)
+        return DirectoryBlobs(path)
     if path.is_file():
-        return Archive(path)
+        return ArchiveBlobs(path)
     raise UsageError(f"{path}: {'not a file or directory' if path.exists() else 'no such file or directory'}")
 
 
-def _from_layout(place: Blobs, platform: Platform | None, ref: str | None) -> Image:
-    found = Layout(place).select(platform, ref)
+def _from_layout(place: BlobSource, platform: Platform | None, ref: str | None) -> Image:
+    found = LayoutReader(place).select(platform, ref)
     config = found.config
     if found.alone and place.size("manifest.json") is not None:
         _check_agreement(place, config.digest)
@@ -90,7 +90,7 @@ def _from_layout(place: Blobs, platform: Platform | None, ref: str | None) -> Im
     )
 
 
-def _from_docker(place: Blobs, platform: Platform | None, ref: str | None) -> Image:
+def _from_docker(place: BlobSource, platform: Platform | None, ref: str | None) -> Image:
     archive = DockerArchive(place)
     saved = archive.select(platform, ref)
     config, layers = saved.config, archive.layers(saved)
@@ -99,7 +99,7 @@ def _from_docker(place: Blobs, platform: Platform | None, ref: str | None) -> Im
     )
 
 
-def _check_agreement(place: Blobs, digest: str) -> None:
+def _check_agreement(place: BlobSource, digest: str) -> None:
     """Refuse an archive that is one image to us and another to Docker."""
     other = DockerArchive(place).config_digests()
     if other and digest not in other:

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from sandwright.errors import BuildError
-from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.minimal import patterns
 from sandwright.rootfs.minimal.elf import Elf, Malformed
-from sandwright.rootfs.minimal.ldso import Loaded, Loader
+from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.ledger import Ledger
-from sandwright.rootfs.minimal.linking import Step, link
-from sandwright.rootfs.minimal.packages import Packages
+from sandwright.rootfs.minimal.linking import LibraryLookup, link
+from sandwright.rootfs.minimal.packages import PackageDatabase
 from sandwright.rootfs.minimal.rules import load_rules
 from sandwright.rootfs.minimal.script import LONGEST_LINE, read_script
 from sandwright.rootfs.minimal.selection import Reason, Selection
@@ -24,7 +24,7 @@ from sandwright.rootfs.tar.entry import show
 _TRANSIENT = re.compile(rb"/(?:proc|dev|sys|tmp)(?:/|$)")
 
 
-class Closure:
+class DependencyClosure:
     """A growing set of kept paths of one root. Ask for things, then take the `selection`.
 
     `search` are the directories of PATH, for scripts that run through env; `library_path` is
@@ -43,8 +43,8 @@ class Closure:
     ) -> None:
         self._root = root
         self._books = Ledger(root, drop)
-        self._loader = Loader(root, library_path=library_path)
-        self._packages = Packages(root)
+        self._loader = DynamicLoader(root, library_path=library_path)
+        self._packages = PackageDatabase(root)
         self._rules = load_rules()
         self._search = tuple(search)
         self._dependencies = dependencies
@@ -109,7 +109,7 @@ class Closure:
             if place.is_file:
                 self._look_into(place)
 
-    def _look_into(self, place: Place) -> None:
+    def _look_into(self, place: ResolvedPath) -> None:
         """Follow what a file's own bytes say."""
         head = self._head(place.path)
         if head.startswith(b"#!") and _executable(place):
@@ -137,10 +137,10 @@ class Closure:
     def _link(self, path: bytes, elf: Elf) -> None:
         if elf.interpreter and self._books.keep(elf.interpreter, Reason("interpreter", path)) is None:
             self._books.miss(path, elf.interpreter, _no_interpreter(elf.interpreter))
-        for step in link(self._loader, Loaded(path, elf)):
+        for step in link(self._loader, LoadedObject(path, elf)):
             self._take(step)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: LibraryLookup) -> None:
         asker = self._root.locate(step.asker).path
         for found in step.found:
             place = self._books.keep(found.path, Reason("needed", asker, f"{_text(step.name)}, {found.how}"))
@@ -175,7 +175,7 @@ class Closure:
                 return
         self._books.miss(path, name, f"the program {show(name)}, which env would start, is not there")
 
-    def _keep_program(self, path: bytes, reason: Reason) -> Place | None:
+    def _keep_program(self, path: bytes, reason: Reason) -> ResolvedPath | None:
         """Keep a program, and the data of the packages that own it or a link to it."""
         if not path.startswith(b"/"):
             return None
@@ -251,7 +251,7 @@ class Closure:
                 self._books.ask(f"libraries loaded at run time for {label}", path)
                 continue
             for soname in each.sonames:
-                for found in self._loader.find(soname.encode(), Loaded(path, elf)):
+                for found in self._loader.find(soname.encode(), LoadedObject(path, elf)):
                     self._books.keep(found.path, Reason("dlopen", path, label))
 
     def _started_with(self, path: bytes) -> set[bytes]:
@@ -260,7 +260,7 @@ class Closure:
         while path not in files and self._root.locate(path).is_file:
             files.add(path)
             if elf := self._elf(path):
-                steps = link(self._loader, Loaded(path, elf))
+                steps = link(self._loader, LoadedObject(path, elf))
                 return files | {self._root.locate(each.path).path for step in steps for each in step.found}
             script = read_script(self._head(path))
             path = self._root.locate(script.interpreter).path if script else path
@@ -271,7 +271,7 @@ def _no_interpreter(path: bytes) -> str:
     return f"its interpreter {show(path)} is not there"
 
 
-def _executable(place: Place) -> bool:
+def _executable(place: ResolvedPath) -> bool:
     return place.is_file and place.status is not None and bool(place.status.st_mode & 0o111)
 
 

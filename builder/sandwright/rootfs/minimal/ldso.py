@@ -40,23 +40,23 @@ _MUSL_ARCHES = {(64, 62): b"x86_64", (64, 183): b"aarch64", (32, 3): b"i386", (3
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedObject:
     """A file in the order of loading: `path` as the loader came to it, and who asked for it."""
 
     path: bytes
     elf: Elf
-    parent: Loaded | None = None
+    parent: LoadedObject | None = None
 
-    def chain(self) -> Iterator[Loaded]:
+    def chain(self) -> Iterator[LoadedObject]:
         """The object itself, then those that led to it."""
-        current: Loaded | None = self
+        current: LoadedObject | None = self
         while current is not None:
             yield current
             current = current.parent
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLibrary:
     """A library that answers to a name. `how` is the rule by which the loader comes to it."""
 
     path: bytes
@@ -64,7 +64,7 @@ class Found:
     how: str
 
 
-class Loader:
+class DynamicLoader:
     """The loaders of one root file system. `library_path` is LD_LIBRARY_PATH of the image's environment."""
 
     def __init__(self, root: Root, *, library_path: str = "") -> None:
@@ -87,7 +87,7 @@ class Loader:
                 os.close(fd)
         return self._elves[real.path]
 
-    def find(self, name: bytes, wanted_by: Loaded) -> list[Found]:
+    def find(self, name: bytes, wanted_by: LoadedObject) -> list[FoundLibrary]:
         """The files that the loader may take for `name`, the first rule's only; empty when there are none.
 
         There are several where variants for better processors lie beside the plain one: which of them is
@@ -110,11 +110,11 @@ class Loader:
         elf = self.elf(asker)
         if elf is None or b"/" in name:
             return []
-        wanted_by = Loaded(asker, elf)
+        wanted_by = LoadedObject(asker, elf)
         paths = [folder + b"/" + name for folder in ldconf.directories(self._root)]
         return [found.path for found in self._first(paths, "ld.so.conf", wanted_by)]
 
-    def _rules(self, wanted_by: Loaded) -> Iterator[tuple[str, list[bytes]]]:
+    def _rules(self, wanted_by: LoadedObject) -> Iterator[tuple[str, list[bytes]]]:
         """The rules in order. The cache comes after DT_RUNPATH."""
         elf = wanted_by.elf
         if is_musl(wanted_by):
@@ -138,7 +138,7 @@ class Loader:
         if elf.default_directories:
             yield "the default directories", _defaults(elf)
 
-    def _in_folder(self, folder: bytes, name: bytes, how: str, wanted_by: Loaded) -> list[Found]:
+    def _in_folder(self, folder: bytes, name: bytes, how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
         """The library in a directory, and its variants in `glibc-hwcaps`."""
         names = self._names(folder)
         paths = [folder + b"/" + name] if name in names else []
@@ -147,7 +147,7 @@ class Loader:
             paths += [b"/".join((folder, _HWCAPS, level, name)) for level in levels]
         return self._fitting(paths, how, wanted_by)
 
-    def _cached(self, name: bytes, wanted_by: Loaded) -> list[Found]:
+    def _cached(self, name: bytes, wanted_by: LoadedObject) -> list[FoundLibrary]:
         """The first that fits among the plain entries of the cache, and all for better processors."""
         rows = self._cache.get(name, [])
         better = [path for path, plain in rows if not plain]
@@ -155,10 +155,10 @@ class Loader:
             better, "ld.so.cache", wanted_by
         )
 
-    def _first(self, paths: list[bytes], how: str, wanted_by: Loaded) -> list[Found]:
+    def _first(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
         return self._fitting(paths, how, wanted_by)[:1]
 
-    def _fitting(self, paths: list[bytes], how: str, wanted_by: Loaded) -> list[Found]:
+    def _fitting(self, paths: list[bytes], how: str, wanted_by: LoadedObject) -> list[FoundLibrary]:
         found = []
         for path in paths:
             try:
@@ -166,7 +166,7 @@ class Loader:
             except (Malformed, ArchiveRefused):
                 continue
             if elf is not None and elf.target == wanted_by.elf.target:
-                found.append(Found(path, elf, how))
+                found.append(FoundLibrary(path, elf, how))
         return found
 
     def _musl_defaults(self, elf: Elf) -> list[bytes]:
@@ -184,7 +184,7 @@ class Loader:
         return self._folders[folder]
 
 
-def is_musl(loaded: Loaded) -> bool:
+def is_musl(loaded: LoadedObject) -> bool:
     """Whether musl's loader is at work: by the program's interpreter, for a lone library by its libc."""
     for each in loaded.chain():
         if each.elf.interpreter:
@@ -202,11 +202,11 @@ def _defaults(elf: Elf) -> list[bytes]:
     return [*multiarch, *wide, b"/lib", b"/usr/lib"]
 
 
-def _folders(paths: tuple[bytes, ...], loaded: Loaded) -> list[bytes]:
+def _folders(paths: tuple[bytes, ...], loaded: LoadedObject) -> list[bytes]:
     return [folder for path in paths for folder in _expand(path, loaded) if folder.startswith(b"/")]
 
 
-def _expand(path: bytes, loaded: Loaded) -> list[bytes]:
+def _expand(path: bytes, loaded: LoadedObject) -> list[bytes]:
     """A path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in; glibc's builder decided what `$LIB` is."""
     key = (loaded.elf.target[0], loaded.elf.target[2])
     origin = loaded.path.rpartition(b"/")[0] or b"/"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from sandwright.errors import ArchiveRefused
-from sandwright.rootfs.inroot import Place, Root
+from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.minimal import patterns
 from sandwright.rootfs.minimal.selection import Question, Reason, Selection
 
@@ -27,7 +27,7 @@ class Ledger:
     def __contains__(self, path: bytes) -> bool:
         return path in self._kept
 
-    def keep(self, path: bytes, reason: Reason) -> Place | None:
+    def keep(self, path: bytes, reason: Reason) -> ResolvedPath | None:
         """Keep what `path` leads to and every link on the way; None when nothing is there.
 
         `reason` is that of the name itself: where that is a link, the link is the reason for its target.

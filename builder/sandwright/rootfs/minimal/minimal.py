@@ -12,8 +12,8 @@ from typing import Any
 
 from sandwright.errors import BuildError, UsageError
 from sandwright.progress import SILENT, Progress
+from sandwright.render.baseline import load_baseline
 from sandwright.rootfs.bundles import convert
-from sandwright.rootfs.bundles.baseline import load_baseline
 from sandwright.rootfs.bundles.bundle import (
     WHY,
     Bundle,
@@ -25,21 +25,21 @@ from sandwright.rootfs.bundles.bundle import (
     record,
     unpacked,
 )
-from sandwright.rootfs.bundles.convert import PLAIN, Settings
-from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions
+from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
 from sandwright.rootfs.bundles.mountpoints import prepare
 from sandwright.rootfs.bundles.program import find_program
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.minimal.closure import Closure
+from sandwright.rootfs.minimal.closure import DependencyClosure
 from sandwright.rootfs.minimal.selection import Selection
-from sandwright.rootfs.minimal.trace import Run, trace
+from sandwright.rootfs.minimal.trace import TracedCommand, trace
 from sandwright.rootfs.minimal.treecopy import copy_paths
-from sandwright.rootfs.unpacking.store import encode, entry, explained, write_atomically
+from sandwright.rootfs.unpacking.store import encode, explained, stored_rootfs, write_atomically
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MinimalOptions:
     """What a minimal root shall hold.
 
     `programs` are absolute paths, or names for the image's PATH. `keep` are paths and patterns (`*`,
@@ -56,7 +56,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Size:
+class RootfsSize:
     """How many files and links a root holds, and the bytes of its files, each inode once."""
 
     files: int
@@ -69,17 +69,17 @@ class MinimalBundle:
 
     bundle: Bundle
     selection: Selection
-    full: Size
-    minimal: Size
+    full: RootfsSize
+    minimal: RootfsSize
 
 
 def write_minimal_bundle(
     image: Image,
     bundle: Path,
-    wanted: Wanted,
+    wanted: MinimalOptions,
     *,
     store: Path,
-    settings: Settings = PLAIN,
+    settings: BundleOptions = PLAIN,
     rootless: bool | None = None,
     progress: Progress = SILENT,
 ) -> MinimalBundle:
@@ -108,13 +108,15 @@ def write_minimal_bundle(
     return MinimalBundle(written, selection, _size(full.path), _size(rootfs.path))
 
 
-def select(image: Image, root: Root, rootfs: Rootfs, wanted: Wanted, settings: Settings) -> Selection:
+def select(
+    image: Image, root: Root, rootfs: Rootfs, wanted: MinimalOptions, settings: BundleOptions
+) -> Selection:
     """Choose what to keep of a root that is unpacked and prepared."""
     section = convert.image_section(image.config)
     identity = resolve_user(convert.user(section), read_accounts(root))
     environment = _environment(section, settings, identity)
     path = environment["PATH"]
-    closure = Closure(
+    closure = DependencyClosure(
         root,
         search=[os.fsencode(folder) for folder in path.split(":") if folder.startswith("/")],
         library_path=environment.get("LD_LIBRARY_PATH", ""),
@@ -128,12 +130,14 @@ def select(image: Image, root: Root, rootfs: Rootfs, wanted: Wanted, settings: S
     _keep_ground(closure, section, rootfs, identity)
     for argv in wanted.trace:
         user = (identity.uid, identity.gid) if identity.uid else None
-        run = Run(argv, environment, convert.process_cwd(section, settings), user)
+        run = TracedCommand(argv, environment, convert.process_cwd(section, settings), user)
         closure.traced(trace(rootfs.path, run), " ".join(argv))
     return closure.selection()
 
 
-def _keep_ground(closure: Closure, section: Mapping[str, Any], rootfs: Rootfs, identity: Identity) -> None:
+def _keep_ground(
+    closure: DependencyClosure, section: Mapping[str, Any], rootfs: Rootfs, identity: ExecUser
+) -> None:
     """Keep what bundles are started in and mounted on, with the owners and modes that the image gave it."""
     baseline = load_baseline()
     for point in baseline.files:
@@ -163,13 +167,13 @@ def _minimal(image: Image, full: Rootfs, selection: Selection, store: Path, *, r
             )
         return record(image, prepared, {"contained": {}, "missing": {}})
 
-    found = from_record(entry(store, f"minimal-{key}", make))
+    found = from_record(stored_rootfs(store, f"minimal-{key}", make))
     return replace(found, changes=tuple(sorted({*full.changes, *found.changes})), notes=full.notes)
 
 
 def _with_command(
-    image: Image, root: Root, selection: Selection, settings: Settings
-) -> tuple[Settings, list[str]]:
+    image: Image, root: Root, selection: Selection, settings: BundleOptions
+) -> tuple[BundleOptions, list[str]]:
     """Settings whose program is kept: the image's own where it is, else the first that was asked for.
 
     Raise BuildError for a command of the caller that is not kept.
@@ -183,7 +187,7 @@ def _with_command(
     place = find_program(
         root,
         args[0],
-        path=_environment(section, settings, Identity(0, 0))["PATH"],
+        path=_environment(section, settings, ExecUser(0, 0))["PATH"],
         cwd=convert.process_cwd(section, settings),
         baseline=load_baseline(),
     )
@@ -195,7 +199,7 @@ def _with_command(
     return replace(settings, command=(first,)), [note]
 
 
-def _environment(section: Mapping[str, Any], settings: Settings, identity: Identity) -> dict[str, str]:
+def _environment(section: Mapping[str, Any], settings: BundleOptions, identity: ExecUser) -> dict[str, str]:
     defaults = {"PATH": load_baseline().path, "HOME": identity.home}
     entries = convert.process_env(section, settings, defaults)
     return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
@@ -220,6 +224,6 @@ def _absolute(pattern: str) -> bytes:
     return os.fsencode(pattern)
 
 
-def _size(rootfs: Path) -> Size:
+def _size(rootfs: Path) -> RootfsSize:
     with Root(rootfs) as root:
-        return Size(*root.measure())
+        return RootfsSize(*root.measure())

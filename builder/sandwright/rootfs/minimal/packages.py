@@ -20,7 +20,7 @@ _LARGEST = 64 << 20
 
 
 @dataclass
-class Package:
+class InstalledPackage:
     """A package: its files, as absolute paths without links on the way, and what it depends on by name."""
 
     name: str
@@ -29,20 +29,20 @@ class Package:
     provides: list[str] = field(default_factory=list)
 
 
-class Packages:
+class PackageDatabase:
     """The packages of one root file system. `known` is false where it has no database."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
         self._folders: dict[bytes, bytes] = {}
-        self._packages: dict[str, Package] = {}
+        self._packages: dict[str, InstalledPackage] = {}
         self._owners: dict[bytes, str] = {}
         self._shared: set[bytes] = set()
         self._providers: dict[str, list[str]] = {}
         for package in self._read():
             self._take(package)
 
-    def _take(self, package: Package) -> None:
+    def _take(self, package: InstalledPackage) -> None:
         package.files = sorted({self._real(path) for path in package.files})
         self._packages[package.name] = package
         for name in package.provides:
@@ -85,7 +85,7 @@ class Packages:
             self._folders[folder] = self._root.locate(folder).path.rstrip(b"/")
         return self._folders[folder] + b"/" + name
 
-    def _read(self) -> Iterator[Package]:
+    def _read(self) -> Iterator[InstalledPackage]:
         if self._root.locate(INFO).is_directory and self._root.locate(STATUS).is_file:
             yield from self._dpkg()
         elif self._root.locate(STATUS_D).is_directory:
@@ -93,7 +93,7 @@ class Packages:
         elif self._root.locate(APK).is_file:
             yield from _apk(self._content(APK))
 
-    def _dpkg(self) -> Iterator[Package]:
+    def _dpkg(self) -> Iterator[InstalledPackage]:
         found: dict[str, list[bytes]] = {}
         for file in self._root.names(INFO):
             if file.endswith(b".list"):  # name.list, or name:architecture.list
@@ -102,11 +102,11 @@ class Packages:
                 found.setdefault(name, []).extend(line for line in lines if re.match(rb"/[^.]", line))
         for stanza in _stanzas(self._content(STATUS)):
             name = stanza.get("package", "")
-            yield Package(name, found.pop(name, []), *_relations(stanza))
+            yield InstalledPackage(name, found.pop(name, []), *_relations(stanza))
         for name, files in found.items():
-            yield Package(name, files)
+            yield InstalledPackage(name, files)
 
-    def _status_d(self) -> Iterator[Package]:
+    def _status_d(self) -> Iterator[InstalledPackage]:
         names = self._root.names(STATUS_D)
         for file in names:
             if file.endswith(b".md5sums"):
@@ -116,7 +116,7 @@ class Packages:
                 b"/" + line.partition(b"  ")[2].lstrip(b"/") for line in sums.split(b"\n") if b"  " in line
             ]
             for stanza in _stanzas(self._content(STATUS_D + b"/" + file)):
-                yield Package(
+                yield InstalledPackage(
                     stanza.get("package", file.decode(errors="replace")), files, *_relations(stanza)
                 )
 
@@ -147,10 +147,10 @@ def _names(relation: str) -> list[str]:
     return [name[0] for name in names if name]
 
 
-def _apk(text: bytes) -> Iterator[Package]:
+def _apk(text: bytes) -> Iterator[InstalledPackage]:
     """The packages of Alpine's database: P names one, F begins a directory, R names a file in it."""
     for paragraph in text.split(b"\n\n"):
-        package, folder = Package(""), b""
+        package, folder = InstalledPackage(""), b""
         for line in paragraph.split(b"\n"):
             key, value = line[:2], line[2:]
             if key == b"P:":

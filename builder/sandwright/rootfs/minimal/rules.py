@@ -11,7 +11,7 @@ from sandwright.resources import data_path
 
 
 @dataclass(frozen=True)
-class Rule:
+class KeepRule:
     """Files that go with a file: for paths that match `when` whole, `keep`, and the questions of `ask`.
 
     `links` are kept where they are links, without what is in the directory they may lead to. All of them, and
@@ -26,7 +26,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Rules:
+class KeepRules:
     """All of them.
 
     `leave` pairs patterns with reasons; `imports` say what calling functions leaves open, where the image has
@@ -36,20 +36,20 @@ class Rules:
     programs: frozenset[bytes]
     leave: tuple[tuple[bytes, str], ...]
     but: tuple[bytes, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[KeepRule, ...]
     imports: tuple[tuple[frozenset[bytes], bytes, str], ...]
 
 
 @functools.cache
-def load_rules() -> Rules:
+def load_rules() -> KeepRules:
     """The rules that ship with this installation."""
     data = json.loads(data_path("oci", "minimal.json").read_text(encoding="utf-8"))
-    return Rules(
+    return KeepRules(
         programs=frozenset(path.encode() for path in data["programs"]),
         leave=tuple((row["path"].encode(), row["reason"]) for row in data["leave"]),
         but=tuple(row["path"].encode() for row in data["but"]),
         rules=tuple(
-            Rule(
+            KeepRule(
                 row["name"],
                 re.compile(row["when"].encode()),
                 tuple(pattern.encode() for pattern in row["keep"]),

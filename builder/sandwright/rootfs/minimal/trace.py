@@ -39,7 +39,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Run:
+class TracedCommand:
     """A run to be traced. `user` is (uid, gid); None stays with the caller's."""
 
     argv: tuple[str, ...]
@@ -48,7 +48,7 @@ class Run:
     user: tuple[int, int] | None = None
 
 
-def trace(rootfs: Path, run: Run, *, timeout: float = 300.0) -> Trace:
+def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     """Run a command in `rootfs` to its end, for at most `timeout` seconds.
 
     Raise BuildError when it fails: what a failed run used is not what it needs. Raise ToolMissing without
@@ -70,7 +70,7 @@ def trace(rootfs: Path, run: Run, *, timeout: float = 300.0) -> Trace:
         return read_logs(logs)
 
 
-def _sandbox(rootfs: Path, run: Run) -> Iterator[str]:
+def _sandbox(rootfs: Path, run: TracedCommand) -> Iterator[str]:
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     yield from ("--ro-bind", str(rootfs), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--clearenv", "--chdir", run.cwd)

@@ -17,7 +17,7 @@ DEPTH = 4
 _LARGER = 8 * CHUNK
 
 
-class Ahead:
+class ReadAhead:
     """A stream, read by a thread until it ends, fails, or `close` is called. Use it as a context manager.
 
     What reading the stream raises, reading this raises, at the same place. The thread reads `CHUNK` at a

@@ -15,9 +15,9 @@ import zstandard
 from isal import igzip_lib
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 from sandwright.rootfs.tar.reader import Readable
-from sandwright.rootfs.tar.zstd import Frames
+from sandwright.rootfs.tar.zstd import ZstdFrames
 
 Codec = Literal["gzip", "zstd", "xz", "plain"]
 
@@ -36,8 +36,8 @@ _GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\0"
 
 
 def decompressed(
-    stream: Readable, *, name: str, allow: Collection[Codec] = LAYER, limits: Limits = DEFAULT
-) -> Decompressed:
+    stream: Readable, *, name: str, allow: Collection[Codec] = LAYER, limits: ArchiveLimits = DEFAULT
+) -> DecompressedStream:
     """The stream without its compression, which is one of `allow`; xz is for packages only.
 
     `name` is what messages call the stream. Raise ArchiveRefused when it is compressed in another way;
@@ -48,13 +48,13 @@ def decompressed(
     codec = _codec(source.peek(6), name)
     if codec not in allow:
         raise ArchiveRefused(f"{name}: is compressed with {codec}, and only {', '.join(allow)} is taken here")
-    return Decompressed(codec, source, name, limits)
+    return DecompressedStream(codec, source, name, limits)
 
 
-class Decompressed:
+class DecompressedStream:
     """A stream with its compression taken off. `codec` says which it was; `bytes` is what came out so far."""
 
-    def __init__(self, codec: Codec, source: _Source, name: str, limits: Limits) -> None:
+    def __init__(self, codec: Codec, source: _Source, name: str, limits: ArchiveLimits) -> None:
         self.codec: Codec = codec
         self.bytes = 0
         self._source = source
@@ -104,7 +104,7 @@ def _codec(magic: bytes, name: str) -> Codec:
         return "gzip"
     if magic.startswith(_XZ_MAGIC):
         return "xz"
-    if Frames.begin(magic):
+    if ZstdFrames.begin(magic):
         return "zstd"
     if magic.startswith((b"BZh", b"\x5d\0\0")):
         raise ArchiveRefused(
@@ -130,7 +130,7 @@ def _producer(codec: Codec, source: _Source) -> Callable[[int], bytes]:
 
 
 def _zstd(source: _Source) -> Callable[[int], bytes]:
-    frames = Frames(source)
+    frames = ZstdFrames(source)
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
     stream = cast("IO[bytes]", frames)  # all it calls is read
     reader = decompressor.stream_reader(stream, read_size=_INPUT, read_across_frames=True)

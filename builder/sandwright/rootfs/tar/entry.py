@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 
 NO_XATTRS: Mapping[bytes, bytes] = MappingProxyType({})
 WHITEOUT = b".wh."
@@ -17,7 +17,7 @@ COMPONENT = 255
 """Bytes that one name in a directory may have (NAME_MAX of Linux)."""
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     """What a member is. The value is the word for messages."""
 
     FILE = "file"
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class TarEntry:
     """A member of an archive, decoded.
 
     `path` is relative and normalised: no empty, `.` or `..` component and no slash at its ends; `b""` is
@@ -40,7 +40,7 @@ class Entry:
     """
 
     path: bytes
-    kind: Kind
+    kind: EntryKind
     mode: int = 0o644
     uid: int = 0
     gid: int = 0
@@ -51,7 +51,7 @@ class Entry:
     xattrs: Mapping[bytes, bytes] = field(default_factory=lambda: NO_XATTRS)
 
 
-class Refusal(Exception):
+class EntryRefused(Exception):
     """Why a member is not let through, as a clause. Whoever reads the archive adds which and where."""
 
 
@@ -62,7 +62,7 @@ def show(path: bytes) -> str:
     return f"'{text}'" if len(text) <= 200 else f"'{text[:150]}…{text[-45:]}'"
 
 
-def normalise(raw: bytes, *, limits: Limits = DEFAULT) -> bytes:
+def normalise(raw: bytes, *, limits: ArchiveLimits = DEFAULT) -> bytes:
     """The path that a member's name means inside the root; `b""` for the root.
 
     A leading slash is taken off, empty and `.` components too. Raise ValueError, with the reason as its

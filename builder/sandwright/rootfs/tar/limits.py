@@ -10,7 +10,7 @@ NAMED = 256
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Bounds on one archive, or, for an image, on all its layers together.
 
     `bytes` is the length of the archive after decompression, `entries` the number of its members. `ratio`
@@ -31,4 +31,4 @@ class Limits:
     names: int = 256 << 20
 
 
-DEFAULT = Limits()
+DEFAULT = ArchiveLimits()

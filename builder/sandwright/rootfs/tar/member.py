@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sandwright.rootfs.tar import header
-from sandwright.rootfs.tar.entry import NO_XATTRS, Entry, Kind, normalise, show
+from sandwright.rootfs.tar.entry import NO_XATTRS, EntryKind, TarEntry, normalise, show
 from sandwright.rootfs.tar.header import GNU, USTAR, XATTR
-from sandwright.rootfs.tar.limits import Limits
+from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.notes import Notes
 
 KINDS = {
-    b"\0": Kind.FILE,
-    b"0": Kind.FILE,
-    b"7": Kind.FILE,  # "contiguous": a plain file on every system that is left
-    b"1": Kind.HARDLINK,
-    b"2": Kind.SYMLINK,
-    b"3": Kind.CHARACTER,
-    b"4": Kind.BLOCK,
-    b"5": Kind.DIRECTORY,
-    b"6": Kind.FIFO,
+    b"\0": EntryKind.FILE,
+    b"0": EntryKind.FILE,
+    b"7": EntryKind.FILE,  # "contiguous": a plain file on every system that is left
+    b"1": EntryKind.HARDLINK,
+    b"2": EntryKind.SYMLINK,
+    b"3": EntryKind.CHARACTER,
+    b"4": EntryKind.BLOCK,
+    b"5": EntryKind.DIRECTORY,
+    b"6": EntryKind.FIFO,
 }
 _UNKNOWN = {
     b"S": "a sparse file of GNU tar",
@@ -48,7 +48,7 @@ _PLAIN_KEYS = frozenset(
 
 
 @dataclass(slots=True)
-class Extension:
+class ExtendedHeader:
     """What PAX and GNU headers say about the member that follows them.
 
     Of two `path` records in one PAX header the last counts, as for Go, GNU tar and libarchive; every other
@@ -90,10 +90,10 @@ class Extension:
                 notes.add(f"PAX key {show(key[:60])} ignored", self.pax.get(b"path", b""))
 
 
-NOTHING = Extension()
+NOTHING = ExtendedHeader()
 
 
-class Plain:
+class PlainHeaders:
     """The way that almost every member takes: plain files, in folders and of owners that were seen before.
 
     It compares the bytes of a header with those of headers that `decode` has understood, and decodes only
@@ -104,7 +104,7 @@ class Plain:
         self._folders: dict[bytes, bytes] = {}  # of names, slash included: what stands for it in a path
         self._owners: dict[bytes, tuple[int, int, int]] = {}  # mode, uid and gid as written, and as meant
 
-    def read(self, block: bytes) -> Entry | None:
+    def read(self, block: bytes) -> TarEntry | None:
         """The member of `block`, or None when there is more to it than can be seen here."""
         owner = self._owners.get(block[100:124])
         size, time = block[124:135], block[136:147]
@@ -130,9 +130,9 @@ class Plain:
             numbers = int(size, 8), int(time, 8) * 1_000_000_000
         except ValueError:
             return None
-        return Entry(folder + base, Kind.FILE, *owner, *numbers, b"", (0, 0), NO_XATTRS)
+        return TarEntry(folder + base, EntryKind.FILE, *owner, *numbers, b"", (0, 0), NO_XATTRS)
 
-    def learn(self, block: bytes, entry: Entry) -> None:
+    def learn(self, block: bytes, entry: TarEntry) -> None:
         """Keep what can be had from a header that was decoded, and that nothing extended."""
         raw = name(block, NOTHING)
         if raw.startswith(b"/"):  # each is worth a note
@@ -143,7 +143,7 @@ class Plain:
         self._owners[block[100:124]] = entry.mode, entry.uid, entry.gid
         folder = raw[: raw.rfind(b"/") + 1]
         self._folders[folder] = _folder(normalise(folder or b"."))
-        if entry.kind is Kind.DIRECTORY and raw.endswith(b"/"):
+        if entry.kind is EntryKind.DIRECTORY and raw.endswith(b"/"):
             self._folders[raw] = _folder(entry.path)
 
 
@@ -151,35 +151,35 @@ def _folder(path: bytes) -> bytes:
     return path + b"/" if path else b""
 
 
-def decode(block: bytes, extension: Extension, limits: Limits, notes: Notes) -> Entry:
+def decode(block: bytes, extension: ExtendedHeader, limits: ArchiveLimits, notes: Notes) -> TarEntry:
     """The member of any header whose checksum is right; `extension` is what came before it."""
     flag, pax = block[156:157], extension.pax or {}
     raw = name(block, extension)
     kind = _kind(flag, raw)
     path = normalise(raw, limits=limits)
-    if not path and kind is not Kind.DIRECTORY:
+    if not path and kind is not EntryKind.DIRECTORY:
         raise ValueError(f"it would put a {kind.value} in the place of the root")  # CVE-2021-29136
     if raw.startswith(b"/"):
         notes.add("absolute name taken as relative to the root", path)
     link = _link(kind, block, extension, limits)
-    if kind is Kind.HARDLINK and link in (b"", path):
+    if kind is EntryKind.HARDLINK and link in (b"", path):
         raise ValueError("it is a hard link to the root, or to itself")
     time = pax.get(b"mtime")
-    return Entry(
+    return TarEntry(
         path,
         kind,
         mode=_bounded("mode", header.number(block[100:108]), (1 << 56) - 1) & 0o7777,
         uid=_owner("uid", block[108:116], pax),
         gid=_owner("gid", block[116:124], pax),
-        size=_size(block, pax, limits) if kind is Kind.FILE else 0,
+        size=_size(block, pax, limits) if kind is EntryKind.FILE else 0,
         mtime_ns=_time(header.nanoseconds(time) if time else header.number(block[136:148]) * 10**9),
         link=link,
-        device=_device(block) if kind in (Kind.CHARACTER, Kind.BLOCK) else (0, 0),
+        device=_device(block) if kind in (EntryKind.CHARACTER, EntryKind.BLOCK) else (0, 0),
         xattrs=extension.xattrs or NO_XATTRS,
     )
 
 
-def name(block: bytes, extension: Extension) -> bytes:
+def name(block: bytes, extension: ExtendedHeader) -> bytes:
     """The name of a member as the archive has it."""
     if extension.name is not None:
         return extension.name
@@ -190,7 +190,7 @@ def name(block: bytes, extension: Extension) -> bytes:
     return prefix + b"/" + short if prefix else short
 
 
-def label(block: bytes, extension: Extension) -> bytes:
+def label(block: bytes, extension: ExtendedHeader) -> bytes:
     """The name of a member that may be malformed, for a message about it."""
     try:
         return name(block, extension)
@@ -198,21 +198,21 @@ def label(block: bytes, extension: Extension) -> bytes:
         return _text(block, 0, 100)
 
 
-def size_of(block: bytes, limits: Limits) -> int:
+def size_of(block: bytes, limits: ArchiveLimits) -> int:
     """The length of an extended header's data."""
     return _bounded("extended header's size", header.number(block[124:136]), limits.extension)
 
 
-def _kind(flag: bytes, raw: bytes) -> Kind:
+def _kind(flag: bytes, raw: bytes) -> EntryKind:
     kind = KINDS.get(flag)
     if kind is None:
         what = _UNKNOWN.get(flag)
         raise ValueError(f"it is {what}" if what else f"it is of a type that tar does not have: {flag!r}")
-    if kind is not Kind.FILE or not raw.endswith(b"/"):
+    if kind is not EntryKind.FILE or not raw.endswith(b"/"):
         return kind
     if flag != b"\0":
         raise ValueError("it is a file, and its name ends in a slash")
-    return Kind.DIRECTORY  # as archives were before 1988
+    return EntryKind.DIRECTORY  # as archives were before 1988
 
 
 def _prefix(block: bytes) -> bytes:
@@ -235,13 +235,13 @@ def _prefix(block: bytes) -> bytes:
     return b""
 
 
-def _link(kind: Kind, block: bytes, extension: Extension, limits: Limits) -> bytes:
-    if kind not in (Kind.SYMLINK, Kind.HARDLINK):
+def _link(kind: EntryKind, block: bytes, extension: ExtendedHeader, limits: ArchiveLimits) -> bytes:
+    if kind not in (EntryKind.SYMLINK, EntryKind.HARDLINK):
         return b""
     raw = extension.link
     if raw is None:
         raw = (extension.pax or {}).get(b"linkpath") or _text(block, 157, 257)
-    if kind is Kind.SYMLINK:
+    if kind is EntryKind.SYMLINK:
         if not raw or b"\0" in raw or len(raw) > _LONGEST_TARGET:
             raise ValueError("it is a symbolic link whose target is empty, too long, or holds a NUL byte")
         return raw
@@ -264,7 +264,7 @@ def _owner(what: str, field_: bytes, pax: Mapping[bytes, bytes]) -> int:
     return _bounded(what, _either(pax.get(what.encode()), field_), _HIGHEST_ID)
 
 
-def _size(block: bytes, pax: Mapping[bytes, bytes], limits: Limits) -> int:
+def _size(block: bytes, pax: Mapping[bytes, bytes], limits: ArchiveLimits) -> int:
     return _bounded("size", _either(pax.get(b"size"), block[124:136]), limits.bytes)
 
 

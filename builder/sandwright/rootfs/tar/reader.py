@@ -13,10 +13,10 @@ from typing import NoReturn, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.rootfs.tar import header, member
-from sandwright.rootfs.tar.entry import Entry, show
+from sandwright.rootfs.tar.entry import TarEntry, show
 from sandwright.rootfs.tar.header import BLOCK, ZEROS
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
-from sandwright.rootfs.tar.member import NOTHING, Extension, Plain
+from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
+from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader, PlainHeaders
 from sandwright.rootfs.tar.notes import Notes
 
 CHUNK = 1 << 19
@@ -33,7 +33,7 @@ class Readable(Protocol):
         ...
 
 
-class Reader:
+class TarReader:
     """The members of an archive, one after another.
 
     Iterate once; while a member is current, `chunks()` gives its content. What is not taken is skipped.
@@ -51,7 +51,7 @@ class Reader:
         self,
         stream: Readable,
         *,
-        limits: Limits = DEFAULT,
+        limits: ArchiveLimits = DEFAULT,
         name: str = "archive",
         notes: Notes | None = None,
     ) -> None:
@@ -67,9 +67,9 @@ class Reader:
         self._pad = 0
         self._path = b""
         self._extension = NOTHING
-        self._plain = Plain()
+        self._plain = PlainHeaders()
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TarEntry]:
         limits, plain = self._limits, self._plain.read
         while True:
             if self._left or self._pad:
@@ -117,7 +117,7 @@ class Reader:
             self._left -= len(piece)
             yield piece
 
-    def _member(self, block: bytes) -> Entry | None:
+    def _member(self, block: bytes) -> TarEntry | None:
         """The member of a block, or None when the block only begins an extended header."""
         try:
             total = header.number(block[148:156])
@@ -150,7 +150,7 @@ class Reader:
                     self.notes.add(f"global PAX key {show(key[:60])} ignored", b"")
             return
         if self._extension is NOTHING:
-            self._extension = Extension()
+            self._extension = ExtendedHeader()
         self._extension.add(block[156:157], data, self.notes)
 
     def _end(self, block: bytes) -> None:

@@ -7,17 +7,17 @@ from typing import Protocol
 
 from sandwright.errors import IntegrityError
 from sandwright.rootfs.tar import header
-from sandwright.rootfs.tar.entry import Entry, Kind, normalise, show
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry, normalise, show
 from sandwright.rootfs.tar.header import BLOCK, USTAR, XATTR, ZEROS
 
 _FLAGS = {
-    Kind.FILE: b"0",
-    Kind.HARDLINK: b"1",
-    Kind.SYMLINK: b"2",
-    Kind.CHARACTER: b"3",
-    Kind.BLOCK: b"4",
-    Kind.DIRECTORY: b"5",
-    Kind.FIFO: b"6",
+    EntryKind.FILE: b"0",
+    EntryKind.HARDLINK: b"1",
+    EntryKind.SYMLINK: b"2",
+    EntryKind.CHARACTER: b"3",
+    EntryKind.BLOCK: b"4",
+    EntryKind.DIRECTORY: b"5",
+    EntryKind.FIFO: b"6",
 }
 _OCTAL_ID = 0o7777777
 _OCTAL_LONG = 0o77777777777
@@ -31,7 +31,7 @@ class Writable(Protocol):
         ...
 
 
-class Writer:
+class TarWriter:
     """An archive in the making: `add` each member, then `close`.
 
     The format is ustar, with a PAX header before a member that ustar can't hold: a long or non-ASCII name,
@@ -43,7 +43,7 @@ class Writer:
     def __init__(self, sink: Writable) -> None:
         self._sink = sink
 
-    def add(self, entry: Entry, content: Iterable[bytes] = ()) -> None:
+    def add(self, entry: TarEntry, content: Iterable[bytes] = ()) -> None:
         """Write a member and, for a file, its content.
 
         Raise ValueError for an entry that `Reader` would not give (a name that is not normalised, for one),
@@ -54,7 +54,7 @@ class Writer:
         for chunk in content:
             written += len(chunk)
             self._sink.write(chunk)
-        if written != entry.size or (written and entry.kind is not Kind.FILE):
+        if written != entry.size or (written and entry.kind is not EntryKind.FILE):
             raise IntegrityError(
                 f"{show(entry.path)}: {written} bytes of content where {entry.size} were announced"
             )
@@ -65,23 +65,23 @@ class Writer:
         self._sink.write(ZEROS + ZEROS)
 
 
-def _head(entry: Entry) -> bytes:
+def _head(entry: TarEntry) -> bytes:
     """A member's header, with the PAX header it may need before it."""
     if normalise(entry.path or b".") != entry.path:
         raise ValueError(f"{show(entry.path)} is not normalised")
     path = entry.path or b"."
-    if entry.kind is Kind.DIRECTORY:
+    if entry.kind is EntryKind.DIRECTORY:
         path += b"/"
     pax: dict[bytes, bytes] = {XATTR + key: value for key, value in entry.xattrs.items()}
     block = _block(entry, path, pax)
     if not pax:
         return block
     data = b"".join(header.record(key, value) for key, value in sorted(pax.items()))
-    front = Entry(b"PaxHeader", Kind.FILE, size=len(data))
+    front = TarEntry(b"PaxHeader", EntryKind.FILE, size=len(data))
     return _block(front, b"././@PaxHeader", {}, b"x") + data + bytes(-len(data) % BLOCK) + block
 
 
-def _block(entry: Entry, path: bytes, pax: dict[bytes, bytes], flag: bytes = b"") -> bytes:
+def _block(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = b"") -> bytes:
     """The ustar header of a member. What does not fit is put into `pax`."""
     prefix, name = _name(path, pax)
     major, minor = entry.device
@@ -114,7 +114,7 @@ def _fitting(key: bytes, value: int, highest: int, pax: dict[bytes, bytes]) -> i
     return 0
 
 
-def _target(entry: Entry, pax: dict[bytes, bytes]) -> bytes:
+def _target(entry: TarEntry, pax: dict[bytes, bytes]) -> bytes:
     if not entry.link or (len(entry.link) <= 100 and entry.link.isascii()):
         return entry.link
     return _beyond_ustar(b"linkpath", entry.link, pax)

@@ -27,7 +27,7 @@ class _Want:
     between: bool = False
 
 
-class Frames:
+class ZstdFrames:
     """A compressed stream that passes through unchanged while its frames are followed."""
 
     def __init__(self, source: Readable) -> None:
@@ -76,7 +76,7 @@ def _walk() -> Generator[_Want, bytes, None]:
         magic = yield _Want(skip, 4, between=True)
         if magic == _MAGIC:
             skip = yield from _frame()
-        elif Frames.begin(magic):
+        elif ZstdFrames.begin(magic):
             skip = int.from_bytes((yield _Want(0, 4)), "little")
         else:
             raise ValueError("something that is not Zstandard follows a frame")

@@ -12,16 +12,16 @@ from typing import BinaryIO, Self
 
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.descriptor import LAYER_TYPES, check_digest
-from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.tar.ahead import Ahead
-from sandwright.rootfs.tar.codec import Decompressed, decompressed
-from sandwright.rootfs.tar.limits import Limits
-from sandwright.rootfs.tar.reader import Readable, Reader
-from sandwright.rootfs.unpacking.merge import Removals, collect, mentions_whiteouts
+from sandwright.rootfs.digest import VerifiedReader
+from sandwright.rootfs.tar.ahead import ReadAhead
+from sandwright.rootfs.tar.codec import DecompressedStream, decompressed
+from sandwright.rootfs.tar.limits import ArchiveLimits
+from sandwright.rootfs.tar.reader import Readable, TarReader
+from sandwright.rootfs.unpacking.merge import Whiteouts, collect, mentions_whiteouts
 
 
 @dataclass(frozen=True)
-class Layer:
+class ImageLayer:
     """A layer as its descriptor and the image's configuration promise it.
 
     `digest` and `size` are those of the blob, `diff_id` that of the archive without compression. `open`
@@ -47,36 +47,36 @@ class Layer:
             raise ArchiveRefused(f"{self.name}: is {self.media_type!r}, which is no layer that we know")
 
     @contextlib.contextmanager
-    def archive(self, limits: Limits, watch: Callable[[int], None]) -> Iterator[Decompressed]:
+    def archive(self, limits: ArchiveLimits, watch: Callable[[int], None]) -> Iterator[DecompressedStream]:
         """The layer's archive, read and proved ahead in a thread, to the end by the time that it ends.
 
         `watch` is called with the length of every piece of the blob.
         """
         with self.open() as blob:
-            proved = Verified(_Watched(blob, watch), self.digest, size=self.size, name=self.name)
-            with Ahead(proved) as ahead:
+            proved = VerifiedReader(_Watched(blob, watch), self.digest, size=self.size, name=self.name)
+            with ReadAhead(proved) as ahead:
                 yield decompressed(ahead, name=self.name, limits=limits)
 
-    def removals(self, limits: Limits, watch: Callable[[int], None]) -> Removals:
+    def removals(self, limits: ArchiveLimits, watch: Callable[[int], None]) -> Whiteouts:
         """What the layer takes away from those below. It is read twice if whiteouts are possible."""
         with self.archive(limits, watch) as archive:
             if not mentions_whiteouts(archive):
-                return Removals()
+                return Whiteouts()
         with self.archive(limits, watch) as archive:
-            return collect(Reader(archive, limits=limits, name=self.name), limits)
+            return collect(TarReader(archive, limits=limits, name=self.name), limits)
 
 
-class Foresight:
+class WhiteoutPrefetch:
     """Finds out in a thread, ahead of need, what each layer but the lowest takes away. A context manager."""
 
-    def __init__(self, layers: Sequence[Layer], limits: Limits) -> None:
+    def __init__(self, layers: Sequence[ImageLayer], limits: ArchiveLimits) -> None:
         self._layers = layers[1:]
         self._limits = limits
         self._stopped = False
-        self._found: SimpleQueue[Removals | BaseException] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="sandwright-foresight", daemon=True)
+        self._found: SimpleQueue[Whiteouts | BaseException] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="sandwright-prefetch", daemon=True)
 
-    def next(self) -> Removals:
+    def next(self) -> Whiteouts:
         """What the next layer takes away, the second one first. Raise what finding it out raised."""
         found = self._found.get()
         if isinstance(found, BaseException):

@@ -13,18 +13,18 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sandwright.rootfs.tar.entry import WHITEOUT, Kind, Refusal
-from sandwright.rootfs.tar.limits import NAMED, Limits
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused
+from sandwright.rootfs.tar.limits import NAMED, ArchiveLimits
 from sandwright.rootfs.tar.notes import Notes
-from sandwright.rootfs.tar.reader import CHUNK, Readable, Reader
-from sandwright.rootfs.unpacking.tree import Tree
+from sandwright.rootfs.tar.reader import CHUNK, Readable, TarReader
+from sandwright.rootfs.unpacking.tree import RootfsTree
 
 OPAQUE = b".wh..wh..opq"
 NOTHING_THERE = "whiteout of something that is not there"
 
 
 @dataclass
-class Removals:
+class Whiteouts:
     """What a layer takes away. All paths are as the layer writes them.
 
     `gone` are paths; `emptied` are directories that lose what lower layers put into them. `directories` are
@@ -40,8 +40,8 @@ class Removals:
 def whiteout(path: bytes) -> bytes | None:
     """What a whiteout takes away: a path, or its own path when it empties its folder; else None.
 
-    Raise Refusal for a whiteout of nothing, of `.` or of `..`, and for the metadata of AUFS, in which early
-    images kept hard links and which no tool writes today.
+    Raise EntryRefused for a whiteout of nothing, of `.` or of `..`, and for the metadata of AUFS: early
+    images kept hard links there, and no tool writes it today.
     """
     folder, slash, name = path.rpartition(b"/")
     if not name.startswith(WHITEOUT):
@@ -50,9 +50,9 @@ def whiteout(path: bytes) -> bytes | None:
     if name == OPAQUE:
         return path
     if hidden in (b"", b".", b".."):
-        raise Refusal("it is a whiteout of nothing that a directory can hold")
+        raise EntryRefused("it is a whiteout of nothing that a directory can hold")
     if hidden.startswith(WHITEOUT):
-        raise Refusal("it is metadata of AUFS")
+        raise EntryRefused("it is metadata of AUFS")
     return folder + slash + hidden
 
 
@@ -66,15 +66,15 @@ def mentions_whiteouts(stream: Readable) -> bool:
     return False
 
 
-def collect(reader: Reader, limits: Limits) -> Removals:
-    """The removals that an archive's members stand for. Raise what `Reader` raises."""
-    removals, held = Removals(), 0
+def collect(reader: TarReader, limits: ArchiveLimits) -> Whiteouts:
+    """The removals that an archive's members stand for. Raise what `TarReader` raises."""
+    removals, held = Whiteouts(), 0
     for entry in reader:
         try:
             hidden = whiteout(entry.path)
-        except Refusal as refusal:
+        except EntryRefused as refusal:
             reader.refuse(entry.path, str(refusal))
-        if hidden is None and entry.kind is not Kind.DIRECTORY:
+        if hidden is None and entry.kind is not EntryKind.DIRECTORY:
             continue
         held += len(entry.path) + NAMED
         if held > limits.names:
@@ -88,7 +88,7 @@ def collect(reader: Reader, limits: Limits) -> Removals:
     return removals
 
 
-def take_away(removals: Removals, tree: Tree, notes: Notes) -> None:
+def apply_whiteouts(removals: Whiteouts, tree: RootfsTree, notes: Notes) -> None:
     """Remove from the tree of the lower layers what a layer takes away, the upper directories first.
 
     So `.wh.lib` comes before `lib/.wh.x`, which then finds nothing, even where `lib` was a link to
@@ -101,7 +101,7 @@ def take_away(removals: Removals, tree: Tree, notes: Notes) -> None:
             notes.add(NOTHING_THERE, path)
 
 
-def _remove(path: bytes, removals: Removals, tree: Tree) -> bool:
+def _remove(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     folder, _, name = path.rpartition(b"/")
     parent = None if _behind_replaced(folder, removals, tree) else tree.existing(folder)
     if parent is None:
@@ -113,7 +113,7 @@ def _remove(path: bytes, removals: Removals, tree: Tree) -> bool:
     return True
 
 
-def _empty(path: bytes, removals: Removals, tree: Tree) -> bool:
+def _empty(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     directory = None if _behind_replaced(path, removals, tree) else tree.existing(path)
     if directory is None:
         return False
@@ -122,7 +122,7 @@ def _empty(path: bytes, removals: Removals, tree: Tree) -> bool:
     return True
 
 
-def _behind_replaced(path: bytes, removals: Removals, tree: Tree) -> bool:
+def _behind_replaced(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
     """Whether `path` goes through a link of a lower layer in whose place this layer puts a directory."""
     for prefix in _prefixes(path):
         if prefix in removals.directories:

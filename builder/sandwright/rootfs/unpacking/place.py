@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, assert_never
 
-from sandwright.rootfs.tar.entry import Entry, Kind, Refusal, show
+from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.notes import Notes
-from sandwright.rootfs.unpacking.tree import Directory, Tree
+from sandwright.rootfs.unpacking.tree import OpenDirectory, RootfsTree
 
 Owners = Literal["root", "rootless"]
 
@@ -28,13 +28,13 @@ _UNCHANGED = (1 << 32) - 1
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPECIAL = 0o7000
-_TYPES = {Kind.CHARACTER: stat.S_IFCHR, Kind.BLOCK: stat.S_IFBLK, Kind.FIFO: stat.S_IFIFO}
+_TYPES = {EntryKind.CHARACTER: stat.S_IFCHR, EntryKind.BLOCK: stat.S_IFBLK, EntryKind.FIFO: stat.S_IFIFO}
 _NOT_HERE = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EINVAL, errno.ENOSPC, errno.E2BIG, errno.ERANGE}
 )
 
 
-class Placer:
+class TarExtractor:
     """Puts entries into a tree, one after another, as the layers of an image have them.
 
     `owners` says what happens to uid and gid. As "root", they are put on the disk. As "rootless", all
@@ -43,7 +43,7 @@ class Placer:
     collects whatever the image has and the tree does not.
     """
 
-    def __init__(self, tree: Tree, *, owners: Owners, missing: Notes) -> None:
+    def __init__(self, tree: RootfsTree, *, owners: Owners, missing: Notes) -> None:
         self._tree = tree
         self._root = owners == "root"
         self._missing = missing
@@ -51,29 +51,29 @@ class Placer:
         self._chmod = _SPECIAL | umask()
         self._nosuid = bool(os.fstatvfs(tree.root.fd).f_flag & os.ST_NOSUID)
 
-    def put(self, entry: Entry, content: Iterable[bytes]) -> None:
-        """Put one member in its place. Raise Refusal when it can't be there, or OSError."""
+    def put(self, entry: TarEntry, content: Iterable[bytes]) -> None:
+        """Put one member in its place. Raise EntryRefused when it can't be there, or OSError."""
         parent_path, _, name = entry.path.rpartition(b"/")
         parent = self._tree.directory(parent_path)
         match entry.kind:
-            case Kind.FILE:
+            case EntryKind.FILE:
                 self._file(parent, name, entry, content)
-            case Kind.DIRECTORY:
+            case EntryKind.DIRECTORY:
                 self._directory(parent, name, entry)
-            case Kind.SYMLINK:
+            case EntryKind.SYMLINK:
                 self._symlink(parent, name, entry)
-            case Kind.HARDLINK:
+            case EntryKind.HARDLINK:
                 self._hardlink(parent_path, name, entry)
-            case Kind.CHARACTER | Kind.BLOCK | Kind.FIFO:
+            case EntryKind.CHARACTER | EntryKind.BLOCK | EntryKind.FIFO:
                 self._node(parent, name, entry)
             case _:
                 assert_never(entry.kind)
-        if entry.mode & 0o6000 and self._nosuid and entry.kind is Kind.FILE:
+        if entry.mode & 0o6000 and self._nosuid and entry.kind is EntryKind.FILE:
             self._missing.add(
                 "setuid or setgid bit without effect: the file system is mounted nosuid", entry.path
             )
 
-    def _file(self, parent: Directory, name: bytes, entry: Entry, content: Iterable[bytes]) -> None:
+    def _file(self, parent: OpenDirectory, name: bytes, entry: TarEntry, content: Iterable[bytes]) -> None:
         mode = entry.mode
         closed = not (self._root or mode & 0o200) and (entry.uid or entry.gid or entry.xattrs)
         first = mode & 0o777 | (0o200 if closed else 0)  # whoever is not root needs it for xattrs
@@ -97,7 +97,7 @@ class Placer:
         finally:
             os.close(fd)
 
-    def _directory(self, parent: Directory, name: bytes, entry: Entry) -> None:
+    def _directory(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         """A new directory, or new owner, mode, xattrs and time for the one that is there.
 
         A link to a directory is no directory and is replaced, as containerd, Docker and umoci do it (the
@@ -120,7 +120,7 @@ class Placer:
             self._set_xattrs(made.fd, entry)
         made.mtime_ns = entry.mtime_ns
 
-    def _meet(self, parent: Directory, name: bytes) -> tuple[Directory, bool]:
+    def _meet(self, parent: OpenDirectory, name: bytes) -> tuple[OpenDirectory, bool]:
         """The directory that is there, and true; or a new one in the place of whatever else was there."""
         try:
             return self._tree.enter(parent, name), True
@@ -128,7 +128,7 @@ class Placer:
             self._tree.clear(parent, name)
             return self._tree.make(parent, name), False
 
-    def _symlink(self, parent: Directory, name: bytes, entry: Entry) -> None:
+    def _symlink(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         try:
             os.symlink(entry.link, name, dir_fd=parent.fd)
         except FileExistsError:
@@ -136,7 +136,7 @@ class Placer:
             os.symlink(entry.link, name, dir_fd=parent.fd)
         self._finish_unopened(parent, name, entry)
 
-    def _hardlink(self, parent_path: bytes, name: bytes, entry: Entry) -> None:
+    def _hardlink(self, parent_path: bytes, name: bytes, entry: TarEntry) -> None:
         """A further name for what the merged tree has as `entry.link`, whose owner and mode stay.
 
         The directory of the target is held by a descriptor of its own while that of the name is looked up.
@@ -144,13 +144,13 @@ class Placer:
         folder, _, target = entry.link.rpartition(b"/")
         found = self._tree.existing(folder)
         if found is None:
-            raise Refusal(f"it is a hard link to {show(entry.link)}, which is not there")
+            raise EntryRefused(f"it is a hard link to {show(entry.link)}, which is not there")
         held = os.dup(found.fd)
         try:
             status = _status(target, held)
             if status is None or stat.S_ISDIR(status.st_mode):
                 what = "which is not there" if status is None else "a directory"
-                raise Refusal(f"it is a hard link to {show(entry.link)}, {what}")
+                raise EntryRefused(f"it is a hard link to {show(entry.link)}, {what}")
             parent = self._tree.directory(parent_path)
             there = _status(name, parent.fd)
             if there is not None:
@@ -159,13 +159,13 @@ class Placer:
                 self._tree.clear(parent, name)
             os.link(target, name, src_dir_fd=held, dst_dir_fd=parent.fd, follow_symlinks=False)
         except FileNotFoundError:
-            raise Refusal(
+            raise EntryRefused(
                 f"it is a hard link to {show(entry.link)}, and takes the place of what holds that"
             ) from None
         finally:
             os.close(held)
 
-    def _node(self, parent: Directory, name: bytes, entry: Entry) -> None:
+    def _node(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         """A device or a fifo. Where devices may not be made, an empty file without permissions instead."""
         if _status(name, parent.fd) is not None:
             self._tree.clear(parent, name)
@@ -180,13 +180,13 @@ class Placer:
             return
         self._finish_unopened(parent, name, entry)
 
-    def _mknod(self, parent: Directory, name: bytes, entry: Entry) -> None:
-        if not self._root and entry.kind is not Kind.FIFO:
+    def _mknod(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
+        if not self._root and entry.kind is not EntryKind.FIFO:
             raise PermissionError
         device = os.makedev(*entry.device)
         os.mknod(name, _TYPES[entry.kind] | (entry.mode & 0o777), device, dir_fd=parent.fd)
 
-    def _finish_unopened(self, parent: Directory, name: bytes, entry: Entry) -> None:
+    def _finish_unopened(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         """Owner, mode, xattrs and time of something that must not be opened."""
         if self._root:
             if entry.uid != self._uid or entry.gid != self._gid or parent.inherits:
@@ -194,7 +194,7 @@ class Placer:
                     os.chown(name, entry.uid, entry.gid, dir_fd=parent.fd, follow_symlinks=False)
         elif entry.uid or entry.gid:
             self._note_owner(entry)
-        chmod = entry.kind is not Kind.SYMLINK and entry.mode & self._chmod
+        chmod = entry.kind is not EntryKind.SYMLINK and entry.mode & self._chmod
         if chmod or entry.xattrs:
             fd = os.open(name, _LOOK, dir_fd=parent.fd)
             itself = Path(f"/proc/self/fd/{fd}")  # what chmod and setxattr take for an O_PATH descriptor
@@ -206,7 +206,7 @@ class Placer:
                 os.close(fd)
         os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=parent.fd, follow_symlinks=False)
 
-    def _own(self, fd: int, entry: Entry) -> None:
+    def _own(self, fd: int, entry: TarEntry) -> None:
         if self._root:
             with _explaining_owner(entry):
                 os.fchown(fd, entry.uid, entry.gid)
@@ -224,10 +224,10 @@ class Placer:
             if entry.uid or entry.gid:
                 self._note_owner(entry)
 
-    def _note_owner(self, entry: Entry) -> None:
+    def _note_owner(self, entry: TarEntry) -> None:
         self._missing.add("owner not reproduced: it belongs to whoever unpacked it", entry.path)
 
-    def _set_xattrs(self, target: int | Path, entry: Entry) -> None:
+    def _set_xattrs(self, target: int | Path, entry: TarEntry) -> None:
         for key, value in sorted(entry.xattrs.items()):
             if not _kept(key):
                 self._missing.add(f"xattr {show(key)} masked", entry.path)
@@ -260,7 +260,7 @@ def umask() -> int:
 
 
 @contextlib.contextmanager
-def _explaining_owner(entry: Entry) -> Iterator[None]:
+def _explaining_owner(entry: TarEntry) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ _PATIENCE = 30.0
 _PAUSE = 0.02
 
 
-class Stage:
+class StagedDirectory:
     """A directory in the making. `fd` is open; `publish` gives it its name."""
 
     def __init__(self, fd: int, parent: int, name: str, destination: Path) -> None:
@@ -51,7 +51,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(destination: Path) -> Iterator[Stage]:
+def staged(destination: Path) -> Iterator[StagedDirectory]:
     """A new directory, mode 0700, for the length of a `with`; what is not published by then is removed.
 
     Directories that are missing above `destination` are made with mode 0700. Raise HostError when something
@@ -68,7 +68,7 @@ def staged(destination: Path) -> Iterator[Stage]:
             fd, _ = open_directory(name, parent)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _disinherit(fd)
-        stage = Stage(fd, parent, name, destination)
+        stage = StagedDirectory(fd, parent, name, destination)
         try:
             yield stage
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandwright.rootfs.tar.entry import Refusal, show
+from sandwright.rootfs.tar.entry import EntryRefused, show
 
 LONGEST = 8192
 """Steps for one path: each of 40 links may have 2,000 components."""
@@ -26,7 +26,9 @@ class StepBudget:
         self._left += _EACH
 
     def spend(self, path: bytes) -> None:
-        """Take one step on the way to `path`. Raise Refusal when there is none left."""
+        """Take one step on the way to `path`. Raise EntryRefused when there is none left."""
         self._left -= 1
         if self._left < 0:
-            raise Refusal(f"its folder {show(path)} and those before it are too many directories to enter")
+            raise EntryRefused(
+                f"its folder {show(path)} and those before it are too many directories to enter"
+            )

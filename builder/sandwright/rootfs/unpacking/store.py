@@ -26,7 +26,7 @@ _OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredRootfs:
     """A root file system of the store. `fresh`: this call made it; `record`: what was kept about it."""
 
     rootfs: Path
@@ -34,7 +34,7 @@ class Entry:
     fresh: bool
 
 
-def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
+def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> StoredRootfs:
     """The root file system called `name`, made if it is not there.
 
     `make` gets a path that does not exist, in a directory that only this user can enter, makes a
@@ -60,14 +60,14 @@ def entry(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> 
             (part / "rootfs").rename(rootfs)
         finally:
             remove_tree(part)
-        return Entry(rootfs, made, fresh=True)
+        return StoredRootfs(rootfs, made, fresh=True)
 
 
-def _complete(rootfs: Path, record: Path) -> Entry | None:
+def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
     if not (rootfs.is_dir() and record.is_file()):
         return None
     try:
-        return Entry(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
+        return StoredRootfs(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
     except ValueError:  # not what we wrote
         return None
 

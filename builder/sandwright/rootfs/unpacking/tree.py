@@ -13,8 +13,8 @@ import os
 import stat
 from collections import deque
 
-from sandwright.rootfs.tar.entry import WHITEOUT, Refusal, show
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryRefused, show
+from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 from sandwright.rootfs.unpacking.removal import open_directory, remove_tree
 from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
 
@@ -26,7 +26,7 @@ _IMPLIED_MODE = 0o755
 _OWNER = 0o700
 
 
-class Directory:
+class OpenDirectory:
     """An open directory of the tree.
 
     `mode` and `mtime_ns` are what it shall have in the end. They are put on the disk when it is closed:
@@ -67,7 +67,7 @@ class Directory:
             self._on_disk = mode
 
 
-class Tree:
+class RootfsTree:
     """The directories below one root, found by path, a bounded number of them open.
 
     Paths are those of entries: relative, normalised, and as written, so that a component may be a symbolic
@@ -75,21 +75,21 @@ class Tree:
     go of them.
     """
 
-    def __init__(self, root: int, *, limits: Limits = DEFAULT) -> None:
+    def __init__(self, root: int, *, limits: ArchiveLimits = DEFAULT) -> None:
         """`root` is an open, empty directory, of which a duplicate is kept."""
-        self.root = Directory(b"", os.dup(root), os.fstat(root))
+        self.root = OpenDirectory(b"", os.dup(root), os.fstat(root))
         self.root.set_mode(_IMPLIED_MODE)
         self.root.mtime_ns = 0
         self._limits = limits
-        self._open: dict[bytes, Directory] = {b"": self.root}
+        self._open: dict[bytes, OpenDirectory] = {b"": self.root}
         self._aliases: dict[bytes, bytes] = {}  # a path through links: the path where it leads
         self._steps = StepBudget()
 
-    def directory(self, path: bytes) -> Directory:
+    def directory(self, path: bytes) -> OpenDirectory:
         """The directory that `path` leads to; made, with mode 0755 and owned by us, where it is missing.
 
-        Good until the next call. Raise Refusal when something else is in the way, links loop, or all paths
-        together are too long a way.
+        Valid until the next call. Raise EntryRefused when something else is in the way, links loop, or the
+        step budget is spent.
         """
         self._steps.allow()
         found = self._known(path)
@@ -98,25 +98,25 @@ class Tree:
             assert found is not None
         return found
 
-    def existing(self, path: bytes) -> Directory | None:
+    def existing(self, path: bytes) -> OpenDirectory | None:
         """The directory that `path` leads to, or None when it leads to nothing or to something else."""
         self._steps.allow()
         return self._known(path) or self._walk(path, make=False)
 
-    def make(self, parent: Directory, name: bytes) -> Directory:
+    def make(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         """A new directory, mode 0700 for now. Raise FileExistsError when something is there."""
         os.mkdir(name, _OWNER, dir_fd=parent.fd)
         return self._hold(parent, name)
 
-    def enter(self, parent: Directory, name: bytes) -> Directory:
+    def enter(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         """The directory called `name`. Raise OSError as open(2) does; a link is not followed."""
         return self._open.get(_join(parent, name)) or self._hold(parent, name)
 
-    def names(self, directory: Directory) -> list[bytes]:
+    def names(self, directory: OpenDirectory) -> list[bytes]:
         """What is in a directory."""
         return [os.fsencode(name) for name in os.listdir(directory.fd)]  # noqa: PTH208 - not by path
 
-    def clear(self, parent: Directory, name: bytes) -> None:
+    def clear(self, parent: OpenDirectory, name: bytes) -> None:
         """Remove what is called `name`, with all that is below it. Raise FileNotFoundError for nothing."""
         mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
@@ -144,7 +144,7 @@ class Tree:
         while self._open:
             os.close(self._open.popitem()[1].fd)
 
-    def _known(self, path: bytes) -> Directory | None:
+    def _known(self, path: bytes) -> OpenDirectory | None:
         """The directory of that path if it is open, which is then the last that is evicted."""
         found = self._open.get(path)
         if found is not None and path:
@@ -152,7 +152,7 @@ class Tree:
             self._open[path] = found
         return found
 
-    def _walk(self, path: bytes, *, make: bool) -> Directory | None:
+    def _walk(self, path: bytes, *, make: bool) -> OpenDirectory | None:
         current, ahead = self._nearest(path)
         links = steps = 0
         entered: deque[bytes] = deque()
@@ -162,14 +162,14 @@ class Tree:
             if links > _MOST_LINKS or steps > LONGEST:
                 if not make:
                     return None
-                raise Refusal(f"its folder {show(path)} leads through too many symbolic links")
+                raise EntryRefused(f"its folder {show(path)} leads through too many symbolic links")
             name = ahead.pop()
             if name in (b"", b"."):
                 continue
             step = self._above(current) if name == b".." else self._step(current, name, make=make)
             if step is None:
                 return None
-            if isinstance(step, Directory):
+            if isinstance(step, OpenDirectory):
                 current = step
                 self._pass(current, entered)
                 continue
@@ -183,7 +183,7 @@ class Tree:
             self._aliases[path] = current.path
         return current
 
-    def _pass(self, current: Directory, entered: deque[bytes]) -> None:
+    def _pass(self, current: OpenDirectory, entered: deque[bytes]) -> None:
         """Let go of what a walk has left behind: held are the last directories that it went through."""
         entered.append(current.path)
         if len(entered) <= _ON_THE_WAY:
@@ -192,7 +192,7 @@ class Tree:
         if behind and behind != current.path and behind in self._open:
             self._open.pop(behind).close()
 
-    def _nearest(self, path: bytes) -> tuple[Directory, list[bytes]]:
+    def _nearest(self, path: bytes) -> tuple[OpenDirectory, list[bytes]]:
         """The open directory nearest to `path`, and the components from there on, the next one last."""
         ahead: list[bytes] = []
         head = path
@@ -205,14 +205,14 @@ class Tree:
             ahead.append(name)
         return self._open[head], ahead
 
-    def _above(self, current: Directory) -> Directory:
+    def _above(self, current: OpenDirectory) -> OpenDirectory:
         """The parent of a directory; the root is its own. Nobody else moves directories here."""
         if current is self.root:
             return current
         parent = current.path.rpartition(b"/")[0]
         return self._open.get(parent) or self._open_at(parent, current, b"..")
 
-    def _step(self, current: Directory, name: bytes, *, make: bool) -> Directory | bytes | None:
+    def _step(self, current: OpenDirectory, name: bytes, *, make: bool) -> OpenDirectory | bytes | None:
         """The directory called `name`, or a link's target, or None where none is and none is to be made."""
         try:
             return self.enter(current, name)
@@ -226,15 +226,15 @@ class Tree:
             target = None
         if target is not None or not make:
             return target
-        raise Refusal(f"it lies below {show(_join(current, name))}, which is not a directory")
+        raise EntryRefused(f"it lies below {show(_join(current, name))}, which is not a directory")
 
-    def _implied(self, parent: Directory, name: bytes) -> Directory:
+    def _implied(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         """A directory that no entry speaks of: as other tools make it, but with the same time everywhere.
 
         It may be called as a whiteout is, as containerd and umoci have it; not as AUFS calls its metadata.
         """
         if name.startswith(WHITEOUT + WHITEOUT):
-            raise Refusal(f"it lies below {show(_join(parent, name))}, which is metadata of AUFS")
+            raise EntryRefused(f"it lies below {show(_join(parent, name))}, which is metadata of AUFS")
         made = self.make(parent, name)
         if parent.inherits:
             os.fchown(made.fd, os.geteuid(), os.getegid())
@@ -242,26 +242,26 @@ class Tree:
         made.mtime_ns = 0
         return made
 
-    def _hold(self, parent: Directory, name: bytes) -> Directory:
+    def _hold(self, parent: OpenDirectory, name: bytes) -> OpenDirectory:
         if parent.path.count(b"/") + 1 >= self._limits.depth:
-            raise Refusal(f"links lead it deeper than {self._limits.depth} directories")
+            raise EntryRefused(f"links lead it deeper than {self._limits.depth} directories")
         return self._open_at(_join(parent, name), parent, name)
 
-    def _open_at(self, path: bytes, start: Directory, name: bytes) -> Directory:
+    def _open_at(self, path: bytes, start: OpenDirectory, name: bytes) -> OpenDirectory:
         fd, status = open_directory(name, start.fd)
         if len(self._open) >= _OPEN:
             self._evict(start)
-        self._open[path] = directory = Directory(path, fd, status)
+        self._open[path] = directory = OpenDirectory(path, fd, status)
         return directory
 
-    def _evict(self, keep: Directory) -> None:
+    def _evict(self, keep: OpenDirectory) -> None:
         """Finish the half of the open directories that were asked for longest ago."""
         for key in list(self._open)[: _OPEN // 2]:
             if self._open[key] not in (self.root, keep):
                 self._open.pop(key).close()
 
 
-def _target(parent: Directory, name: bytes) -> bytes | None:
+def _target(parent: OpenDirectory, name: bytes) -> bytes | None:
     try:
         return os.readlink(name, dir_fd=parent.fd)
     except OSError as error:
@@ -270,5 +270,5 @@ def _target(parent: Directory, name: bytes) -> bytes | None:
         return None
 
 
-def _join(parent: Directory, name: bytes) -> bytes:
+def _join(parent: OpenDirectory, name: bytes) -> bytes:
     return parent.path + b"/" + name if parent.path else name

@@ -1,14 +1,14 @@
 """Unpacks the layers of an image into a root file system.
 
-Layers are applied in order, the lowest first, each in two steps: what it takes away from those below, then
-what it brings (`merge.py`). That writes a file again that an upper layer replaces, which images hardly do,
-and needs to remember nothing of what was written: memory does not grow with the image. Going through the
-layers from the top would write every file once, but an upper layer's path may lead through a lower layer's
-link, so that it would have to read all layers twice, the first one included.
+Layers are applied in order, the lowest first, each in two steps: whiteouts, then entries (`merge.py`).
+A file that an upper layer replaces is therefore written twice, which hardly happens in images. In return
+nothing of what was written has to be remembered: memory does not grow with the image. Unpacking from the top
+would write every file once. But the path of an upper layer may lead through a link of a lower layer, so every
+layer would have to be read twice.
 
-Each layer is a pipeline of three threads: one reads, hashes and decompresses, one hashes what came out, and
-the caller's takes the archive apart and writes. A fourth looks ahead for what the next layers take away.
-Nothing is visible before every digest is proved.
+Three threads work on each layer: one reads, hashes and decompresses the blob, one hashes the archive, and the
+caller's parses the archive and writes. A fourth thread collects the whiteouts of the next layers. The root
+file system appears only after every digest is verified.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, HostError, SandwrightError
 from sandwright.progress import SILENT, Progress, Step
-from sandwright.rootfs.digest import Verified
-from sandwright.rootfs.tar.ahead import Ahead
-from sandwright.rootfs.tar.entry import WHITEOUT, Refusal, show
-from sandwright.rootfs.tar.limits import DEFAULT, Limits
+from sandwright.rootfs.digest import VerifiedReader
+from sandwright.rootfs.tar.ahead import ReadAhead
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryRefused, show
+from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 from sandwright.rootfs.tar.notes import Notes
-from sandwright.rootfs.tar.reader import Readable, Reader
+from sandwright.rootfs.tar.reader import Readable, TarReader
 from sandwright.rootfs.unpacking import merge
-from sandwright.rootfs.unpacking.layers import Foresight, Layer
-from sandwright.rootfs.unpacking.place import Owners, Placer, default_owners
+from sandwright.rootfs.unpacking.layers import ImageLayer, WhiteoutPrefetch
+from sandwright.rootfs.unpacking.place import Owners, TarExtractor, default_owners
 from sandwright.rootfs.unpacking.staging import staged
-from sandwright.rootfs.unpacking.tree import Tree
+from sandwright.rootfs.unpacking.tree import RootfsTree
 
-__all__ = ["Layer", "Limits", "Notes", "Owners", "Report", "unpack"]
+__all__ = ["ArchiveLimits", "ImageLayer", "Notes", "Owners", "UnpackReport", "unpack"]
 
 _ENDINGS = {"gzip": "gzip", "zstd": "zstd", "plain": "tar", "xz": "xz"}
 
 
 @dataclass(frozen=True)
-class Report:
+class UnpackReport:
     """What was unpacked, and what is to be known about it.
 
     `entries` and `bytes` count the archives' members and length. `contained` is what was read differently
@@ -68,13 +68,13 @@ class Report:
 
 
 def unpack(
-    layers: Sequence[Layer],
+    layers: Sequence[ImageLayer],
     destination: Path,
     *,
-    limits: Limits = DEFAULT,
+    limits: ArchiveLimits = DEFAULT,
     owners: Owners | None = None,
     progress: Progress = SILENT,
-) -> Report:
+) -> UnpackReport:
     """Unpack `layers`, the lowest first, into a new directory that appears complete or not at all.
 
     `limits` hold for all layers together. `owners` "root" gives files to whom the image says, which takes
@@ -90,15 +90,19 @@ def unpack(
     owners = owners or default_owners()
     for layer in layers:
         layer.check()
-    with _explained(str(destination)), staged(destination) as stage, Foresight(layers, limits) as foresight:
-        tree = Tree(stage.fd, limits=limits)
+    with (
+        _explained(str(destination)),
+        staged(destination) as stage,
+        WhiteoutPrefetch(layers, limits) as prefetch,
+    ):
+        tree = RootfsTree(stage.fd, limits=limits)
         try:
             unpacking = _Unpacking(tree, owners, limits)
             for index, layer in enumerate(layers):
                 if index:
-                    unpacking.take_away(layer, foresight.next())
+                    unpacking.apply_whiteouts(layer, prefetch.next())
                 with progress.step(f"unpack {layer.digest[:19]}", layer.size) as step:
-                    unpacking.bring(layer, step, lowest=not index)
+                    unpacking.extract(layer, step, lowest=not index)
             tree.close()
         finally:
             tree.abandon()
@@ -109,7 +113,7 @@ def unpack(
 class _Unpacking:
     """The layers of one image on their way into one tree."""
 
-    def __init__(self, tree: Tree, owners: Owners, limits: Limits) -> None:
+    def __init__(self, tree: RootfsTree, owners: Owners, limits: ArchiveLimits) -> None:
         self._tree = tree
         self._owners: Owners = owners
         self._left = limits
@@ -117,24 +121,24 @@ class _Unpacking:
         self._bytes = 0
         self._contained = Notes()
         self._missing = Notes()
-        self._placer = Placer(tree, owners=owners, missing=self._missing)
+        self._placer = TarExtractor(tree, owners=owners, missing=self._missing)
 
-    def take_away(self, layer: Layer, removals: merge.Removals) -> None:
-        """Remove from the tree what the layer takes away."""
+    def apply_whiteouts(self, layer: ImageLayer, removals: merge.Whiteouts) -> None:
+        """Apply the whiteouts of a layer."""
         try:
-            merge.take_away(removals, self._tree, self._contained)
-        except Refusal as refusal:
+            merge.apply_whiteouts(removals, self._tree, self._contained)
+        except EntryRefused as refusal:
             raise ArchiveRefused(f"{layer.name}: of what it takes away: {refusal}") from None
         except OSError as error:
             raise _translated(error, layer.name) from error
 
-    def bring(self, layer: Layer, step: Step, *, lowest: bool) -> None:
-        """Put into the tree what the layer brings."""
+    def extract(self, layer: ImageLayer, step: Step, *, lowest: bool) -> None:
+        """Extract the entries of a layer."""
         with layer.archive(self._left, step.advance) as archive:
             if not layer.media_type.endswith(_ENDINGS[archive.codec]):
                 self._contained.add(f"{layer.media_type} is really {archive.codec}", b"")
             with self._proved(archive, layer) as stream:
-                reader = Reader(stream, limits=self._left, name=layer.name, notes=self._contained)
+                reader = TarReader(stream, limits=self._left, name=layer.name, notes=self._contained)
                 self._put(reader, layer.name, lowest=lowest)
         self._entries += reader.entries
         self._bytes += reader.bytes
@@ -142,19 +146,19 @@ class _Unpacking:
             self._left, bytes=self._left.bytes - reader.bytes, entries=self._left.entries - reader.entries
         )
 
-    def report(self, layers: int) -> Report:
+    def report(self, layers: int) -> UnpackReport:
         """What was done."""
-        return Report(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
+        return UnpackReport(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
 
     @contextlib.contextmanager
-    def _proved(self, archive: Readable, layer: Layer) -> Iterator[Readable]:
+    def _proved(self, archive: Readable, layer: ImageLayer) -> Iterator[Readable]:
         """The archive, decompressed in one thread and hashed in another."""
-        with Ahead(archive) as inflated:
-            proved = Verified(inflated, layer.diff_id, name=f"{layer.name}, decompressed")
-            with Ahead(proved) as hashed:
+        with ReadAhead(archive) as inflated:
+            proved = VerifiedReader(inflated, layer.diff_id, name=f"{layer.name}, decompressed")
+            with ReadAhead(proved) as hashed:
                 yield hashed
 
-    def _put(self, reader: Reader, name: str, *, lowest: bool) -> None:
+    def _put(self, reader: TarReader, name: str, *, lowest: bool) -> None:
         put, chunks = self._placer.put, reader.chunks
         for entry in reader:
             path = entry.path
@@ -164,7 +168,7 @@ class _Unpacking:
                         self._contained.add(merge.NOTHING_THERE, path)
                     continue
                 put(entry, chunks())
-            except Refusal as refusal:
+            except EntryRefused as refusal:
                 reader.refuse(path, str(refusal))
             except OSError as error:
                 raise _translated(error, f"{name}: {show(path)}") from error

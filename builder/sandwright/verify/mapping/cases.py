@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import BuildError
-from sandwright.rootfs.bundles.identity import Account, Accounts
+from sandwright.rootfs.bundles.identity import AccountFiles, PasswdEntry
 
 CALLER = (4242, 4243)
 """Numbers of a caller that no image knows."""
@@ -49,7 +49,7 @@ class Case:
     rendered: bool = False
 
 
-def cases(account: str, accounts: Accounts) -> tuple[Case, ...]:
+def cases(account: str, accounts: AccountFiles) -> tuple[Case, ...]:
     """All cases for an image whose account files are `accounts`. Raise BuildError when it lacks `account`."""
     own = accounts.account(account)
     if own is None:
@@ -57,7 +57,7 @@ def cases(account: str, accounts: Accounts) -> tuple[Case, ...]:
     return (*_writable(own, accounts), *_read_only(own, accounts), *_not_root(own, accounts))
 
 
-def _writable(own: Account, accounts: Accounts) -> Iterator[Case]:
+def _writable(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
     def mapped(uid: int, gid: int, group: str | None) -> Who:
         return Who(uid, gid, own.name, group, own.home, at_home=True)
 
@@ -80,7 +80,7 @@ def _writable(own: Account, accounts: Accounts) -> Iterator[Case]:
         yield Case("root, when it is asked for", _root(root, accounts, at_home=True), asked=(0, 0))
 
 
-def _read_only(own: Account, accounts: Accounts) -> Iterator[Case]:
+def _read_only(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
     itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home)
     caller = Who(*CALLER, NAMED[0], NAMED[0], NAMED[1])
     yield Case("read-only: the account as it is", itself, read_only=True)
@@ -94,7 +94,7 @@ def _read_only(own: Account, accounts: Accounts) -> Iterator[Case]:
     yield Case("rendered accounts", caller, asked=CALLER, rendered=True)
 
 
-def _not_root(own: Account, accounts: Accounts) -> Iterator[Case]:
+def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
     itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home, at_home=True)
     yield Case("started as the account", itself, user=(own.uid, own.gid))
     yield Case("started as a number", Who(*CALLER, None, None, "/"), user=CALLER)
@@ -115,22 +115,22 @@ def _not_root(own: Account, accounts: Accounts) -> Iterator[Case]:
     )
 
 
-def _root(root: Account, accounts: Accounts, *, at_home: bool) -> Who:
+def _root(root: PasswdEntry, accounts: AccountFiles, *, at_home: bool) -> Who:
     return Who(0, 0, root.name, _group(accounts, 0), root.home, at_home)
 
 
-def _group(accounts: Accounts, gid: int) -> str | None:
+def _group(accounts: AccountFiles, gid: int) -> str | None:
     return next((name for name, number in _groups(accounts) if number == gid), None)
 
 
-def _groups(accounts: Accounts) -> Iterator[tuple[str, int]]:
+def _groups(accounts: AccountFiles) -> Iterator[tuple[str, int]]:
     for line in accounts.group.splitlines():
         fields = line.split(":")
         if len(fields) > 3 and fields[2].isdigit():
             yield fields[0], int(fields[2])
 
 
-def _another(own: Account, accounts: Accounts) -> Account | None:
+def _another(own: PasswdEntry, accounts: AccountFiles) -> PasswdEntry | None:
     """An account with a uid that is neither root's nor its own."""
     for line in accounts.passwd.splitlines():
         found = accounts.account(line.partition(":")[0])
@@ -139,7 +139,7 @@ def _another(own: Account, accounts: Accounts) -> Account | None:
     return None
 
 
-def _taken(own: Account, accounts: Accounts) -> tuple[str, int] | None:
+def _taken(own: PasswdEntry, accounts: AccountFiles) -> tuple[str, int] | None:
     """dialout's, which is the first group of users on macOS, or another one."""
     others = [each for each in _groups(accounts) if each[1] not in (0, own.gid)]
     return next((each for each in others if each[1] == 20), others[0] if others else None)

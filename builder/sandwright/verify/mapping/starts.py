@@ -22,7 +22,7 @@ from sandwright.host import collect_host
 from sandwright.image.export import write_archive
 from sandwright.render.accounts import Account, group_file, passwd_file
 from sandwright.rootfs.bundles import bundle
-from sandwright.rootfs.bundles.convert import Settings
+from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import PREFIX
 from sandwright.runtime.launch import base_environment
@@ -146,7 +146,7 @@ class _Oci:
         """Write the bundle; give the shared root."""
         case = start.case
         image = open_image(self.subject.layout, platform=self.subject.platform)
-        settings = Settings(arguments=start.command, environment=_environment(case))
+        settings = BundleOptions(arguments=start.command, environment=_environment(case))
         made = bundle.write_bundle(image, place, store=self.subject.store, settings=settings)
         config: dict[str, Any] = json.loads((place / "config.json").read_bytes())
         uid, gid = case.user or (0, 0)

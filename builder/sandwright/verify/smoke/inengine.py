@@ -19,8 +19,8 @@ from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
 from sandwright.image.definition import ImageDefinition
-from sandwright.image.engines.build import BuiltInEngine
-from sandwright.image.engines.contract import Engine
+from sandwright.image.engines.build import EngineBuiltImage
+from sandwright.image.engines.contract import BuildEngine
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import Session, Subject, Variant
@@ -46,9 +46,9 @@ Open = Callable[[References, Path, threading.Event], contextlib.AbstractContextM
 
 
 def smoke_in_engine(
-    built: Sequence[BuiltInEngine],
+    built: Sequence[EngineBuiltImage],
     catalogue: Mapping[str, ImageDefinition],
-    engine: Engine,
+    engine: BuildEngine,
     open_session: Open,
     *,
     host: HostFacts,
@@ -136,7 +136,7 @@ class _InPodman(PodmanSession):
 class _Work:
     """What the rows of one run share."""
 
-    engine: Engine
+    engine: BuildEngine
     session: Session | str
     witness: Witness
     catalogue: Mapping[str, ImageDefinition]
@@ -145,7 +145,7 @@ class _Work:
     store: Path
     limit: float
 
-    def row(self, built: BuiltInEngine, progress: Progress) -> Row:
+    def row(self, built: EngineBuiltImage, progress: Progress) -> Row:
         """Start one image."""
         runtime = "docker" if self.engine.name == "docker" else "podman"
         row = Row(built.name, built.platform, built.image.id, runtime, ())
@@ -158,7 +158,7 @@ class _Work:
             step.advance(len(findings))
         return Row(row.image, row.platform, row.digest, runtime, findings, seconds)
 
-    def _started(self, built: BuiltInEngine) -> tuple[tuple[Finding, ...], float]:
+    def _started(self, built: EngineBuiltImage) -> tuple[tuple[Finding, ...], float]:
         if isinstance(self.session, str):
             return (Finding("starts", Verdict.SKIPPED, self.session),), 0.0
         place = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
@@ -188,6 +188,6 @@ class _Work:
         return () if parent is None else (self.catalogue[parent], *self._bases(self.catalogue[parent]))
 
 
-def _reported(built: BuiltInEngine) -> Reported:
+def _reported(built: EngineBuiltImage) -> Reported:
     image = built.image
     return Reported(built.name, built.platform, image.id, image.size, len(image.layers), built.engine)

@@ -12,9 +12,9 @@ from sandwright.errors import BuildError, IntegrityError
 from sandwright.host import HostFacts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import split_entrypoint
+from sandwright.render.baseline import load_baseline
 from sandwright.rootfs.bundles import bundle, convert
-from sandwright.rootfs.bundles.baseline import load_baseline
-from sandwright.rootfs.bundles.identity import Identity, read_accounts, resolve_user
+from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
 from sandwright.rootfs.bundles.program import find_program, search_path
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
@@ -121,7 +121,7 @@ def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple
     return (*plain, *checks)
 
 
-def _run_as(identity: Identity, directory: Path, config: Mapping[str, Any]) -> None:
+def _run_as(identity: ExecUser, directory: Path, config: Mapping[str, Any]) -> None:
     """Have a bundle run as the image's user. One for use without root says root, all that runc can give."""
     user: dict[str, Any] = {"uid": identity.uid, "gid": identity.gid}
     if identity.groups:

@@ -15,7 +15,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError
-from sandwright.image.existing import Held, read_layout
+from sandwright.image.existing import PlatformImage, read_layout
 from sandwright.image.export import write_image
 from sandwright.looks import Looks
 from sandwright.methods.images import layouts
@@ -66,7 +66,7 @@ def _needed(policy: ResolvedPolicy) -> Iterator[str]:
         yield PROXY
 
 
-def _is(image: Held, engine: str, reference: str, environment: Mapping[str, str]) -> bool:
+def _is(image: PlatformImage, engine: str, reference: str, environment: Mapping[str, str]) -> bool:
     """Whether the engine has this very image: it names one by its configuration or by its manifest."""
     argv = (engine, "image", "inspect", "--format", "{{.Id}}", reference)
     found = process.run(*argv, check=False, timeout=_ASKING, env=environment)

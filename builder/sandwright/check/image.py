@@ -12,7 +12,7 @@ from sandwright.check.compared import check_structure
 from sandwright.check.configuration import check_configuration
 from sandwright.check.documents import check_layout, check_manifest
 from sandwright.check.files import check_files, keeps
-from sandwright.check.finding import Finding, Waiver, waive
+from sandwright.check.finding import ImageFinding, Waiver, waive
 from sandwright.check.layers import Programs, check_layers
 from sandwright.check.structure import StructureTests
 from sandwright.errors import ArchiveRefused, IntegrityError
@@ -24,7 +24,7 @@ _NANO = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What was found in one image for one platform. `size` is that of its packed layers, in bytes.
 
     `skipped` says which runtimes started none of its tests, and why.
@@ -35,11 +35,11 @@ class Checked:
     platform: str
     size: int
     layers: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ImageFinding, ...]
     skipped: tuple[str, ...] = ()
 
     @property
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[ImageFinding]:
         """What keeps it from being good: errors that nobody accepted."""
         return [each for each in self.findings if each.severity == "error" and not each.waived]
 
@@ -54,7 +54,7 @@ def check_image(
     tests: Sequence[StructureTests] = (),
     runtimes: Sequence[str] = (),
     progress: Progress = SILENT,
-) -> Checked:
+) -> CheckResult:
     """Look the image at `path` over: a layout, or an archive of one or of Docker.
 
     Nothing of it is run but the commands of `tests`, under `runtimes`, or all that are here. `budget` is in
@@ -70,7 +70,7 @@ def check_image(
         found += failed
         skipped += missing
     size = sum(layer.size for layer in image.layers)
-    return Checked(
+    return CheckResult(
         path.name,
         image.digest,
         str(image.platform),
@@ -81,17 +81,17 @@ def check_image(
     )
 
 
-def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests]) -> Iterator[Finding]:
+def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests]) -> Iterator[ImageFinding]:
     size = sum(layer.size for layer in image.layers)
     if budget is not None and size > budget:
-        yield Finding("size/budget", "", f"{size} bytes are more than {budget}")
+        yield ImageFinding("size/budget", "", f"{size} bytes are more than {budget}")
     yield from check_manifest(image)
     programs = Programs()
     try:
         yield from check_layers(image, _created(image), programs)
         contents = _contents(image, tests)
     except (ArchiveRefused, IntegrityError) as error:
-        yield Finding("layout/refused", "", str(error))
+        yield ImageFinding("layout/refused", "", str(error))
         return
     yield from check_files(contents, programs.elves, image.platform.architecture)
     yield from check_configuration(image, contents)

@@ -17,7 +17,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 
-class Reading:
+class Connections:
     """The connections of some sessions. `stopped` is set once an end was asked for."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Reading:
                     socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
-def _pools(reading: Reading) -> dict[str, type[HTTPConnectionPool]]:
+def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:
     """Pools, by scheme, whose connections tell `reading` when they are made."""
 
     class Plain(HTTPConnection):

@@ -1,18 +1,20 @@
-"""Where images are put together: the threads that work on them, and how all stop when one fails."""
+"""The context of one build: its staging area, its threads, and how all stop when one fails."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
-from sandwright.image.layer import Cancelled, LayerWriter, writing_layer
-from sandwright.image.layout import Staging
+from sandwright.image.layer import LayerWriter, writing_layer
+from sandwright.image.layout import StagingArea
 from sandwright.progress import Progress
+from sandwright.registry.failure import Cancelled
+from sandwright.registry.parallel import results
 
 T = TypeVar("T")
 
@@ -21,10 +23,10 @@ MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
-class Workshop:
+class BuildContext:
     """What every step of a build uses. `cancelled` is set when the build is to stop."""
 
-    staging: Staging
+    staging: StagingArea
     progress: Progress
     cancelled: Event
     platforms: Executor
@@ -53,15 +55,10 @@ class Workshop:
     def _together(self, pool: Executor, tasks: Sequence[Callable[[], T]]) -> list[T]:
         futures = [pool.submit(self._unless_cancelled, task) for task in tasks]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            failed = [error for future in done if (error := future.exception()) is not None]
-            if not failed:
-                return [future.result() for future in futures]
+            return results(futures)
         except BaseException:
             self.cancelled.set()
             raise
-        self.cancelled.set()
-        raise next((error for error in failed if not isinstance(error, Cancelled)), failed[0])
 
     def _unless_cancelled(self, task: Callable[[], T]) -> T:
         if self.cancelled.is_set():
@@ -70,8 +67,10 @@ class Workshop:
 
 
 @contextlib.contextmanager
-def open_workshop(staging: Staging, progress: Progress, *, jobs: int | None = None) -> Iterator[Workshop]:
-    """A workshop for the length of a `with`.
+def open_build_context(
+    staging: StagingArea, progress: Progress, *, jobs: int | None = None
+) -> Iterator[BuildContext]:
+    """Start the threads of a build for the length of a `with`.
 
     `jobs` is how many packages are read at a time; absent, one for each processor.
     """
@@ -83,7 +82,7 @@ def open_workshop(staging: Staging, progress: Progress, *, jobs: int | None = No
         ThreadPoolExecutor(MOST_THREADS, "sandwright-platform") as platforms,
     ):
         try:
-            yield Workshop(staging, progress, cancelled, platforms, readers, compressors)
+            yield BuildContext(staging, progress, cancelled, platforms, readers, compressors)
         except BaseException:
             cancelled.set()  # queued tasks see it and give up; `wait` would not wake for cancelled futures
             raise

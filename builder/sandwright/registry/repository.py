@@ -1,0 +1,237 @@
+"""The operations on one repository of a registry: manifests, blobs, and what they are promised to be.
+
+Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is compared with the digest it was
+asked by; of a document that was asked by a tag, the digest is computed here and compared with what the
+registry says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sandwright.errors import ArchiveRefused
+from sandwright.progress import Step
+from sandwright.registry.client import RegistryClient, RegistryRequest
+from sandwright.registry.download import Download
+from sandwright.registry.failure import Cancelled, RegistryError, RegistryOperation, WrongContent, printable
+from sandwright.registry.reference import Reference, check_repository
+from sandwright.registry.scope import PULL, PUSH, repository_scope, united
+from sandwright.registry.settings import RegistrySettings
+from sandwright.registry.transport import ConnectionBroken, Response
+from sandwright.registry.upload import Source, Upload
+from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor, check_digest
+
+LARGEST_DOCUMENT = 4 << 20
+"""Bytes of a manifest: what registries must take at most (distribution-spec, "Pushing Manifests")."""
+
+DOCUMENT_TYPES = (*sorted(INDEX_TYPES), *sorted(MANIFEST_TYPES))
+_SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1"
+
+
+class _Unseen:
+    def advance(self, amount: int) -> None:
+        """Nobody watches."""
+
+
+UNSEEN: Step = _Unseen()
+
+
+@dataclass(frozen=True)
+class RawManifest:
+    """A manifest or index as the registry has it: the bytes, which have the digest."""
+
+    media_type: str
+    digest: str
+    content: bytes
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What a document says to point to it."""
+        return Descriptor(self.media_type, self.digest, len(self.content))
+
+
+class Repository:
+    """One repository of a registry, opened with `open_repository`. May be used by several threads.
+
+    Every operation raises RegistryError with the registry's own words when it is refused: NotThere, Denied,
+    Unreachable among them; and WrongContent for bytes that are not those that were asked for.
+    """
+
+    def __init__(self, client: RegistryClient, name: str, *, push: bool) -> None:
+        self.name = name
+        self.host = client.host
+        self.client = client
+        self.scopes: tuple[str, ...] = (repository_scope(name, PUSH if push else PULL),)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.name}"
+
+    def asked(self, what: str) -> RegistryOperation:
+        """What messages say of a request."""
+        return RegistryOperation(self.host, self.name, what)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        *expect: int,
+        headers: dict[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send a request about something in the repository: by a path below its own, or a whole address."""
+        url = path if "://" in path else f"/v2/{self.name}/{path}"
+        request = RegistryRequest(
+            method, url, self.asked(what), self.scopes, headers or {}, body, frozenset(expect or (200,))
+        )
+        return self.client.send(request)
+
+    def manifest(self, what: str) -> RawManifest:
+        """The manifest or index that a tag or digest names."""
+        asked = self.asked(f"manifest {what}")
+        headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
+        with self.send("GET", f"manifests/{what}", asked.what, headers=headers) as answer:
+            body = read(answer, asked)
+            media_type = _media_type(answer, asked)
+            said = answer.headers.get("Docker-Content-Digest", "")
+        digest = _check_body(what, body, said, asked)
+        return RawManifest(media_type, digest, body)
+
+    def head(self, what: str) -> str | None:
+        """The digest of what a tag or digest names, as far as the registry says; None when it has none."""
+        headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
+        with self.send("HEAD", f"manifests/{what}", f"manifest {what}", 200, 404, headers=headers) as answer:
+            if answer.status == 404:
+                return None
+            said = answer.headers.get("Docker-Content-Digest", "")
+        if is_digest(said):
+            return said
+        return self.manifest(what).digest
+
+    def put_manifest(self, document: RawManifest, tag: str | None = None) -> str:
+        """Store a manifest under its digest, or under a tag. Give the header `OCI-Subject` of the answer."""
+        what = tag or document.digest
+        asked = self.asked(f"put manifest {what}")
+        headers = {"Content-Type": document.media_type}
+        body = document.content
+        with self.send("PUT", f"manifests/{what}", asked.what, 201, headers=headers, body=body) as answer:
+            said = answer.headers.get("Docker-Content-Digest", "")
+            subject = answer.headers.get("OCI-Subject", "")
+            answer.finish()
+        if said and said != document.digest:
+            raise WrongContent(f"{asked}: it stored {printable(said, 100)} in place of {document.digest}")
+        return subject
+
+    def has_blob(self, descriptor: Descriptor) -> bool:
+        """Whether the repository has a blob. Raise WrongContent when it has it with another size."""
+        what = f"blob {descriptor.digest}"
+        with self.send("HEAD", f"blobs/{descriptor.digest}", what, 200, 404) as answer:
+            if answer.status == 404:
+                return False
+            length = answer.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) != descriptor.size:
+            raise WrongContent(
+                f"{self.asked(what)}: has {length} bytes where {descriptor.size} were promised"
+            )
+        return True
+
+    def fetch_blob(self, descriptor: Descriptor, sink: BinaryIO, *, step: Step = UNSEEN) -> None:
+        """Write a blob to a file that can be sought in; verified when this returns.
+
+        A transfer that breaks off goes on from there.
+        """
+        what = f"blob {descriptor.digest}"
+        request = RegistryRequest(
+            "GET",
+            f"/v2/{self.name}/blobs/{descriptor.digest}",
+            self.asked(what),
+            self.scopes,
+            expect=frozenset({200, 206, 416}),
+        )
+        Download(self.client, request, descriptor, sink, step).run()
+
+    def push_blob(
+        self, descriptor: Descriptor, source: Source, *, mount_from: Sequence[str] = (), step: Step = UNSEEN
+    ) -> bool:
+        """Have a blob in the repository; whether it had to be sent.
+
+        It is mounted from another repository of the registry, where one of `mount_from` has it. What is sent
+        is compared with the digest on its way: IntegrityError.
+        """
+        if self.has_blob(descriptor):
+            step.advance(descriptor.size)
+            return False
+        upload = Upload(self.client, self.name, self.scopes, descriptor, source, step=step)
+        for repository in mount_from:
+            scope = repository_scope(check_repository(repository), PULL)
+            if upload.mount(repository, united([*self.scopes, scope])):
+                step.advance(descriptor.size)
+                return False
+        upload.run()
+        return True
+
+
+@contextmanager
+def open_repository(
+    reference: Reference, settings: RegistrySettings, *, push: bool = False
+) -> Iterator[Repository]:
+    """The repository of a reference, for the length of a `with`; with `push`, to write to.
+
+    Nothing is sent before it is used. Ctrl-C, or an error, ends what other threads have under way.
+    """
+    client = RegistryClient(reference.host, settings)
+    try:
+        yield Repository(client, reference.repository, push=push)
+    except Cancelled:
+        raise RegistryError(f"registry {reference.host}: stopped") from None
+    finally:
+        client.transport.stop()
+
+
+def read(answer: Response, asked: RegistryOperation, *, limit: int = LARGEST_DOCUMENT) -> bytes:
+    """The body of an answer that is a document. Raise RegistryError for one too long or not whole."""
+    try:
+        body = answer.beginning(limit)
+    except ConnectionBroken as problem:
+        raise RegistryError(f"{asked}: no whole answer: {problem}") from problem
+    if len(body) > limit:
+        raise RegistryError(f"{asked}: the answer is longer than {limit >> 20} MiB, which no document may be")
+    return body
+
+
+def _media_type(answer: Response, asked: RegistryOperation) -> str:
+    media_type = answer.content_type
+    if media_type in INDEX_TYPES or media_type in MANIFEST_TYPES:
+        return media_type
+    if media_type.startswith(_SCHEMA_1):
+        raise RegistryError(
+            f"{asked}: it is of Docker's first format, without a config; push the image again"
+        )
+    if media_type == "text/html":
+        raise RegistryError(f"{asked}: it answered with a web page, not with a manifest")
+    raise RegistryError(
+        f"{asked}: it answered with {printable(media_type, 100) or 'no media type'}, no manifest"
+    )
+
+
+def _check_body(what: str, body: bytes, said: str, asked: RegistryOperation) -> str:
+    """The digest of a document that was asked by `what`, of which the registry says `said`."""
+    expected = what if is_digest(what) else said if is_digest(said) else ""
+    algorithm = expected.partition(":")[0] or "sha256"
+    found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
+    if expected and found != expected:
+        raise WrongContent(f"{asked}: what came has the digest {found}, {expected} was promised")
+    return found
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a digest that can be compared with."""
+    try:
+        check_digest(text, "")
+    except ArchiveRefused:
+        return False
+    return True
