@@ -62,15 +62,14 @@ class Block:
             yield Command(command, tuple(shown))
 
 
-def blocks(page: Path, name: str, marks: Mapping[str, str] | None = None) -> Iterator[Block]:
-    """The blocks of a page. `marks` are comments for blocks that have none, by their first line."""
+def blocks(page: Path, name: str) -> Iterator[Block]:
+    """The blocks of a page."""
     text = page.read_text(encoding="utf-8")
     for fence in _FENCE.finditer(text):
         language, content = fence.groups()
         line = text.count("\n", 0, fence.start()) + 1
-        first = content.partition("\n")[0]
         named = _FILE.match(content)
-        mark = _MARK.search(text[: fence.start()]) or _MARK.match((marks or {}).get(first, ""))
+        mark = _MARK.search(text[: fence.start()])
         if language in ("yaml", "python") and named and not (mark and mark[1] == "shown"):
             yield Block(name, line, "file", content[named.end() :], named[1])
         elif content.startswith("$ ") or language == "sh":

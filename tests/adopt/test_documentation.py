@@ -26,36 +26,6 @@ BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LIMIT = 240.0
 
-README: dict[str, str] = {
-    "python3 -m venv .venv && .venv/bin/pip install -q -e '.[programs]' && .venv/bin/invoke setup": (
-        "<!-- elsewhere: .github/workflows/linux.yml -->"
-    ),
-    "python3 -m venv .venv && .venv/bin/pip install -q -e . && .venv/bin/invoke setup build-images": (
-        "<!-- elsewhere: .github/workflows/release.yml -->"
-    ),
-    "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/invoke setup --group build "
-    "--group smoke --group test test": "<!-- elsewhere: .ci/run -->",
-    ".venv/bin/invoke bundle distroless                     # build/bundles/distroless-amd64": (
-        "<!-- elsewhere: tests/rootfs/test_bundle_run.py -->"
-    ),
-    "$ .sandbox/docker/launch sh -c 'touch new && echo written; cat secret.txt; echo x >LICENSE; "
-    "nc -w1 1.1.1.1 443'": "<!-- elsewhere: tests/render/test_engines_run.py -->",
-    "$ sandwright verify": "<!-- elsewhere: docs/start.md -->",
-    "$ sandwright explain write .env": "<!-- elsewhere: docs/start.md -->",
-    "$ curl http://web.example/                  → 200": "<!-- elsewhere: tests/egress/test_sandboxes.py -->",
-    "$ sandwright run -- sh -c 'git push origin main'": "<!-- elsewhere: tests/bridge/test_bridge_git.py -->",
-    "$ sandwright sbpl-eval p.sb file-read-data --resource path=/Users/a/.ssh vnode-type=DIRECTORY -D "
-    "HOME=/Users/a": "<!-- elsewhere: tests/evaluate/test_sbpl_command.py -->",
-    "$ sandwright seccomp-eval /usr/share/containers/seccomp.json clone 0x10000000": "<!-- needs: podman -->",
-}
-"""Comments for the README's blocks that have none of their own, by their first lines."""
-
-
-def _blocks(page: Path) -> list[Block]:
-    name = page.relative_to(ROOT).as_posix()
-    return list(blocks(page, name, README if name == "README.md" else None))
-
-
 ABOUT = {"build-images", "setup", "lock-images", "bundle", "launch", "curl", "push", "sbpl-eval", "verify"}
 ABOUT |= {
     "explain",
@@ -71,11 +41,13 @@ ABOUT |= {
 }
 """Words by which a file is known that runs the commands of a block."""
 
-ALL = [block for page in PAGES for block in _blocks(page)]
-
 
 def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+BLOCKS = {page: tuple(blocks(page, _name(page))) for page in PAGES}
+ALL = [block for found in BLOCKS.values() for block in found]
 
 
 @pytest.fixture
@@ -101,7 +73,7 @@ def _environment(folder: Path, programs: Path) -> dict[str, str]:
 def _try(page: Path, folder: Path, programs: Path) -> list[str]:
     """Go through a page from its beginning, as a person would; give what is not as it shows."""
     faults = []
-    for block in _blocks(page):
+    for block in BLOCKS[page]:
         if block.kind == "file":
             target = folder / block.about
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,11 +91,11 @@ def _try(page: Path, folder: Path, programs: Path) -> list[str]:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(b.kind == "run" for b in _blocks(page))], ids=_name
+    "page", [page for page in PAGES if any(b.kind == "run" for b in BLOCKS[page])], ids=_name
 )
 def test_the_commands_of_a_page_do_what_it_shows(page: Path, project: Path, programs: Path) -> None:
     """Those of the first page that anybody tries are started as people start them; see `standby`."""
-    for tool in {tool for block in _blocks(page) for tool in block.needs}:
+    for tool in {tool for block in BLOCKS[page] for tool in block.needs}:
         if process.find(tool) is None and not os.environ.get("SANDWRIGHT_REQUIRE"):
             pytest.skip(f"{tool} is not installed")
     assert "\n\n".join(_try(page, project, BIN if page.name == "start.md" else programs)) == ""
