@@ -1,25 +1,73 @@
 """The golden cases: a policy and a host each, and the artifacts that every method makes of them.
 
-`SANDWRIGHT_UPDATE_GOLDEN=1` writes what is rendered instead of comparing it; read the difference then.
+`tests/golden/<case>/<method>/` records each artifact in the shortest of these forms, and the seccomp profiles
+are in `tests/golden/seccomp/<profile>/`:
+
+- `NAME` has its lines (see `recorded`).
+- `NAME.diff` has the difference from another artifact. Its first line names that, and one to copy lines from.
+- A line `NAME = ARTIFACT` of the file `same` names an artifact with the same bytes.
+- A line `NAME = sha256:DIGEST` of it has the digest alone.
+
+`SANDWRIGHT_UPDATE_GOLDEN=1 pytest tests/test_golden.py` records what is rendered now; then read `git diff`.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from recorded import Lines, bytes_of, decoded, difference, encoded, lines_of, patched, split
 from sandwright import mountwatch
 from sandwright.api import Policy
+from sandwright.evaluate.bpf import listing, read_program
+from sandwright.methods.docker.devcontainer import render_form
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.artifact import Artifact
+from sandwright.render.artifact import Artifact, json_text
+from sandwright.render.methods import render
+from sandwright.seccomp.bpf import compile_bpf
+from sandwright.seccomp.catalogue import profile
+from sandwright.seccomp.oci import render_gvisor, render_oci
 
 CASES = ("ci", "hostile-names", "python-project", "strict")
 GOLDEN = Path(__file__).parent / "golden"
-UPDATE = os.environ.get("SANDWRIGHT_UPDATE_GOLDEN") == "1"
+INPUTS = {"facts.json", "facts-darwin.json", "sandbox.yaml"}
+SAME = "same"
+
+METHODS = ("bwrap", "oci", "gvisor", "docker", "podman", "devcontainer", "kubernetes", "user", "seatbelt")
+PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
+LISTED = "seccomp/default/amd64.bpf.txt"
+"""The one compiled program that is recorded with its instructions; others have a digest."""
+NOT_RENDERED = {
+    ("hostile-names", "kubernetes"): "Kubernetes takes no ':' in a mountPath",
+    ("ci", "user"): r"user can't enforce resources\.memory",
+}
+"""Cases that a method refuses, and its reason."""
+OWN = {"user": ("plan", "enter")}
+"""The artifacts that are a method's alone, where the others are made as those of another method."""
+
+FULLEST = "python-project"
+"""The case that the others are compared with; it comes first."""
+SIBLINGS = {"oci": "bwrap", "docker": "oci", "gvisor": "oci", "podman": "docker"}
+"""Methods whose artifacts resemble another's."""
+WORTH = 0.8
+"""A difference is recorded when it has fewer lines than this part of the text."""
+
+FOLDERS = (
+    *(f"seccomp/{name}" for name in PROFILES),
+    *(
+        f"{case}/{method}"
+        for case in (FULLEST, *(case for case in CASES if case != FULLEST))
+        for method in METHODS
+        if (case, method) not in NOT_RENDERED
+    ),
+)
+"""Where artifacts are recorded; each comes after those that it is compared with."""
 
 
 def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:
@@ -28,26 +76,155 @@ def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:
     return Policy.from_text((GOLDEN / case / "sandbox.yaml").read_bytes()).resolve(host)
 
 
-def check_golden(case: str, method: str, artifacts: Sequence[Artifact]) -> None:
-    """Compare artifacts with the files of a case, byte for byte and none left over.
+def rendered(folder: str) -> Mapping[str, bytes]:
+    """The artifacts of a folder as they are rendered now."""
+    case, method = folder.split("/")
+    return _profile(method) if case == "seccomp" else _artifacts(case, method)
 
-    The program that watches mounts is the one of the package, whose digest another test holds.
-    """
-    folder = GOLDEN / case / method
-    programs = [each for each in artifacts if each.name == mountwatch.NAME]
-    artifacts = [each for each in artifacts if each.name != mountwatch.NAME]
-    assert {each.digest for each in programs} <= set(_digests().values())
-    if UPDATE:
-        write_artifacts(folder, artifacts, fresh=True)
-    there = {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+
+def _profile(name: str) -> dict[str, bytes]:
+    found = profile(name)
+    texts = {
+        "engine.json": json_text(render_oci(found, comments=True)),
+        "gvisor.json": json_text(render_gvisor(found)),
+        "amd64.bpf.txt": listing(read_program(compile_bpf(found, arch="amd64"))),
+        "arm64.bpf.txt": listing(read_program(compile_bpf(found, arch="arm64"))),
     }
-    assert {each.name: each.content for each in artifacts} == there
+    return {file: text.encode() for file, text in texts.items()}
 
 
-def _digests() -> dict[str, str]:
-    found: dict[str, str] = json.loads((mountwatch.PROGRAMS / "programs.json").read_text())["programs"]
-    return found
+def _artifacts(case: str, method: str) -> dict[str, bytes]:
+    """The program that watches mounts is the one of the package, whose digest another test holds."""
+    policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
+    artifacts = render_form(policy) if method == "devcontainer" else render(policy, method).artifacts
+    programs = {each.digest for each in artifacts if each.name == mountwatch.NAME}
+    assert programs <= set(
+        json.loads((mountwatch.PROGRAMS / "programs.json").read_text())["programs"].values()
+    )
+    return {
+        each.name: each.content
+        for each in artifacts
+        if each.name != mountwatch.NAME and each.name in OWN.get(method, (each.name,))
+    }
+
+
+def check_golden(folder: str) -> None:
+    """Compare what is rendered with what a folder records: the same names, and the same bytes."""
+    found = rendered(folder)
+    assert names_recorded(folder) == set(found)
+    same = _same(folder)
+    for name, content in found.items():
+        if same.get(name, "").startswith("sha256:"):
+            assert (name, same[name]) == (name, _digest(content))
+        else:
+            golden = recorded(f"{folder}/{name}")
+            assert (name, decoded(content)) == (name, decoded(golden))
+
+
+def names_recorded(folder: str) -> set[str]:
+    """The names of the artifacts that a folder records."""
+    return {name.removesuffix(".diff") for name in _files(folder) - {SAME}} | set(_same(folder))
+
+
+def recorded(artifact: str) -> bytes:
+    """The bytes of an artifact whose content is recorded."""
+    return bytes_of(artifact, _recorded_lines(artifact))
+
+
+def _recorded_lines(artifact: str) -> Lines:
+    case, method, name = artifact.split("/", 2)
+    if twin := _same(f"{case}/{method}").get(name):
+        return _recorded_lines(twin)
+    path = GOLDEN / artifact
+    if path.exists():
+        return split(decoded(path.read_bytes()))
+    first, *hunks = split(decoded(path.with_name(f"{path.name}.diff").read_bytes()))
+    base, other = (_recorded_lines(each) for each in first.rstrip("\n").removeprefix("--- ").split(" +++ "))
+    return patched(base, hunks, other)
+
+
+def _same(folder: str) -> dict[str, str]:
+    path = GOLDEN / folder / SAME
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {name: other for name, _, other in (line.partition(" = ") for line in lines)}
+
+
+def _files(folder: str) -> set[str]:
+    here = GOLDEN / folder
+    return {path.relative_to(here).as_posix() for path in here.rglob("*") if path.is_file()}
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def record_all() -> None:
+    """Record everything as it is rendered now; what is recorded so already is not touched."""
+    lock = os.open(GOLDEN, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        contents: dict[str, bytes] = {}
+        for folder in FOLDERS:
+            found = rendered(folder)
+            _write(folder, _forms(folder, found, contents))
+            contents.update({f"{folder}/{name}": content for name, content in found.items()})
+    finally:
+        os.close(lock)
+
+
+def _forms(folder: str, found: Mapping[str, bytes], before: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that record a folder. `before` has the artifacts that these can be compared with."""
+    files: dict[str, bytes] = {}
+    same: dict[str, str] = {}
+    for name, content in sorted(found.items()):
+        twin = next((other for other, theirs in before.items() if theirs == content), None)
+        if twin is not None:
+            same[name] = twin
+        elif name.endswith(".bpf.txt") and f"{folder}/{name}" != LISTED:
+            same[name] = _digest(content)
+        else:
+            form, lines = _shortest(f"{folder}/{name}", content, before)
+            files[f"{name}{form}"] = encoded("".join(lines))
+    if same:
+        files[SAME] = "".join(f"{name} = {other}\n" for name, other in same.items()).encode()
+    return files
+
+
+def _shortest(artifact: str, content: bytes, before: Mapping[str, bytes]) -> tuple[str, Lines]:
+    case, method, name = artifact.split("/", 2)
+    lines = lines_of(name, content)
+    sibling = SIBLINGS.get(method)
+    profiled = f"seccomp/{PROFILES[0]}/{name.replace('seccomp.json', 'engine.json')}"
+    named = (
+        profiled,
+        f"{FULLEST}/{method}/{name}",
+        f"{case}/{sibling}/{name}",
+        f"{FULLEST}/{sibling}/{name}",
+    )
+    others = {
+        each: lines_of(name, before[each])
+        for each in (*named, f"{case}/{METHODS[0]}/{name}")
+        if each in before
+    }
+    differences = [
+        [f"--- {base} +++ {other}\n", *difference(others[base], lines, others[other])]
+        for base in others
+        if base in named
+        for other in others
+    ]
+    shortest = min(differences, key=len, default=lines)
+    return (".diff", shortest) if len(shortest) < WORTH * len(lines) else ("", lines)
+
+
+def _write(folder: str, files: Mapping[str, bytes]) -> None:
+    for name in _files(folder) - set(files):
+        (GOLDEN / folder / name).unlink()
+    for name, content in files.items():
+        path = GOLDEN / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
+            path.chmod(0o644)
 
 
 def write_artifacts(folder: Path, artifacts: Iterable[Artifact], *, fresh: bool = False) -> Path:

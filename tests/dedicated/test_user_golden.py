@@ -1,4 +1,4 @@
-"""What `user` renders: golden, and the words of its plan are steps that its program knows."""
+"""What `user` renders: the words of its plan are steps that its program knows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from goldens import CASES, case_policy, check_golden
-from sandwright.errors import RenderError
+from goldens import CASES, case_policy
 from sandwright.methods.user.render import account_for
 from sandwright.render.methods import render
 from sandwright.resources import data_path
@@ -21,15 +20,6 @@ STEPS = {
 LIMITED = "ci"
 """The case that limits memory, for which this method has nothing."""
 
-OWN = ("plan", "enter")
-"""The artifacts that are this method's alone; what the others are made of is golden elsewhere."""
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case != LIMITED])
-def test_golden(case: str) -> None:
-    artifacts = render(case_policy(case), "user").artifacts
-    check_golden(case, "user", [each for each in artifacts if each.name in OWN])
-
 
 def test_with_a_proxy_the_launcher_makes_the_network() -> None:
     """It is the one that the session's proxy is brought into; root's half makes none of its own."""
@@ -38,11 +28,6 @@ def test_with_a_proxy_the_launcher_makes_the_network() -> None:
     assert "\nwith_proxy() {\n    unshare --net -- " in launch
     assert "with_proxy $sw_root env -i" in launch
     assert "--net" not in enter
-
-
-def test_what_it_can_not_do_is_refused() -> None:
-    with pytest.raises(RenderError, match=r"user can't enforce resources\.memory"):
-        render(case_policy(LIMITED), "user")
 
 
 def test_the_program_has_these_steps() -> None:

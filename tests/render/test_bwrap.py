@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy, check_golden
+from goldens import case_policy
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.bwrap.render import render_bwrap
@@ -45,11 +45,6 @@ def parsed(content: bytes) -> list[Option]:
 
 def _args(policy: ResolvedPolicy) -> list[Option]:
     return parsed(next(each.content for each in render_bwrap(policy) if each.name == "args"))
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_golden(case: str) -> None:
-    check_golden(case, "bwrap", render(case_policy(case), "bwrap").artifacts)
 
 
 def test_the_arguments_of_a_case() -> None:

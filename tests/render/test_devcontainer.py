@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldens import CASES, case_policy, check_golden, write_artifacts
+from goldens import write_artifacts
 from pods import busybox_layer
 from sandwright import process
 from sandwright.api import Policy
@@ -46,11 +46,6 @@ def _config(text: str, **facts: Any) -> Json:
     artifacts = {each.name: each for each in render_form(_policy(f"method: docker\n{text}", **facts))}
     document: Json = json.loads(artifacts["devcontainer.json"].content)
     return document
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_golden(case: str) -> None:
-    check_golden(case, "devcontainer", render_form(case_policy(case)))
 
 
 def test_what_it_is_made_of() -> None:

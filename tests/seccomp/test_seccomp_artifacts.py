@@ -1,0 +1,41 @@
+"""What is rendered of the shipped profiles; tests/golden/seccomp has the artifacts themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from goldens import PROFILES
+from sandwright.seccomp import profile, profiles, render_gvisor, render_oci
+
+
+def test_every_profile_is_golden() -> None:
+    assert set(PROFILES) == set(profiles())
+
+
+def test_the_specification_gets_no_comments() -> None:
+    rules = render_oci(profile("default"))["syscalls"]
+    assert {key for rule in rules for key in rule} == {"names", "action", "errnoRet", "args"}
+    assert len(render_oci(profile("default"), arch=["amd64"])["architectures"]) == 1
+
+
+def test_an_artifact_for_one_architecture_names_its_calls_only() -> None:
+    def names(*arch: str) -> set[str]:
+        rules = render_oci(profile("default"), arch=arch)["syscalls"]  # type: ignore[arg-type]
+        return {name for rule in rules for name in rule["names"]}
+
+    assert "open" in names("amd64")
+    assert "open" not in names("arm64")
+    assert names("amd64", "arm64") == names("amd64") | names("arm64")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_gvisor_is_told_only_what_it_can_do(name: str) -> None:
+    rendered = render_gvisor(profile(name))
+    assert rendered["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert "errno" not in json.dumps(rendered).lower().replace("scmp_act_errno", "")
+    assert {rule["action"] for rule in rendered["syscalls"]} == {"SCMP_ACT_ALLOW"}
+    allowed = {name for rule in rendered["syscalls"] if "args" not in rule for name in rule["names"]}
+    assert "clone3" in allowed, "without ENOSYS no thread could be made"
+    assert not allowed & {"io_uring_setup", "bpf", "fsopen", "keyctl"}
