@@ -93,14 +93,11 @@ def bench(c: Context, only: str = "") -> None:
 
 @task(help={"check": "write nothing; fail when a page is not what the code says"})
 def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
-    """Write what comes from the code: the tables of docs/ (methods, probes, policy, commands), completion."""
-    from sandwright.cli import scripts  # noqa: PLC0415
-    from sandwright.cli.completion import SCRIPTS, offers  # noqa: PLC0415
+    """Write the tables of docs/ that come from the code: methods, probes, policy, commands."""
+    from sandwright.cli import reference  # noqa: PLC0415
     from sandwright.reference import pages  # noqa: PLC0415
 
-    found = pages.stale(ROOT / "docs", pages.texts(offers()))
-    made = {Path(scripts.path(shell)): make(offers()) for shell, make in SCRIPTS.items()}
-    found |= {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
+    found = pages.stale(ROOT / "docs", pages.texts() | reference.texts())
     if check and found:
         names = ", ".join(str(path.relative_to(ROOT)) for path in found)
         raise Exit(f"not what the code says, `invoke docs` writes it: {names}", 12)

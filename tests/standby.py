@@ -31,6 +31,8 @@ IMPORTED = (
     "sandwright.cli.tasks",
     "sandwright.cli.program",
     "sandwright.cli.running",
+    "sandwright.cli.console",
+    "sandwright.errors",
     "sandwright.adopt.init",
     "sandwright.api",
     "sandwright.policy.schema",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.cli import scripts
-from sandwright.cli.completion import SCRIPTS, offers
+from sandwright.cli.commands import COMMANDS, Command, Option
+from sandwright.cli.completion import SCRIPTS
 from sandwright.cli.tasks import namespace
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -31,7 +31,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 def _script(folder: Path, shell: str) -> Path:
     path = folder / f"sandwright.{shell}"
-    path.write_text(SCRIPTS[shell](offers()))
+    path.write_text(SCRIPTS[shell](COMMANDS))
     return path
 
 
@@ -67,7 +67,7 @@ def _fish(folder: Path, line: str) -> list[str]:
     ids=lambda value: " ".join(value) if value else "nothing",
 )
 def test_bash_offers(tmp_path: Path, words: list[str], offered: list[str]) -> None:
-    assert _bash(tmp_path, *words) == offered
+    assert sorted(_bash(tmp_path, *words)) == offered
 
 
 @pytest.mark.needs("fish")
@@ -147,53 +147,40 @@ class _Said:
             self.text += os.read(self.descriptor, 4096).decode(errors="replace")
 
 
-def test_every_task_and_option_is_in_every_script() -> None:
-    tasks = {each.task: each for each in offers()}
-    assert set(tasks) == set(namespace.tasks)
-    assert {"--check", "--diff", "--method", "--help"} <= {each.name for each in tasks["render"].options}
-    assert "-D" in {each.name for each in tasks["sbpl-eval"].options}
-    without = [
-        f"{task} {each.name}" for task, offer in tasks.items() for each in offer.options if not each.about
-    ]
-    assert without == [], "options without a word about them"
+def test_every_command_and_option_is_in_every_script() -> None:
     for shell, make in SCRIPTS.items():
-        text = make(tuple(tasks.values()))
-        assert all(task in text for task in tasks), shell
+        text = make(COMMANDS)
+        for command in COMMANDS:
+            assert command.name in text, shell
+            assert all(option.flag.lstrip("-") in text for option in command.options), shell
+    assert "--no-smoke" in SCRIPTS["bash"](COMMANDS)
 
 
 def test_a_text_cannot_break_out_of_a_script(tmp_path: Path) -> None:
     """Help texts hold quotes, brackets and colons."""
-    from sandwright.cli.completion import Offer, Option  # noqa: PLC0415
-
     about = 'it\'s `id` $(id) "x" [a]: \\ b'
-    offered = [Offer("odd", about, (Option("--flag", about, takes_value=False, repeated=False),))]
+    commands = [Command("odd", "every day", about, options=(Option("flag", "", about),))]
     for shell, make in SCRIPTS.items():
         path = tmp_path / shell
-        path.write_text(make(offered))
+        path.write_text(make(commands))
         if process.find(shell):
             process.run(shell, "--no-execute" if shell == "fish" else "-n", path, timeout=WAIT)
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
-def test_what_ships_is_what_there_is(shell: str) -> None:
-    assert scripts.script(shell) == SCRIPTS[shell](offers()), "run `invoke docs`"
-    assert tuple(sorted(SCRIPTS)) == scripts.SHELLS
-
-
-def test_printing_it_imports_no_task(tmp_path: Path) -> None:
+def test_printing_it_imports_little(tmp_path: Path) -> None:
     """It is read whenever a shell starts."""
     code = "import sys; from sandwright.cli import main; main(); print(*sys.modules, file=sys.stderr)"
     ended = process.run(sys.executable, "-P", "-c", code, "completion", "zsh", timeout=WAIT, cwd=tmp_path)
-    assert {"invoke", "pydantic", "pathlib"}.isdisjoint(ended.stderr.split())
+    assert {"invoke", "pydantic", "rich", "yaml"}.isdisjoint(ended.stderr.split())
 
 
 def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
     printed = process.run(*SANDWRIGHT, "completion", "bash", timeout=WAIT, cwd=tmp_path)
-    assert printed.text.strip() == scripts.script("bash").strip()
+    assert printed.text.strip() == SCRIPTS["bash"](COMMANDS).strip()
     refused = process.run(*SANDWRIGHT, "completion", "ksh", timeout=WAIT, cwd=tmp_path, check=False)
     assert (refused.status, refused.stderr.strip()) == (
         64,
-        "sandwright: no completion for 'ksh'; there is bash, fish, zsh",
+        "sandwright: completion: no shell 'ksh'; did you mean 'zsh'?",
     )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.cli.completion import offers
+from sandwright.cli import reference
 from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.names import FEATURES, METHODS
-from sandwright.reference import commands, methods, policy
+from sandwright.reference import methods, policy
 from sandwright.reference.methods import VERIFIED
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -83,13 +83,14 @@ def test_the_policy_has_each_key() -> None:
 
 
 def test_each_task_is_there_with_its_words() -> None:
-    text = commands.texts(offers())["commands"]
-    assert "## `sandwright lint FILE`\n" in text
-    assert "## `sandwright explain QUESTION SUBJECT ARGUMENT`\n" in text
-    assert "| `--check` | write nothing; fail when what is there is not what would be rendered |" in text
+    text = reference.texts()["commands"]
+    assert "### `sandwright lint [OPTIONS] FILE`\n" in text
+    assert "### `sandwright explain [OPTIONS] [QUESTION] [SUBJECT] [ARGUMENT ...]`\n" in text
+    assert "| `--check` | write nothing; fail when the files differ from what would be rendered |" in text
+    assert "| `--[no-]smoke` | smoke-test every image under every runtime |" in text
 
 
 def test_each_status_is_there_once() -> None:
-    rows = [line.split(" | ")[0].strip("| ") for line in commands.exits().splitlines()[2:]]
+    rows = [line.split(" | ")[0].strip("| ") for line in reference.exits().splitlines()[2:]]
     assert len(rows) == len(set(rows))
     assert {"2", "4", "12", "13", "64"} <= set(rows)

@@ -16,14 +16,14 @@ import yaml
 from jsonschema import Draft7Validator
 
 from sandwright import process
-from sandwright.cli.completion import offers
+from sandwright.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTION = ROOT / "action.yml"
 GITLAB = ROOT / "docs" / "adopt" / "gitlab-ci.yml"
 BIN = Path(sys.executable).parent
-TASKS = {each.task: {option.name for option in each.options} for each in offers()}
+TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMANDS}
 
 OTHERS = (
     r"\.ci/run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -13,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
+from sandwright.cli.commands import COMMANDS, GROUPS, Command
 from sandwright.cli.console import size
-from sandwright.cli.program import arranged, main
+from sandwright.cli.functions import function_of
+from sandwright.cli.parsing import Values, find, parse
+from sandwright.cli.program import main
+from sandwright.cli.running import request_of
+from sandwright.cli.tasks import namespace
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
@@ -27,79 +33,127 @@ def test_help_explains_every_option(words: tuple[str, ...]) -> None:
     assert not [line for line in options if not re.search(r"[a-zA-Z]  +[a-zA-Z0-9]", line)], told
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_bytecode_is_kept_unless_python_is_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch, told: bool
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", told)
-    with pytest.raises(SystemExit):
-        main(["sandwright", "lint", "nothing.of-the-kind"])
-    assert sys.dont_write_bytecode is told
+PARSED: dict[str, tuple[list[str], Values, list[str]]] = {
+    "options": (["lint", "p.sb", "--facts=f", "--"], {"file": "p.sb", "facts": "f"}, []),
+    "several values": (
+        [
+            *["sbpl-eval", "p.sb", "file-read-data", "--resource", "path=/a", "vnode-type=DIRECTORY"],
+            *["-D", "A=1", "B=2", "-DC=3"],
+        ],
+        {
+            "profile": "p.sb",
+            "operation": "file-read-data",
+            "resource": ["path=/a", "vnode-type=DIRECTORY"],
+            "D": ["A=1", "B=2", "C=3"],
+        },
+        [],
+    ),
+    "positional arguments behind options": (
+        ["sbpl-eval", "-D", "A=1", "p.sb", "signal"],
+        {"D": ["A=1"], "profile": "p.sb", "operation": "signal"},
+        [],
+    ),
+    "negative numbers are no options": (
+        ["seccomp-eval", "p.json", "openat", "-100", "0x0", "--arch", "arm64"],
+        {"profile": "p.json", "syscall": "openat", "argument": ["-100", "0x0"], "arch": "arm64"},
+        [],
+    ),
+    "programs of a minimal bundle": (
+        ["bundle", "debian", "--minimal", "/bin/a", "/bin/b", "--platform", "linux/amd64"],
+        {"image": "debian", "minimal": ["/bin/a", "/bin/b"], "platform": "linux/amd64"},
+        [],
+    ),
+    "an image behind programs": (
+        ["bundle", "--minimal", "/bin/a", "debian"],
+        {"minimal": ["/bin/a"], "image": "debian"},
+        [],
+    ),
+    "a command": (["bundle", "debian", "--", "a", "--help"], {"image": "debian"}, ["a", "--help"]),
+    "a command without dashes": (["run", "-p", "x.yaml", "ls", "-l"], {"policy": "x.yaml"}, ["ls", "-l"]),
+    "files that look like options": (["lint", "--", "-p.sb"], {"file": "-p.sb"}, []),
+    "images as words": (["build-images", "a", "b", "--dry-run"], {"name": ["a", "b"], "dry_run": True}, []),
+    "images as options": (["build-images", "--name", "a", "--name=b"], {"name": ["a", "b"]}, []),
+    "off": (["build-images", "--no-smoke"], {"smoke": False}, []),
+    "a positional argument as an option": (["bundle", "--image", "x"], {"image": "x"}, []),
+}
+
+
+@pytest.mark.parametrize(("words", "values", "command"), PARSED.values(), ids=PARSED)
+def test_words_are_parsed(words: list[str], values: Values, command: list[str]) -> None:
+    parsed = parse(find(words[0]), words[1:])
+    assert (parsed.values, parsed.words, parsed.help) == (values, command, False)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        pytest.param(["--list"], ["--list"], id="options of the program stay"),
-        pytest.param(["lint", "--help"], ["--help", "lint"], id="help is no value of a place"),
-        pytest.param(["bundle", "x", "-h"], ["--help", "bundle"], id="help behind other words"),
-        pytest.param(["bundle", "x", "--", "a", "--help"], ["bundle", "x"], id="help of the command inside"),
-        pytest.param(
-            [
-                "sbpl-eval",
-                "p.sb",
-                "file-read-data",
-                "--resource",
-                "path=/a",
-                "vnode-type=DIRECTORY",
-                "-D",
-                "A=1",
-                "B=2",
-            ],
-            [
-                *["sbpl-eval", "--profile=p.sb", "--operation=file-read-data"],
-                *["--resource", "path=/a", "--resource", "vnode-type=DIRECTORY", "-D", "A=1", "-D", "B=2"],
-            ],
-            id="several values",
-        ),
-        pytest.param(
-            ["sbpl-eval", "-D", "A=1", "p.sb", "signal"],
-            ["sbpl-eval", "-D", "A=1", "--profile=p.sb", "--operation=signal"],
-            id="places behind options",
-        ),
-        pytest.param(
-            ["seccomp-eval", "p.json", "openat", "-100", "0x0", "--arch", "arm64"],
-            [
-                "seccomp-eval",
-                "--profile=p.json",
-                "--syscall=openat",
-                "--argument=-100",
-                "--argument=0x0",
-                "--arch",
-                "arm64",
-            ],
-            id="negative numbers are no options",
-        ),
-        pytest.param(
-            ["bundle", "debian", "--minimal", "/bin/a", "/bin/b", "--platform", "linux/amd64"],
-            ["bundle", "debian", "--minimal", "/bin/a", "--minimal", "/bin/b", "--platform", "linux/amd64"],
-            id="programs of a minimal bundle",
-        ),
-        pytest.param(
-            ["bundle", "--minimal", "/bin/a", "debian"],
-            ["bundle", "--minimal", "/bin/a", "debian"],
-            id="an image behind programs",
-        ),
-        pytest.param(
-            ["bundle", "debian", "--", "sh", "-c", "a"],
-            ["bundle", "debian"],
-            id="a command is left to the task",
-        ),
-        pytest.param(["build-images", "--dry-run"], ["build-images", "--dry-run"], id="flags take no value"),
-    ],
+    "words",
+    [["bundle", "x", "-h"], ["lint", "--help"], ["run", "-p", "x", "--help", "--", "ls"]],
+    ids=" ".join,
 )
-def test_words_are_arranged(words: list[str], expected: list[str]) -> None:
-    assert arranged(words) == expected
+def test_help_is_wanted(words: list[str]) -> None:
+    assert parse(find(words[0]), words[1:]).help
+
+
+MISTAKES = {
+    "rnu": (64, "there is no command 'rnu'; did you mean 'run'?"),
+    "--nope": (64, "there is no command '--nope'; see `sandwright --help`"),
+    "verify --metod x": (64, "verify: no option '--metod'; did you mean '--method'?"),
+    "verify --method bwarp": (64, "verify: no method 'bwarp'; did you mean 'bwrap'?"),
+    "verify --method bwrap,dokcer": (64, "verify: no method 'dokcer'; did you mean 'docker'?"),
+    "verify --method": (64, "verify: --method needs a value: --method METHODS"),
+    "verify --method --json x": (64, "verify: --method needs a value: --method METHODS"),
+    "render --policy a --policy b": (64, "render: --policy is given twice"),
+    "status --xyz": (64, "status: no option '--xyz'; see `sandwright status --help`"),
+    "status --json=yes": (64, "status: --json takes no value"),
+    "status all": (64, "status: 'all' is one word too many; usage: sandwright status [OPTIONS]"),
+    "schema": (64, "schema: DOCUMENT is missing; usage: sandwright schema DOCUMENT"),
+    "schema polisy": (64, "schema: no document 'polisy'; did you mean 'policy'?"),
+    "explain raed /x": (64, "explain: no question 'raed'; did you mean 'read'?"),
+    "build-images --engine x": (64, "build-images: no engine 'x'; there is docker, podman, buildah"),
+    "run --polcy x": (125, "run: no option '--polcy'; did you mean '--policy'?"),
+    "run -m bwarp ls": (125, "run: no method 'bwarp'; did you mean 'bwrap'?"),
+}
+
+
+@pytest.mark.parametrize(("words", "ended"), MISTAKES.items(), ids=MISTAKES)
+def test_mistakes_get_one_line(
+    words: str, ended: tuple[int, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, message = ended
+    assert main(words.split()) == status
+    assert capsys.readouterr() == ("", f"sandwright: {message}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
+def test_a_function_takes_what_the_table_says(command: Command) -> None:
+    """It has a parameter for each argument, with a default unless the argument is required."""
+    function = request_of if command.name == "run" else function_of(command.name)
+    parameters = inspect.signature(function).parameters
+    given = {each.keyword for each in command.arguments} | ({"words"} if command.takes_command else set())
+    assert set(parameters) == given
+    needed = {name for name, each in parameters.items() if each.default is inspect.Parameter.empty}
+    assert needed == {each.keyword for each in command.arguments if each.required} | needed & {"words"}
+    for each in command.arguments:
+        kind = "bool" if not each.metavar else "Sequence" if each.repeatable else "str|Format"
+        assert re.match(kind, str(parameters[each.keyword].annotation)), each.name
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
+def test_a_task_takes_what_the_table_says(command: Command) -> None:
+    found = namespace.tasks[command.name].get_arguments()
+    assert {each.names[0] for each in found} == {each.name for each in command.arguments}
+    assert [each.names[0] for each in found if each.positional] == [
+        each.name for each in command.positional if each.required
+    ]
+    assert all(each.help for each in found)
+
+
+def test_the_table_has_each_name_once() -> None:
+    names = [each.name for each in COMMANDS]
+    assert len(names) == len(set(names)) == len(namespace.tasks)
+    for command in COMMANDS:
+        flags = [flag for each in command.arguments for flag in (each.flag, each.short) if flag]
+        assert len(flags) == len(set(flags)), command.name
+        assert command.group in GROUPS
 
 
 def _sandwright(*words: str, cwd: Path) -> process.Result:

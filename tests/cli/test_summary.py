@@ -1,4 +1,4 @@
-"""The list of tasks is printed at once: without Invoke, and without a task's imports."""
+"""The list of commands is printed at once: without Invoke, and without a command's imports."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import pytest
 
 import sandwright
 from sandwright import process
-from sandwright.cli import summary
-from sandwright.cli.tasks import namespace
+from sandwright.cli.commands import grouped
+from sandwright.cli.help import summary
 
 MAIN = "from sandwright.cli import main; main()"
 PATIENCE = 60
 
 
-def test_every_task_is_told() -> None:
-    """The sources are read; the tasks themselves say the same."""
-    known = {name: (task.__doc__ or "").strip().splitlines()[0] for name, task in namespace.tasks.items()}
-    assert list(summary.tasks()) == sorted(known.items())
+def test_every_command_has_a_line_in_its_group() -> None:
+    lines = summary().splitlines()
+    for group, commands in grouped():
+        first = lines.index(f"{group.capitalize()}:") + 1
+        assert lines[first : first + len(commands)] == [
+            f"  {each.name:<21}  {each.help}" for each in commands
+        ]
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--list",), ("-l",)], ids=" ".join)
 def test_help_alone_is_the_summary(words: tuple[str, ...]) -> None:
     told = process.run(sys.executable, "-c", MAIN, *words, timeout=PATIENCE).stdout.decode()
-    assert told.startswith("Usage: sandwright TASK [OPTIONS]\n")
+    assert told.startswith("Usage: sandwright COMMAND [OPTIONS]\n")
     assert "\n  build-images " in told
-    assert told == summary.text()
+    assert told == summary()
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.api import Policy
-from sandwright.cli.running import parsed
+from sandwright.cli.commands import command_of
+from sandwright.cli.parsing import parse
+from sandwright.cli.running import request_of
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.outer.render import outer_options
 from sandwright.methods.registry import backend, placed
@@ -228,7 +230,10 @@ def test_what_is_shipped_is_what_is_let_through() -> None:
 
 
 def test_the_option_of_a_run() -> None:
-    asked = parsed(["--method=gvisor", "--outer", "docker", "--", "true"])
+    command = command_of("run")
+    assert command is not None
+    parsed = parse(command, ["--method=gvisor", "--outer", "docker", "--", "true"])
+    asked = request_of(parsed.words, **parsed.values)  # type: ignore[arg-type]  # by the table
     assert (asked.method, asked.settings, asked.argv) == ("gvisor", ["outer=docker"], ["true"])
 
 

@@ -88,13 +88,9 @@ class Command:
     def __call__(self, *words: str, status: int = 0) -> str:
         """What a command prints; on standard error when it fails with `status`."""
         self._capsys.readouterr()
-        code: object = 0
-        try:
-            main(["sandwright", *words])
-        except SystemExit as end:
-            code = end.code
+        code = main(words)
         printed = self._capsys.readouterr()
-        assert (code or 0) == status, printed.err
+        assert code == status, printed.err
         assert "Traceback" not in printed.err
         return (printed.err if status else printed.out).strip()
 

@@ -1,7 +1,8 @@
-"""The command line: Invoke tasks, mounted in the checkout's `tasks.py` and behind the `sandwright` command.
+"""The command line: `sandwright`, and the same commands as Invoke tasks for a `tasks.py`.
 
-The only room that prints and exits. Each module holds the tasks of one subject; a task reads its arguments,
-calls the library, and shows what came back. Nothing heavy is imported before a task that needs it runs.
+The only room that prints and exits. `commands` is the table that parsing, help, completion and tasks come
+from. The other modules hold the commands of one subject each: a function calls the library, and shows what
+came back. Nothing heavy is imported before a command that needs it runs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "namespace"]
 
-_HELP = frozenset(("-h", "--help"))
-_ABOUT = frozenset(("-h", "--help", "-l", "--list", "-V", "--version"))
-
 
 def main() -> None:
     """Run the command line; exits.
@@ -31,7 +29,9 @@ def main() -> None:
     code: object = None
     try:
         try:
-            _command_line()
+            from sandwright.cli.program import main as program  # noqa: PLC0415 - `namespace` needs none of it
+
+            code = program(sys.argv[1:]) or None
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()
@@ -57,33 +57,6 @@ def _open_closed() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", encoding="utf-8"))
-
-
-def _command_line() -> None:
-    """What the words ask for; may exit.
-
-    `run`, `completion` and a question for help alone take a way of their own, past Invoke, as they are to
-    answer at once.
-    """
-    words = sys.argv[1:]
-    if not words or (len(words) == 1 and words[0] in _ABOUT):
-        from sandwright.cli import summary  # noqa: PLC0415
-
-        sys.stdout.write(summary.version() if words[:1] in (["-V"], ["--version"]) else summary.text())
-        return
-    if len(words) == 2 and words[0] == "completion":
-        from sandwright.cli import scripts  # noqa: PLC0415
-
-        if words[1] in scripts.SHELLS:
-            sys.stdout.write(scripts.script(words[1]))
-            return
-    if words[:1] == ["run"] and not _HELP & set(words[1:2]):
-        from sandwright.cli.running import main as run  # noqa: PLC0415
-
-        sys.exit(run(words[1:]))
-    from sandwright.cli.program import main as program  # noqa: PLC0415
-
-    program()
 
 
 def __getattr__(name: str) -> object:

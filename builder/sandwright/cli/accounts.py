@@ -7,11 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-from invoke.exceptions import Exit
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 
 if TYPE_CHECKING:
     from sandwright.methods.user.setup import Plan
@@ -20,18 +16,8 @@ NOT_DONE = 3
 """The exit status when a plan was shown, and nothing done."""
 
 
-@command(
-    help={
-        "policy": "the project's policy (absent: sandbox.yaml); what it lets be written is shared",
-        "yes": "do it, instead of only saying what would be done",
-    },
-)
-def account_setup(c: Context, *, policy: str = "sandbox.yaml", yes: bool = False) -> None:  # noqa: ARG001
-    """Make the account that the method `user` runs a project's commands as, and share the project with it.
-
-    Without `--yes` it only says what it would do, and 3 says that nothing was done. It needs root, or `sudo`
-    without a password. What is there already is not made again.
-    """
+def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
+    """Make the account that the method `user` runs a project's commands as, and share the project with it."""
     from sandwright.api import Policy  # noqa: PLC0415
     from sandwright.methods.user.render import account_of  # noqa: PLC0415
     from sandwright.methods.user.setup import Workspace, plan_account  # noqa: PLC0415
@@ -45,38 +31,31 @@ def account_setup(c: Context, *, policy: str = "sandbox.yaml", yes: bool = False
     ]
     others = tuple(path for path in listed if not path.is_relative_to(project))
     plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid()))
-    _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
+    return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
 
 
-@command(
-    help={
-        "project": "the project's directory, which may be gone (absent: this one)",
-        "yes": "do it, instead of only saying what would be done",
-    },
-)
-def account_remove(c: Context, *, project: str = ".", yes: bool = False) -> None:  # noqa: ARG001
-    """Take a project's account away, with its home; what it made in the project becomes its owner's.
-
-    Without `--yes` it only says what it would do, and 3 says that nothing was done.
-    """
+def account_remove(*, project: str = ".", yes: bool = False) -> int:
+    """Remove a project's account with its home; its files in the project go to the project's owner."""
     from sandwright.methods.user.render import account_for  # noqa: PLC0415
     from sandwright.methods.user.setup import plan_removal  # noqa: PLC0415
 
     plan = plan_removal(account_for(os.path.realpath(project), os.geteuid()))
-    _shown(plan, yes=yes, nothing=f"{plan.account} is gone")
+    return _shown(plan, yes=yes, nothing=f"{plan.account} is gone")
 
 
-def _shown(plan: Plan, *, yes: bool, nothing: str) -> None:
-    """Say what a plan does; with `yes`, do it."""
+def _shown(plan: Plan, *, yes: bool, nothing: str) -> int:
+    """Show what a plan does; with `yes`, do it. Give the exit status."""
     if not plan.steps:
         console.line(nothing)
-        return
+        return 0
     for each in plan.describe():
         console.line(each)
     sys.stdout.flush()
     if not yes:
-        raise Exit("sandwright: nothing was done; with --yes it is", NOT_DONE)
+        console.warn("nothing was done; with --yes it is")
+        return NOT_DONE
     with console.watching() as progress:
         notes = plan.execute(progress)
     for note in notes:
         console.warn(note)
+    return 0

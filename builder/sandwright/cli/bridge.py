@@ -8,58 +8,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-from invoke.exceptions import Exit
-
 from sandwright.cli import console
-from sandwright.cli.command import command, words_after_dashes
-from sandwright.cli.trust import TRUST_HELP, looked_at
+from sandwright.cli.trust import looked_at
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.policy.resolved import ResolvedPolicy
 
-POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
-SET_HELP = "a setting of this run, FIELD=VALUE; may be given several times"
 
-
-@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP, "trust-policy": TRUST_HELP})
 def bridge(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     trust_policy: bool = False,
-) -> None:
-    """Run a rendered launcher beside a bridge: `bridge [options] -- .sandbox/bwrap/launch COMMAND`.
-
-    Exits as the command does. `run` does this by itself.
-    """
+    words: Sequence[str],
+) -> int:
+    """Run a rendered launcher beside a bridge; give its exit status."""
     from sandwright import foreground  # noqa: PLC0415
     from sandwright.bridge.start import serve  # noqa: PLC0415
 
-    words = words_after_dashes()
     if not words:
         raise UsageError("give a command to run, behind --")
     looked_at(policy, set, word=trust_policy)
     with serve(_resolved(policy, set)) as running:
         environment, passed = {**os.environ, **running.environment}, (running.channel,)
-        status = foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
-    raise Exit(code=status)
+        return foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
 
 
-@command(iterable=["set"], help={"policy": POLICY_HELP, "set": SET_HELP})
 def shim_check(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+    words: Sequence[str],
 ) -> None:
-    """Say what the host would be given for a shim's call, without running it: `shim-check -- git push`.
-
-    Without a call: what each shim lets through. Fails where the bridge would refuse the call, for what
-    the policy says, a remote that it does not know, or a file that it keeps from the sandbox.
-    """
+    """Show the host's side of a shim's call; without a call, what each shim lets through."""
     from sandwright.bridge.check import given  # noqa: PLC0415
     from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
     from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
@@ -67,7 +49,6 @@ def shim_check(
     resolved = _resolved(policy, set)
     shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
-    words = words_after_dashes()
     if not words:
         for name, grammar in grammars.items():
             known = "known" if grammar.profile else "plain words only"

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command, words_after_dashes
 from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,26 +19,7 @@ SHOWN = 20
 """How many open questions are printed; `why.json` has them all."""
 
 
-@command(
-    positional=["image"],
-    iterable=["minimal", "keep", "drop", "trace"],
-    help={
-        "image": "a built image, by name; or the path of an OCI layout, OCI archive or Docker archive",
-        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
-        "ref": "which of the image's references, where there are several",
-        "bundle": "directory for the bundle (absent: OUTPUT/bundles/NAME-ARCHITECTURE)",
-        "output": "directory for everything that is made (absent: build)",
-        "minimal": "keep only what these programs need; several in one word, or given several times",
-        "keep": "with --minimal: a path or pattern to keep as well",
-        "drop": "with --minimal: a path or pattern not to keep",
-        "trace": "with --minimal: a command line to run in the full root, to keep what it opens",
-        "dependencies": "with --minimal: keep the data of packages that the programs' packages depend on",
-        "writable": "give the bundle a writable root of its own",
-        "init": "give it the capabilities by which a first process that starts as root becomes somebody else",
-    },
-)
 def bundle(
-    c: Context,  # noqa: ARG001
     *,
     image: str,
     platform: str = "",
@@ -55,8 +33,9 @@ def bundle(
     dependencies: bool = False,
     writable: bool = False,
     init: bool = False,
+    words: Sequence[str],
 ) -> None:
-    """Make an OCI runtime bundle of an image; `-- COMMAND` replaces what the image starts."""
+    """Make an OCI runtime bundle of an image; `words` replace the image's command."""
     from sandwright.rootfs.bundles.bundle import write_bundle  # noqa: PLC0415
     from sandwright.rootfs.bundles.convert import BundleOptions  # noqa: PLC0415
     from sandwright.rootfs.minimal.minimal import MinimalOptions, write_minimal_bundle  # noqa: PLC0415
@@ -67,17 +46,17 @@ def bundle(
     where = Path(bundle) if bundle else Path(output) / "bundles" / f"{name}-{architecture}"
     store = Path(output) / "rootfs"
     settings = BundleOptions(
-        command=tuple(words_after_dashes()) or None,
+        command=tuple(words) or None,
         writable=writable,
         capabilities="init" if init else "none",
     )
     with console.watching() as progress:
         if minimal:
             wanted = MinimalOptions(
-                tuple(word for words in minimal for word in words.split()),
+                tuple(word for each in minimal for word in each.split()),
                 keep=tuple(keep or ()),
                 drop=tuple(drop or ()),
-                trace=tuple(tuple(shlex.split(words)) for words in trace or ()),
+                trace=tuple(tuple(shlex.split(each)) for each in trace or ()),
                 dependencies=dependencies,
             )
             made = write_minimal_bundle(

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -19,25 +16,7 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
-@command(
-    positional=["image"],
-    iterable=["accept", "structure"],
-    help={
-        "image": "a built image, by name; or the path of an OCI layout, OCI archive or Docker archive",
-        "platform": "linux/amd64 or linux/arm64 (absent: all of an image of ours, else this machine's)",
-        "ref": "which of the image's references, where there are several",
-        "output": "directory that build-images wrote to (absent: build)",
-        "budget": "what its packed layers may weigh, such as 80MB",
-        "accept": "RULE=REASON or RULE:PATTERN=REASON: take it as it is; may be given several times",
-        "structure": "a file of container-structure-test; may be given several times",
-        "runtime": "runtimes that its commands are started under, R[,R...] (absent: all that work here)",
-        "json": "write the findings to this file",
-        "sarif": "write them as SARIF 2.1.0 to this file",
-        "junit": "write them as JUnit's XML to this file",
-    },
-)
 def check_image(
-    c: Context,  # noqa: ARG001
     *,
     image: str,
     platform: str = "",

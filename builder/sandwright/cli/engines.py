@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from invoke.context import Context
-
 from sandwright.cli import console, images, registries
-from sandwright.cli.command import command
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -27,11 +24,6 @@ if TYPE_CHECKING:
     from sandwright.progress import Progress
     from sandwright.verify.smoke.inengine import Open
     from sandwright.verify.smoke.report import Report
-
-ENGINES = ("docker", "podman", "buildah")
-BUILDER_HELP = (
-    "image for the first stages, pinned as name@sha256:… (absent: one of ours, loaded into the engine)"
-)
 
 
 @dataclass(frozen=True)
@@ -49,8 +41,6 @@ class Asked:
         """Raise UsageError for an engine there isn't, and for options that mean nothing with one."""
         if not self.engine:
             raise UsageError("--builder and --compare need --engine")
-        if self.engine not in ENGINES:
-            raise UsageError(f"no engine '{self.engine}' builds images; there is {', '.join(ENGINES)}")
         for option, value in given.items():
             if value:
                 raise UsageError(
@@ -85,20 +75,7 @@ class Words:
         )
 
 
-@command(
-    positional=["name"],
-    help={
-        "name": "the image",
-        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
-        "to": "directory for the whole context, packages and all (absent: print the Dockerfile alone)",
-        "images": images.IMAGES_HELP,
-        "builder": BUILDER_HELP,
-        "mirror": images.MIRROR_HELP,
-        "frozen": "an error, instead of locking again, when a lock is stale",
-    },
-)
 def dockerfile(
-    c: Context,  # noqa: ARG001
     *,
     name: str,
     platform: str = "",

@@ -7,33 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.errors import UsageError
 
 MAX_BYTES = 16 << 20
 """How much of a profile is read; the largest real one is a hundredth of that."""
 
 
-@command(
-    name="sbpl-eval",
-    iterable=["resource", "D", "symlink", "include"],
-    help={
-        "profile": "the Seatbelt profile; first word of `sandwright sbpl-eval`",
-        "operation": "the operation, such as file-read-data; second word",
-        "resource": "what is operated on, KEY=VALUE: path=/etc/hosts, remote=tcp:localhost:80, …",
-        "D": "a parameter of the profile, KEY=VALUE",
-        "symlink": "a symbolic link of the host, FROM=TO",
-        "include": "a directory with profiles that are imported, as a Mac's; may be given several times",
-        "fragment": "it is part of a profile: (version 1) and (deny default) are assumed before it",
-        "batch": "questions as JSON lines: a file, or - for standard input; instead of profile and operation",
-        "json": "answer as one JSON object",
-    },
-)
 def sbpl_eval(
-    c: Context,  # noqa: ARG001
     *,
     profile: str = "",
     operation: str = "",
@@ -75,20 +56,7 @@ def sbpl_eval(
     console.line(encoder.dumps(answer_json) if json else text)
 
 
-@command(
-    name="seccomp-eval",
-    iterable=["argument", "cap"],
-    help={
-        "profile": "the profile, as Docker, Podman or OCI have it; first word of `sandwright seccomp-eval`",
-        "syscall": "the system call, by name or number; second word",
-        "argument": "its arguments in order, decimal or 0x…; further words",
-        "arch": "amd64, arm64, or i386 and the like for a second ABI (absent: amd64)",
-        "cap": "a capability that the container has; may be given several times",
-        "json": "answer as one JSON object",
-    },
-)
 def seccomp_eval(
-    c: Context,  # noqa: ARG001
     *,
     profile: str = "",
     syscall: str = "",

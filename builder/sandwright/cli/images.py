@@ -9,10 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console, registries
-from sandwright.cli.command import command
 from sandwright.errors import LockError, UsageError, VerdictError
 from sandwright.progress import Progress
 
@@ -24,23 +21,11 @@ if TYPE_CHECKING:
     from sandwright.registry.settings import RegistrySettings
     from sandwright.verify.smoke.report import Report
 
-IMAGES_HELP = "directory of image definitions (absent: those that ship)"
-OUTPUT_HELP = "directory for everything that is made (absent: build)"
-STRICT_HELP = "an error, instead of leaving an image out, when the registry of its base can't be reached"
 Speak = Callable[[], "RegistrySettings"]
 """Gives how registries are spoken to."""
 
-MIRROR_HELP = "package mirror: ADDRESS, or debian=ADDRESS,debian-security=ADDRESS (absent: as apt here)"
 
-
-@command(
-    iterable=["group"],
-    help={
-        "group": "build, smoke or test; may be given several times (absent: build and smoke)",
-        "dry_run": "only say what would be done",
-    },
-)
-def setup(c: Context, *, group: Sequence[str] | None = None, dry_run: bool = False) -> None:  # noqa: ARG001
+def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
     """Install what comes from the distribution, saying first what that is. Needs root or sudo."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.setup import plan_setup  # noqa: PLC0415
@@ -55,20 +40,7 @@ def setup(c: Context, *, group: Sequence[str] | None = None, dry_run: bool = Fal
             console.line(f"setup: {note}")
 
 
-@command(
-    name="lock-images",
-    iterable=["name", "insecure"],
-    help={
-        "name": "an image; may be given several times (absent: all)",
-        "images": IMAGES_HELP,
-        "mirror": MIRROR_HELP,
-        "check": "change nothing; fail when a lock is missing or does not fit its definition",
-        "strict": STRICT_HELP,
-        **registries.HELP,
-    },
-)
 def lock_images(
-    c: Context,  # noqa: ARG001
     *,
     name: Sequence[str] | None = None,
     images: str = "",
@@ -100,32 +72,7 @@ def lock_images(
                 console.line(f"{definition.name}: not locked: {how}{error}")
 
 
-@command(
-    name="build-images",
-    iterable=["name", "platform", "runtime", "require", "insecure"],
-    help={
-        "name": "an image; may be given several times (absent: all)",
-        "platform": "linux/amd64 or linux/arm64; may be given several times (absent: both)",
-        "images": IMAGES_HELP,
-        "output": OUTPUT_HELP,
-        "mirror": MIRROR_HELP,
-        "frozen": "an error, instead of locking again, when a lock is stale or a package is gone",
-        "verify": "compare every blob that is there with its digest",
-        "smoke": "start every image under every runtime that is there",
-        "runtime": "a runtime to start images under; may be given several times (absent: all)",
-        "require": "a runtime that must be there; may be given several times",
-        "again": "smoke-run also what passed before and has not changed; with --engine: without its cache",
-        "strict": STRICT_HELP,
-        "dry_run": "only say what would be built, and why",
-        "engine": "docker, podman or buildah: build there, from Dockerfiles; for this machine's platform "
-        "alone unless others are named",
-        "builder": "with --engine: image for the first stages, pinned as name@sha256:… (absent: ours)",
-        "compare": "with --engine: compare every file with what is built without one",
-        **registries.HELP,
-    },
-)
 def build_images(
-    c: Context,  # noqa: ARG001
     *,
     name: Sequence[str] | None = None,
     platform: Sequence[str] | None = None,
@@ -203,19 +150,7 @@ def build_images(
     _show(built, left_out, report, where, time.monotonic() - started)
 
 
-@command(
-    name="export-image",
-    positional=["name"],
-    help={
-        "name": "the image",
-        "to": "file to write (absent: NAME-ARCHITECTURE.tar)",
-        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
-        "reference": "name the image gets when it is loaded (absent: sandwright/NAME:latest)",
-        "output": OUTPUT_HELP,
-    },
-)
 def export_image(
-    c: Context,  # noqa: ARG001
     *,
     name: str,
     to: str = "",

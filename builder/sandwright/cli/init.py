@@ -6,11 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-from invoke.exceptions import Exit
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.visible import visible
 
 if TYPE_CHECKING:
@@ -20,19 +16,8 @@ NOT_WRITTEN = 3
 """The exit status when a policy was shown, and nothing written."""
 
 
-@command(
-    help={
-        "directory": "the project's directory (absent: this one)",
-        "method": "the method to name in the policy (absent: the first that works here)",
-        "yes": "write it without asking",
-    },
-)
-def init(c: Context, *, directory: str = ".", method: str = "", yes: bool = False) -> None:  # noqa: ARG001
-    """Look at a project and propose a sandbox.yaml, with a comment for each choice.
-
-    It is shown, and written after a yes; never over one that is there. 3 says that nothing was written: the
-    answer was no, or nobody could be asked.
-    """
+def init(*, directory: str = ".", method: str = "", yes: bool = False) -> int:
+    """Propose a policy for a project, and write it after a yes; give the exit status."""
     from sandwright.adopt.init import propose  # noqa: PLC0415
 
     found = propose(Path(directory), method=method)
@@ -41,9 +26,11 @@ def init(c: Context, *, directory: str = ".", method: str = "", yes: bool = Fals
     for note in found.notes:
         console.warn(note)
     if not yes and not _asked(found):
-        raise Exit("sandwright: nothing was written", NOT_WRITTEN)
+        console.warn("nothing was written")
+        return NOT_WRITTEN
     found.write()
     _say(found)
+    return 0
 
 
 def _asked(found: Proposed) -> bool:

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.errors import UsageError, VerdictError
 
 
-@command(
-    name="prove-mapping",
-    positional=["image"],
-    help={
-        "image": "an image with `config.init`, by name, or the OCI layout that it lies in",
-        "runtime": "runtimes, R[,R...] (absent: runc, runsc, docker and podman)",
-        "output": "directory that images are built in (absent: build)",
-    },
-)
 def prove_mapping(
-    c: Context,  # noqa: ARG001
-    image: str,
     *,
+    image: str,
     runtime: str = "",
     output: str = "build",
 ) -> None:

@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 
 
-@command(
-    iterable=["engine", "mode"],
-    help={
-        "engine": "docker or podman; may be given several times (absent: both)",
-        "mode": "rootful or rootless: whether runsc is root there; may be given several times (absent: both)",
-        "rootfs": "an unpacked root with a shell (absent: that of the image debian in build/)",
-        "to": "file to write what was measured to (absent: build/outer.json)",
-    },
-)
 def minimise_capabilities(
-    c: Context,  # noqa: ARG001
     *,
     engine: Sequence[str] | None = None,
     mode: Sequence[str] | None = None,

@@ -9,10 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.cli.evaluators import read_file
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
@@ -23,24 +20,8 @@ if TYPE_CHECKING:
     from sandwright.policy.facts import HostFacts
     from sandwright.policy.resolved import ResolvedPolicy
 
-POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
-SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times"
 
-
-@command(
-    iterable=["method", "set"],
-    help={
-        "policy": POLICY_HELP,
-        "method": "a method to render; may be given several times (absent: the policy's own)",
-        "out": "directory; a method's artifacts go into one of its name below it (absent: .sandbox)",
-        "facts": "render for the host that this JSON file tells of (`sandwright facts`), not for this one",
-        "set": SET_HELP,
-        "check": "write nothing; fail when what is there is not what would be rendered",
-        "diff": "write nothing; show what would change",
-    },
-)
 def render(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     method: Sequence[str] | None = None,
@@ -78,22 +59,7 @@ def render(
         raise VerdictError(f"not what the policy renders to: {', '.join(stale)}")
 
 
-@command(
-    iterable=["argument", "method", "arch", "set"],
-    help={
-        "question": "read, write, exec, connect, env or syscall; first word of `sandwright explain`",
-        "subject": "a path, HOST:PORT or socket, variable, or system call; second word",
-        "argument": "arguments of a system call, decimal or 0x…; further words",
-        "policy": POLICY_HELP,
-        "method": "a method to ask; may be given several times (absent: all)",
-        "arch": "an architecture to ask for, amd64 or arm64; may be given several times (absent: the host's)",
-        "facts": "explain for the host that this JSON file tells of (`sandwright facts`), not for this one",
-        "set": SET_HELP,
-        "json": "answer as one JSON object",
-    },
-)
 def explain(
-    c: Context,  # noqa: ARG001
     *,
     question: str = "",
     subject: str = "",
@@ -130,12 +96,7 @@ def explain(
         raise VerdictError(f"artifacts do not do what the policy says: {names}")
 
 
-@command(
-    iterable=["set"],
-    help={"policy": POLICY_HELP, "set": SET_HELP},
-)
 def facts(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
@@ -144,26 +105,16 @@ def facts(
     console.write(_load(policy, set).facts().to_json())
 
 
-@command(help={"document": "policy or image"}, positional=["document"])
-def schema(c: Context, document: str) -> None:  # noqa: ARG001
+def schema(*, document: str) -> None:
     """Print the JSON Schema of a document, for editors."""
     from sandwright.image.schema import definition_schema  # noqa: PLC0415
     from sandwright.policy.schema import policy_schema  # noqa: PLC0415
 
-    schemas = {"policy": policy_schema, "image": definition_schema}
-    if document not in schemas:
-        raise UsageError(f"no schema of '{document}'; there are {', '.join(schemas)}")
-    console.line(encoder.dumps(schemas[document](), indent=2, sort_keys=True))
+    schema = policy_schema() if document == "policy" else definition_schema()
+    console.line(encoder.dumps(schema, indent=2, sort_keys=True))
 
 
-@command(
-    help={
-        "file": "a Seatbelt profile (.sb), a seccomp profile (.json) or a policy (.yaml)",
-        "facts": "for a policy: the host that this JSON file tells of (`sandwright facts`), not this one",
-    },
-    positional=["file"],
-)
-def lint(c: Context, file: str, *, facts: str = "") -> None:  # noqa: ARG001
+def lint(*, file: str, facts: str = "") -> None:
     """Say what is likely wrong in a profile or policy, whoever wrote it; fail on an error."""
     lines = list(_lint(file, facts))
     for _, line in lines:

@@ -1,132 +1,109 @@
-"""The `sandwright` program: Invoke's, with our tasks and a freer way to write the command line."""
+"""The `sandwright` program: from its words to an exit status."""
 
 from __future__ import annotations
 
-import importlib
-import re
+import contextlib
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from invoke.collection import Collection
-from invoke.program import Program
-from invoke.tasks import Task
+from sandwright.cli.commands import Command
+from sandwright.cli.functions import function_of
+from sandwright.cli.parsing import HELP, Values, check, find, parse
+from sandwright.visible import visible
 
-import sandwright
-from sandwright.cli import summary
+if TYPE_CHECKING:
+    from sandwright.errors import SandwrightError
 
-POSITIONS: Mapping[str, Sequence[str]] = {
-    "sbpl-eval": ("--profile", "--operation"),
-    "explain": ("--question", "--subject", "--argument"),
-    "seccomp-eval": ("--profile", "--syscall", "--argument"),
-    "publish": ("--image",),
-}
-"""Tasks whose words are values of options, by place; those beyond the last are more values of the last."""
-
-REPEATED: Mapping[str, Callable[[str], bool]] = {
-    "--minimal": lambda word: word.startswith("/"),
-    "--keep": lambda word: word.startswith("/"),
-    "--drop": lambda word: word.startswith("/"),
-    "--resource": lambda word: "=" in word,
-    "--symlink": lambda word: "=" in word,
-    "-D": lambda word: "=" in word,
-}
-"""Options that may be followed by several values, and how a further value is told from other words."""
-
-HELP = frozenset({"--help", "-h"})
+NOTHING_RUN = 125
+"""The exit status of `run` when it did not start the command."""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; exits."""
-    words = list(sys.argv if argv is None else argv)
-    program = _Program(
-        version=sandwright.__version__,
-        namespace=_namespace(words[1:]),
-        name="sandwright",
-        binary="sandwright",
-    )
-    program.run([words[0], *arranged(words[1:])])
+def main(words: Sequence[str]) -> int:
+    """Do what the words behind `sandwright` ask for; give the exit status."""
+    if not words or tuple(words) in (("-h",), ("--help",), ("-l",), ("--list",)):
+        from sandwright.cli.help import summary  # noqa: PLC0415 - only for who asks
+
+        sys.stdout.write(summary())
+        return 0
+    if words[0] in ("-V", "--version"):
+        import sandwright  # noqa: PLC0415
+
+        sys.stdout.write(f"sandwright {sandwright.__version__}\n")
+        return 0
+    asked = [*words[1:], "--help"] if words[0] in HELP else words
+    try:
+        command = find(asked[0])
+        parsed = parse(command, asked[1:])
+    except _errors() as error:
+        return _refused(error, asked[0])
+    if parsed.help:
+        from sandwright.cli.help import page  # noqa: PLC0415 - only for who asks
+
+        sys.stdout.write(page(command))
+        return 0
+    return execute(command, parsed.values, parsed.words)
 
 
-class _Program(Program):
-    """Invoke's program, but that Python keeps the bytecode of what it imports unless told otherwise.
+def execute(command: Command, values: Values, words: Sequence[str]) -> int:
+    """Carry out a command; give its exit status.
 
-    Invoke turns that off, for the sake of `tasks.py`. Then an editable installation compiles all of us at
-    every start, which takes longer than rendering.
+    An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143. `run` looks after its errors
+    and signals itself.
     """
-
-    def parse_core(self, argv: list[str] | None) -> None:
-        """Read the options that are for every task."""
-        told = sys.dont_write_bytecode
-        super().parse_core(argv)
-        sys.dont_write_bytecode = told and sys.dont_write_bytecode
-
-
-def arranged(words: Sequence[str]) -> list[str]:
-    """The words as Invoke takes them: one value for each option, and options instead of places.
-
-    `sbpl-eval p.sb signal -D a=1 b=2` becomes `sbpl-eval --profile=p.sb --operation=signal -D a=1 -D b=2`.
-    Words behind `--` are left out: tasks that take a command find it themselves.
-    """
-    words = words[: words.index("--")] if "--" in words else words
-    name = _task(words)
-    namespace = _namespace(words)
-    if name is None or name not in namespace.tasks:
-        return list(words)
-    start = words.index(name) + 1
-    if HELP & set(words):  # Invoke would take the word for the place that comes next
-        return ["--help", name]
-    return [*words[:start], *_options(name, namespace.tasks[name], words[start:])]
+    try:
+        check(command, values)
+    except _errors() as error:
+        return _refused(error, command.name)
+    function = function_of(command.name)
+    options = {**values, "words": words} if command.takes_command else values
+    if command.name == "run":
+        return function(**options) or 0
+    try:
+        with _unwinding_on_sigterm():
+            return function(**options) or 0
+    except _Terminated:
+        return _say("terminated", 128 + signal.SIGTERM)
+    except KeyboardInterrupt:
+        return _say("interrupted", 128 + signal.SIGINT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is left to flush
+        return 128 + signal.SIGPIPE
+    except _errors() as error:
+        return _say(str(error), error.exit_code)
 
 
-def _task(words: Sequence[str]) -> str | None:
-    return next((word for word in words if not word.startswith("-")), None)
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came; unwinds like Ctrl-C, so that every `with` releases what it holds."""
 
 
-def _namespace(words: Sequence[str]) -> Collection:
-    """The task that is asked for, without importing the others; all of them where that is none."""
-    place = summary.places().get(_task(words) or "")
-    if place is None:
-        from sandwright.cli.tasks import namespace  # noqa: PLC0415
+@contextlib.contextmanager
+def _unwinding_on_sigterm() -> Iterator[None]:
+    def terminate(_number: int, _frame: object) -> None:
+        raise _Terminated
 
-        return namespace
-    module, name = place
-    return Collection(getattr(importlib.import_module(f"sandwright.cli.{module}"), name))
-
-
-def _options(name: str, task: Task[Any], words: Sequence[str]) -> Iterator[str]:
-    takes_value = {
-        _flag(each) for argument in task.get_arguments() if argument.takes_value for each in argument.names
-    }
-    places = list(POSITIONS.get(name, ()))
-    index = 0
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if not _is_option(word):
-            yield f"{places[0]}={word}" if places else word
-            if len(places) > 1:
-                places.pop(0)
-            continue
-        yield word
-        if word not in takes_value or index == len(words):
-            continue
-        yield words[index]
-        index += 1
-        while (
-            word in REPEATED
-            and index < len(words)
-            and REPEATED[word](words[index])
-            and not _is_option(words[index])
-        ):
-            yield from (word, words[index])
-            index += 1
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
-def _flag(name: str) -> str:
-    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+def _errors() -> type[SandwrightError]:
+    """The class of our errors, imported only when something went wrong: it costs milliseconds."""
+    from sandwright.errors import SandwrightError  # noqa: PLC0415
+
+    return SandwrightError
 
 
-def _is_option(word: str) -> bool:
-    """Whether a word names an option: it begins with a dash, and is no number and not `-` alone."""
-    return word.startswith("-") and word != "-" and not re.fullmatch(r"-(0x[0-9a-fA-F]+|[0-9]+)", word)
+def _refused(error: SandwrightError, command: str) -> int:
+    """Show what is wrong with a command line; `run` has an exit status of its own for it."""
+    status = _say(str(error), error.exit_code)
+    return NOTHING_RUN if command == "run" else status
+
+
+def _say(message: str, status: int) -> int:
+    sys.stderr.write(f"sandwright: {visible(message)}\n")
+    return status

@@ -7,38 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
     from sandwright.registry.settings import RegistrySettings
 
-HELP = {
-    "insecure": "a registry, HOST[:PORT], that may be spoken to without TLS; may be given several times",
-    "authorities": "file of certificates to trust in place of the machine's",
-    "logins": "file of logins, as docker and podman write them (absent: theirs); 'none' for nobody",
-}
 
-
-@command(
-    name="push-image",
-    positional=["image", "reference"],
-    iterable=["tag", "mount_from", "insecure"],
-    help={
-        "image": "a built image, by name; or the path of an OCI layout or archive",
-        "reference": "where to: HOST/REPOSITORY:TAG",
-        "tag": "one more tag; may be given several times",
-        "mount_from": "a repository of the same registry that has layers of it; may be given several times",
-        "ref": "which of the image's references, where there are several (absent: all platforms)",
-        "output": "directory for everything that is made (absent: build)",
-        **HELP,
-    },
-)
 def push_image(
-    c: Context,  # noqa: ARG001
     *,
     image: str,
     reference: str,
@@ -78,20 +54,7 @@ def push_image(
     console.line(f"{target.name}@{done.digest}: {sent + moved if done.changed else 'nothing has changed'}")
 
 
-@command(
-    name="pull-image",
-    positional=["reference"],
-    iterable=["platform", "insecure"],
-    help={
-        "reference": "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST",
-        "to": "directory for the OCI layout (absent: OUTPUT/pulled/REPOSITORY)",
-        "platform": "a platform, as linux/amd64; may be given several times (absent: all)",
-        "output": "directory for everything that is made (absent: build)",
-        **HELP,
-    },
-)
 def pull_image(
-    c: Context,  # noqa: ARG001
     *,
     reference: str,
     to: str = "",

@@ -10,11 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console, registries, signers
-from sandwright.cli import images as building
-from sandwright.cli.command import command
 from sandwright.errors import HostError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -26,32 +22,15 @@ if TYPE_CHECKING:
     from sandwright.release.sbom import Format
     from sandwright.release.subject import Release
 
-BUILT = {
-    "images": building.IMAGES_HELP,
-    "output": building.OUTPUT_HELP,
-    "mirror": building.MIRROR_HELP,
-}
 TAG = "latest"
 NO_MATRIX = "none"
 """In place of a method: an image may be published that no sandbox was proved on."""
 
 
-@command(
-    positional=["name"],
-    help={
-        "name": "a built image",
-        "format": "cyclonedx or spdx (absent: cyclonedx)",
-        "platform": "linux/amd64 or linux/arm64 (absent: this machine's)",
-        "to": "file to write, or to check; '-' for standard output (absent: in OUTPUT/release/NAME)",
-        "check": "change nothing; compare the SBOM that is there with the built image, file for file",
-        **BUILT,
-    },
-)
 def sbom(
-    c: Context,  # noqa: ARG001
     *,
     name: str,
-    format: str = "cyclonedx",  # noqa: A002 - the option's name
+    format: Format = "cyclonedx",  # noqa: A002 - the option's name
     platform: str = "",
     to: str = "",
     check: bool = False,
@@ -65,22 +44,21 @@ def sbom(
     from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
     from sandwright.release.subject import built_image  # noqa: PLC0415
 
-    kind = _format(format)
     catalogue = _catalogue(images, [name])
     existing = built_image(Path(output), name)
     chosen = _platform(platform, list(existing.images), name)
     found = sources.locked(catalogue, name)
     lock = found if isinstance(found, Lock) else None
     directory = Path(output) / "release" / name
-    path = Path(to) if to else path_of(directory, chosen, kind)
+    path = Path(to) if to else path_of(directory, chosen, format)
     if check:
         raw = _read(path, f"write it with 'sandwright sbom {name}'")
-        count = check_sbom(existing, chosen, kind=kind, raw=raw, lock=lock, where=str(path))
+        count = check_sbom(existing, chosen, kind=format, raw=raw, lock=lock, where=str(path))
         console.line(f"{path}: fits {name} {chosen}: {count} files")
         return
     with console.watching() as progress:
         sboms = make_sboms(existing, lock, directory, _supply(mirror), progress=progress)
-    document = sboms.documents[chosen][kind]
+    document = sboms.documents[chosen][format]
     if to == "-":
         console.write(document.decode() + "\n")
         return
@@ -89,18 +67,7 @@ def sbom(
     console.line(f"{path}: {console.size(len(document))}, of {existing.images[chosen].manifest.digest}")
 
 
-@command(
-    name="prove-image",
-    positional=["name"],
-    help={
-        "name": "a built image",
-        "method": "methods that run on the image's own root: oci, gvisor, or both (absent: oci)",
-        "policy": "a policy to prove on it (absent: one that lets the project be written, and no network)",
-        "output": building.OUTPUT_HELP,
-    },
-)
 def prove_image(
-    c: Context,  # noqa: ARG001
     *,
     name: str,
     method: str = "oci",
@@ -126,24 +93,7 @@ def prove_image(
     console.line(f"{name} {matrix.platform} is proved for {', '.join(methods)}: {matrix.digest}")
 
 
-@command(
-    iterable=["image", "tag", "require", "matrix", "insecure"],
-    help={
-        "image": "a built image; may be given several times, or as plain words before the last",
-        "to": "HOST/PREFIX, below which each image gets its name (or: the last plain word)",
-        **signers.SIGNING,
-        "tag": "a tag; may be given several times (absent: latest)",
-        "require": "a runtime under which it must have passed; may be given several times",
-        "matrix": "a method by which prove-image must have proved it; may be given several times "
-        "(absent: one of them, whichever; none: not at all, for an image that no sandbox runs on)",
-        "builder": "URI that says in the provenance who builds (absent: urn:sandwright:builder)",
-        "dry_run": "only say what would be done",
-        **BUILT,
-        **registries.HELP,
-    },
-)
 def publish(
-    c: Context,  # noqa: ARG001
     *,
     image: Sequence[str] | None = None,
     to: str = "",
@@ -201,22 +151,7 @@ def publish(
     console.line(f"{time.monotonic() - started:.1f} s")
 
 
-@command(
-    name="verify-image",
-    positional=["reference"],
-    iterable=["platform", "insecure"],
-    help={
-        "reference": "the image: HOST/REPOSITORY:TAG or HOST/REPOSITORY@DIGEST",
-        **signers.VERIFYING,
-        "name": "the image that it must be signed as (absent: the last part of the repository)",
-        "rebuild": "make it again from its published sources, and compare",
-        "platform": "a platform to make again; may be given several times (absent: all)",
-        "mirror": building.MIRROR_HELP,
-        **registries.HELP,
-    },
-)
 def verify_image(
-    c: Context,  # noqa: ARG001
     *,
     reference: str,
     key: str = "",
@@ -348,15 +283,6 @@ def _supply(mirror: str, settings: RegistrySettings | None = None) -> Fetcher:
     mirrors = functools.partial(find_mirrors, mirror or None, os.environ)
     registry = None if settings is None else lambda: settings
     return Fetcher(Cache(default_cache(os.environ)), mirrors, None, registry)
-
-
-def _format(text: str) -> Format:
-    from sandwright.release.sbom import FORMATS  # noqa: PLC0415
-
-    for each in FORMATS:
-        if text == each:
-            return each
-    raise UsageError(f"no format {text!r}; there is {', '.join(FORMATS)}")
 
 
 def _platform(asked: str, offered: Sequence[str], name: str) -> str:

@@ -1,70 +1,15 @@
-"""Tasks about sessions: running a command, which methods work here, what runs, and clearing up."""
+"""Commands about sessions: which methods work here, what runs, and clearing up."""
 
 from __future__ import annotations
 
 import json as encoder
 from collections.abc import Sequence
 
-from invoke.context import Context
-from invoke.exceptions import Exit
-
 from sandwright.cli import console
-from sandwright.cli.command import command, words_after_dashes
-from sandwright.cli.trust import TRUST_HELP
 from sandwright.errors import HostError, SandwrightError
 
-SET_HELP = "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times"
 
-
-@command(
-    iterable=["set"],
-    help={
-        "policy": "the project's policy (absent: sandbox.yaml)",
-        "method": "the method of this run, in place of the policy's own",
-        "outer": "the engine whose container gVisor runs in: docker, podman (as --set outer=…)",
-        "set": SET_HELP,
-        "time": "end it after this time: 90, 30m (as --set resources.time=…)",
-        "cidfile": "write the container's id, or the session's without an engine, to this new file",
-        "telemetry": "append a line about the session to this file (absent: what SANDWRIGHT_TELEMETRY names)",
-        "trust-policy": TRUST_HELP,
-    },
-)
-def run(
-    c: Context,  # noqa: ARG001
-    *,
-    policy: str = "sandbox.yaml",
-    method: str = "",
-    outer: str = "",
-    set: Sequence[str] | None = None,  # noqa: A002 - the option's name
-    time: str = "",
-    cidfile: str = "",
-    telemetry: str = "",
-    trust_policy: bool = False,
-) -> None:
-    """Run a command in the sandbox of a policy: `run [options] -- COMMAND`; exits as the command does.
-
-    125 says that nothing was run, and standard error why; 124 that the time was up.
-    """
-    from sandwright.cli.running import main  # noqa: PLC0415
-
-    options = {"policy": policy, "method": method, "outer": outer, "time": time, "cidfile": cidfile}
-    options["telemetry"] = telemetry
-    words = [f"--{name}={value}" for name, value in options.items() if value]
-    words += [f"--set={each}" for each in set or ()]
-    words += ["--trust-policy"] if trust_policy else []
-    raise Exit(code=main([*words, "--", *words_after_dashes()]))
-
-
-@command(
-    iterable=["method"],
-    help={
-        "method": "only this method; may be given several times",
-        "fresh": "start each sandbox anew, also where nothing has changed since the last time",
-        "json": "answer as one JSON object",
-    },
-)
 def doctor(
-    c: Context,  # noqa: ARG001
     *,
     method: Sequence[str] | None = None,
     fresh: bool = False,
@@ -86,8 +31,7 @@ def doctor(
     console.table(["method", "state", "what was found", "what helps"], rows)
 
 
-@command(help={"json": "answer as one JSON object"})
-def status(c: Context, json: bool = False) -> None:  # noqa: ARG001
+def status(*, json: bool = False) -> None:
     """Show the sessions of this user that run, and what is enforced in each."""
     from sandwright.session import state  # noqa: PLC0415
 
@@ -117,8 +61,7 @@ def _enforced(data: object) -> str:
     return ", ".join(parts)
 
 
-@command(help={"dry-run": "only say what would be removed", "json": "answer as one JSON object"})
-def cleanup(c: Context, dry_run: bool = False, json: bool = False) -> None:  # noqa: ARG001
+def cleanup(*, dry_run: bool = False, json: bool = False) -> None:
     """Remove what sessions left behind that were killed; never what runs, or isn't ours."""
     from sandwright.session.cleanup import described, leftovers, remove  # noqa: PLC0415
 

@@ -10,24 +10,9 @@ from sandwright.errors import UsageError
 if TYPE_CHECKING:
     from sandwright.release.bundle import Signer, Verifier
 
-TRUST = "Sigstore's trust configuration in JSON, for services of one's own (absent: the public ones)"
-SIGNING = {
-    "key": "private key: a PEM file (its password in SANDWRIGHT_KEY_PASSWORD), or a key service's URI",
-    "public_key": "the key's public half or certificate; a key service needs it",
-    "keyless": "sign by an identity, with a certificate of minutes and a public log, in place of a key",
-    "token": "file of the identity's token (absent: that which a CI system gives)",
-    "trust": TRUST,
-}
-VERIFYING = {
-    "key": "public key, or certificate, in PEM",
-    "identity": "who must have signed without a key: an address, or a workflow's URI",
-    "issuer": "who vouched for the identity: the URL of its login",
-    "trust": TRUST,
-}
-
 
 def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) -> Signer:
-    """Who signs, as `SIGNING` says it. Raise UsageError for none, and for two."""
+    """Who signs, by the options of `publish`. Raise UsageError for none, and for two."""
     if keyless and (key or public_key):
         raise UsageError("publish: either --key or --keyless")
     if not keyless:
@@ -44,7 +29,7 @@ def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) 
 
 
 def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
-    """Who must have signed, as `VERIFYING` says it. Raise UsageError for nobody, and for two."""
+    """Who must have signed, by the options of `verify-image`. Raise UsageError for nobody, and for two."""
     if key and (identity or issuer or trust):
         raise UsageError("verify-image: either --key, or --identity with --issuer")
     if key:

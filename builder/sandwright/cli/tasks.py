@@ -1,65 +1,62 @@
-"""Every task of the product, in one collection."""
+"""Every command as an Invoke task, for a `tasks.py`: `invoke render` is `sandwright render`.
+
+Invoke's positional arguments are always required, and take one value each. Those of the table that may be
+left out, or repeated, are options there: `invoke build-images --name debian`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import sys
+from typing import Any
+
 from invoke.collection import Collection
+from invoke.context import Context
+from invoke.exceptions import Exit
+from invoke.tasks import Task
 
-from sandwright.cli import (
-    accounts,
-    bridge,
-    bundles,
-    check,
-    completion,
-    engines,
-    evaluators,
-    images,
-    init,
-    locks,
-    mapping,
-    outer,
-    policies,
-    registries,
-    release,
-    sessions,
-    trust,
-    verify,
-)
+from sandwright.cli.commands import COMMANDS, Command, Option
+from sandwright.cli.program import execute
 
-namespace = Collection(
-    images.setup,
-    images.lock_images,
-    locks.lock_diff,
-    images.build_images,
-    images.export_image,
-    engines.dockerfile,
-    registries.push_image,
-    registries.pull_image,
-    release.sbom,
-    release.prove_image,
-    release.publish,
-    release.verify_image,
-    check.check_image,
-    bundles.bundle,
-    mapping.prove_mapping,
-    init.init,
-    policies.render,
-    policies.explain,
-    policies.facts,
-    policies.lint,
-    policies.schema,
-    sessions.run,
-    trust.trust,
-    sessions.doctor,
-    sessions.status,
-    sessions.cleanup,
-    accounts.account_setup,
-    accounts.account_remove,
-    bridge.bridge,
-    bridge.shim_check,
-    verify.verify,
-    verify.prove,
-    outer.minimise_capabilities,
-    evaluators.sbpl_eval,
-    evaluators.seccomp_eval,
-    completion.completion,
-)
+
+def _task(command: Command) -> Task[Any]:
+    """A command as a task. No option gets a short name by itself: some would take `-h` from `--help`."""
+
+    def body(_c: Context, **values: Any) -> None:  # noqa: ANN401 - Invoke's values
+        given = {each.keyword: values[each.keyword] for each in command.arguments}
+        given = {name: value for name, value in given.items() if value != defaults[name]}
+        words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+        status = execute(command, given, words)
+        if status:
+            raise Exit(code=status)
+
+    defaults = {each.keyword: _default(each) for each in command.arguments}
+    body.__name__ = command.name.replace("-", "_")
+    body.__doc__ = "\n\n".join(filter(None, (command.help, command.details)))
+    parameters = [
+        inspect.Parameter("c", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        *map(_parameter, command.arguments),
+    ]
+    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Invoke reads
+    return Task(
+        body,
+        name=command.name,
+        positional=[each.keyword for each in command.positional if each.required],
+        iterable=[each.keyword for each in command.arguments if each.repeatable],
+        help={each.name: each.about for each in command.arguments},
+        auto_shortflags=False,
+    )
+
+
+def _default(option: Option) -> object:
+    if option.metavar:
+        return [] if option.repeatable else None
+    return option.negatable
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    default = inspect.Parameter.empty if option.required else _default(option)
+    return inspect.Parameter(option.keyword, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+
+namespace = Collection(*map(_task, COMMANDS))

@@ -6,27 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.session.trust import Loosened
 
-TRUST_HELP = "go on although the policy loosens what `default` protects, and nobody gave the word for it yet"
 
-
-@command(
-    help={
-        "policy": "the project's policy (absent: sandbox.yaml)",
-        "yes": "ask nobody: what it shows has been looked at",
-        "forget": "take the word back",
-    }
-)
 def trust(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     yes: bool = False,

@@ -7,34 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from sandwright.cli import console
-from sandwright.cli.command import command
-from sandwright.cli.trust import TRUST_HELP, looked_at
+from sandwright.cli.trust import looked_at
 from sandwright.errors import VerdictError
 
 if TYPE_CHECKING:
     from sandwright.verify.report import Report
 
-POLICY_HELP = "the project's policy (absent: sandbox.yaml)"
 
-
-@command(
-    iterable=["set"],
-    help={
-        "policy": POLICY_HELP,
-        "method": "methods to verify, M[,M...], or all (absent: the policy's own)",
-        "json": "write the outcomes to this file: {probe, method, verdict, expected, observed, evidence}, …",
-        "junit": "write them as JUnit's XML to this file",
-        "html": "write a page with all evidence to this file",
-        "require": "methods, M[,M...], of which a skip is a failure",
-        "set": "a setting of this run, FIELD=VALUE such as network.mode=none; may be given several times",
-        "trust-policy": TRUST_HELP,
-    },
-)
 def verify(
-    c: Context,  # noqa: ARG001
     *,
     policy: str = "sandbox.yaml",
     method: str = "",
@@ -65,17 +46,7 @@ def verify(
     _show(report, named=named, required=_names(require))
 
 
-@command(
-    iterable=["preset"],
-    help={
-        "preset": "a preset that ships; may be given several times (absent: all)",
-        "method": "methods to prove them with, M[,M...] (absent: all)",
-        "require": "methods, M[,M...], of which a skip is a failure",
-        "output": "directory that images are built in; the reports go into its directory verify",
-    },
-)
 def prove(
-    c: Context,  # noqa: ARG001
     *,
     preset: Sequence[str] | None = None,
     method: str = "all",

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from sandwright.errors import HostError
 from sandwright.reference import methods, policy
-from sandwright.reference.commands import Task
-from sandwright.reference.commands import texts as commands
 from sandwright.reference.markdown import filled, parts
 
 
-def texts(tasks: tuple[Task, ...]) -> dict[str, str]:
-    """Everything that is generated, by the name that pages use for it."""
-    return {**methods.texts(), **policy.texts(), **commands(tasks)}
+def texts() -> dict[str, str]:
+    """The parts about methods and policies, by the name that pages use for them."""
+    return {**methods.texts(), **policy.texts()}
 
 
 def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:

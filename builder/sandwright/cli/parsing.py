@@ -1,0 +1,168 @@
+"""Reads a command line by the table of commands. A mistake gets one line, with the nearest match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from sandwright.cli.commands import COMMANDS, Command, Option, command_of
+
+HELP = ("-h", "--help")
+Values = dict[str, str | bool | list[str]]
+"""What was given, by parameter of the command's function; what was not given is not in it."""
+
+_NUMBER = re.compile(r"-(0x[0-9a-fA-F]+|[0-9]+)")
+
+
+class Parsed:
+    """A command line after parsing. `words` are the command to run; `help` is a request for help."""
+
+    __slots__ = ("help", "values", "words")
+
+    def __init__(self) -> None:
+        """Nothing was given yet."""
+        self.values: Values = {}
+        self.words: list[str] = []
+        self.help = False
+
+
+def find(name: str) -> Command:
+    """The command of a name. Raise UsageError for another, with the nearest match."""
+    found = command_of(name)
+    if found is None:
+        _refuse(f"there is no command {name!r}", name, [each.name for each in COMMANDS], "sandwright --help")
+    return found
+
+
+def parse(command: Command, words: Sequence[str]) -> Parsed:
+    """Read the words behind a command's name. Raise UsageError for those that it doesn't take.
+
+    Options and positional arguments come in any order. A command that takes a command has it behind `--`, or,
+    without positional arguments of its own, from the first word that is no option. Elsewhere the words behind
+    `--` are positional arguments. Reading stops at a request for help.
+    """
+    parsed, rest = Parsed(), list(words)
+    known = {flag: each for each in command.arguments for flag in _flags(each)}
+    while rest:
+        word = rest.pop(0)
+        if word in HELP:
+            parsed.help = True
+            return parsed
+        if word == "--" and command.takes_command:
+            parsed.words = rest
+            break
+        if word == "--":
+            for each in rest:
+                _position(command, parsed.values, each)
+            break
+        if _is_option(word):
+            _option(command, known, parsed.values, word, rest)
+        elif command.takes_command and not command.positional:
+            parsed.words = [word, *rest]
+            break
+        else:
+            _position(command, parsed.values, word)
+    return parsed
+
+
+def check(command: Command, values: Mapping[str, object]) -> None:
+    """Raise UsageError for a value that is not one of the few of its option, and for a missing argument."""
+    for each in command.arguments:
+        given = values.get(each.keyword)
+        if each.required and not given:
+            _fail(f"{command.name}: {each.metavar} is missing; usage: {command.usage()}")
+        if not given or not (each.choices or each.offered):
+            continue
+        for text in given if isinstance(given, list) else [str(given)]:
+            for name in filter(None, text.split(",") if each.metavar == "METHODS" else [text]):
+                _check_value(command, each, name)
+
+
+def _check_value(command: Command, option: Option, name: str) -> None:
+    known = option.values()
+    if name in known:
+        return
+    if option.offered == "method":
+        from sandwright.methods.registry import names  # noqa: PLC0415 - reads what is installed
+
+        if name in (*names(), *["all"] * (option.metavar == "METHODS")):
+            return
+    _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)
+
+
+def _flags(option: Option) -> list[str]:
+    named = [option.flag, *[f"-{option.short}"] * bool(option.short)]
+    return [*named, *[f"--no-{option.name}"] * option.negatable]
+
+
+def _option(
+    command: Command, known: Mapping[str, Option], values: Values, word: str, rest: list[str]
+) -> None:
+    """Take an option, with its value or values."""
+    name, equals, value = word.partition("=")
+    if name not in known and word[:2] in known and len(known[word[:2]].name) == 1:
+        name, equals, value = word[:2], "=", word[2:]  # `-DNAME=VALUE`
+    if name not in known:
+        _refuse(f"{command.name}: no option {name!r}", name, known, f"sandwright {command.name} --help")
+    option = known[name]
+    if not option.metavar:
+        if equals:
+            _fail(f"{command.name}: {name} takes no value")
+        values[option.keyword] = not name.startswith("--no-")
+        return
+    if not equals:
+        if not rest or rest[0] in known or rest[0] == "--":
+            _fail(f"{command.name}: {name} needs a value: {name} {option.metavar}")
+        value = rest.pop(0)
+    if not option.repeatable:
+        if option.keyword in values:
+            _fail(f"{command.name}: {name} is given twice")
+        values[option.keyword] = value
+        return
+    _add(option, values, value)
+    while rest and option.more and _continues(option.more, rest[0]):
+        _add(option, values, rest.pop(0))
+
+
+def _add(option: Option, values: Values, value: str) -> None:
+    found = values.setdefault(option.keyword, [])
+    assert isinstance(found, list)
+    found.append(value)
+
+
+def _continues(sign: str, word: str) -> bool:
+    """Whether a word is one more value of the option before it."""
+    return not _is_option(word) and (word.startswith("/") if sign == "/" else sign in word)
+
+
+def _position(command: Command, values: Values, word: str) -> None:
+    """Take a positional argument: the first that has no value yet, or the last where that is repeatable."""
+    for each in command.positional:
+        if each.repeatable:
+            _add(each, values, word)
+            return
+        if each.keyword not in values:
+            values[each.keyword] = word
+            return
+    _fail(f"{command.name}: {word!r} is one word too many; usage: {command.usage()}")
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word names an option: it begins with a dash, and is no number and not `-` alone."""
+    return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
+
+
+def _refuse(problem: str, name: str, known: Iterable[str], page: str = "") -> NoReturn:
+    """Raise UsageError, with the known name that is nearest; without a near one, with where to look."""
+    import difflib  # noqa: PLC0415 - only for mistakes
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    other = f"see `{page}`" if page else f"there is {', '.join(known)}"
+    _fail(f"{problem}; " + (f"did you mean {near[0]!r}?" if near else other))
+
+
+def _fail(message: str) -> NoReturn:
+    from sandwright.errors import UsageError  # noqa: PLC0415 - only for mistakes
+
+    raise UsageError(message)
