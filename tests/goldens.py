@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from recorded import Lines, bytes_of, decoded, difference, encoded, lines_of, patched, split
-from sandwright import mountwatch
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
 from sandwright.methods.docker.devcontainer import render_form
+from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_text
@@ -97,14 +97,12 @@ def _artifacts(case: str, method: str) -> dict[str, bytes]:
     """The program that watches mounts is the one of the package, whose digest another test holds."""
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     artifacts = render_form(policy) if method == "devcontainer" else render(policy, method).artifacts
-    programs = {each.digest for each in artifacts if each.name == mountwatch.NAME}
-    assert programs <= set(
-        json.loads((mountwatch.PROGRAMS / "programs.json").read_text())["programs"].values()
-    )
+    programs = {each.digest for each in artifacts if each.name == MOUNT_WATCH.name}
+    assert programs <= set(json.loads(MOUNT_WATCH.record.read_text())["programs"].values())
     return {
         each.name: each.content
         for each in artifacts
-        if each.name != mountwatch.NAME and each.name in OWN.get(method, (each.name,))
+        if each.name != MOUNT_WATCH.name and each.name in OWN.get(method, (each.name,))
     }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import collect_host
-from sandwright.runtime.marker_image import write_docker_archive
+from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.runtime.podman import containers_conf
 from sandwright.runtime.processes import end_all
 

@@ -37,15 +37,11 @@ def resolver(text: str, project: Path) -> Resolve:
     return resolve
 
 
-def red(
-    method: str, text: str, project: Path, program: Path, weaken: Weaken | None, *, runs: bool
-) -> dict[str, str]:
+def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: bool) -> dict[str, str]:
     """The probes that are not green, with their evidence; there must be many that are."""
     secrets = runs and weaken is None  # what is taken away for those has tests of its own
     without = None if weaken is None else unwatched(weaken)
-    proof = prove(
-        resolver(text, project), method, program=program, weaken=without, runs=runs, secrets=secrets
-    )
+    proof = prove(resolver(text, project), method, weaken=without, runs=runs, secrets=secrets)
     assert sum(each.verdict is Verdict.PASS for each in proof.outcomes) > 50
     return {each.probe: each.evidence for each in proof.outcomes if each.verdict is not Verdict.PASS}
 

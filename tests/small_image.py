@@ -22,7 +22,7 @@ import pytest
 from sandwright import process
 from sandwright.host import HostFacts, collect_host
 from sandwright.runtime.contract import Subject
-from sandwright.runtime.marker_image import write_docker_archive
+from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.verify.canary import Witness, witness
 from sandwright.verify.smoke.expected import Expected, Program
 from sandwright.verify.smoke.target import outside

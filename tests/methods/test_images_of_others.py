@@ -13,7 +13,7 @@ from proving import resolver
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.looks import Looks
-from sandwright.methods.images import VARIABLE, rootfs, store_of
+from sandwright.methods.shared.images import VARIABLE, rootfs, store_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image

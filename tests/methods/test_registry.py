@@ -12,7 +12,8 @@ from sandwright.errors import UsageError
 from sandwright.host import collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import CODES, Preflight
-from sandwright.methods.trial import Failed, judged
+from sandwright.methods.shared.trial import judged
+from sandwright.runtime.trial import Failed
 
 EXAMPLE = '''
 """A method of somebody else's: bubblewrap, under another name."""

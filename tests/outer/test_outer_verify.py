@@ -12,7 +12,6 @@ from outerimages import OuterHost, outer_host
 from proving import resolver
 from sandwright.verify import prove as proving_module
 from sandwright.verify.outer import outer
-from sandwright.verify.program import own_platform, probe_program
 from sandwright.verify.prove import Weaken
 from sandwright.verify.subject import Subject
 from sandwright.verify.verdict import Verdict
@@ -37,11 +36,6 @@ IMAGE = b"sandwright/gvisor:latest"
 def host() -> Iterator[OuterHost]:
     with outer_host("docker") as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return probe_program(own_platform(), tmp_path_factory.mktemp("cache"))
 
 
 def _in(host: OuterHost, weaken: Weaken | None) -> Weaken:
@@ -90,7 +84,7 @@ Red = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
-def red(host: OuterHost, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Red:
+def red(host: OuterHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Red:
     """Proves with the probes inside, or with those of the container alone, and gives what is red."""
 
     def proved(weaken: Weaken | None, *, container: bool) -> dict[str, str]:
@@ -101,7 +95,7 @@ def red(host: OuterHost, program: Path, tmp_path: Path, monkeypatch: pytest.Monk
                 monkeypatch.setattr(proving_module, name, lambda *_: (), raising=False)
         resolve = resolver(POLICY, tmp_path / "project")
         weakened = _in(host, weaken)
-        proof = proving_module.prove(resolve, "gvisor", program=program, weaken=weakened, runs=container)
+        proof = proving_module.prove(resolve, "gvisor", weaken=weakened, runs=container)
         assert len(proof.outcomes) == 6 if container else len(proof.outcomes) > 90
         fine = (Verdict.PASS, Verdict.SKIPPED)
         return {each.probe: each.evidence for each in proof.outcomes if each.verdict not in fine}

@@ -12,7 +12,17 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
 
 FLOORS = (
-    {"errors", "visible", "resources", "progress", "yamltree", "document", "validation", "gitindex"},
+    {
+        "errors",
+        "visible",
+        "resources",
+        "prebuilt",
+        "progress",
+        "yamltree",
+        "document",
+        "validation",
+        "gitindex",
+    },
     {
         "process",
         "streams",

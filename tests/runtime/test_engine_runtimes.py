@@ -20,10 +20,10 @@ from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.runtime.contract import Start, Subject
 from sandwright.runtime.docker import DOCKER
+from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.runtime.dockerd import _options, docker_client, docker_daemon, refused_forwarding
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of
 from sandwright.runtime.launch import base_environment
-from sandwright.runtime.marker_image import write_docker_archive
 from sandwright.runtime.podman import PODMAN, containers_conf
 from sandwright.runtime.preflight import Ready, look
 from sandwright.runtime.scratch import scratch_directory

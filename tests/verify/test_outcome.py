@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.verify.attempt import NO_ANSWER, Answer, attempt
+from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, attempt
 from sandwright.verify.expected import claims, expected
 from sandwright.verify.outcome import judge
 from sandwright.verify.probe import Family, Probe, Step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ def test_what_a_preflight_finds_is_the_verdict(
     monkeypatch.setattr(matrix, "backend", lambda row: _Found(row, code))
     monkeypatch.setattr(matrix, "placed", lambda name, _: name)
     monkeypatch.setattr(matrix, "prove", _unused)
-    proof = matrix._proof(lambda *_: ResolvedPolicy.__new__(ResolvedPolicy), method, Path(), collect_host())
+    proof = matrix._proof(lambda *_: ResolvedPolicy.__new__(ResolvedPolicy), method, collect_host())
     (outcome,) = proof.outcomes
     assert outcome.verdict is (Verdict.FAIL if code in BROKEN else Verdict.SKIPPED)
     assert outcome.evidence == f"{method}: the reason; the way out"

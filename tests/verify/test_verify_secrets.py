@@ -35,12 +35,12 @@ ALL = {
 
 
 @pytest.fixture
-def secrets(program: Path, tmp_path: Path) -> Callable[..., list[Outcome]]:
+def secrets(tmp_path: Path) -> Callable[..., list[Outcome]]:
     """Proves a method's probes about secrets."""
 
     def proved(method: str, weaken: Weaken | None = None, text: str = POLICY) -> list[Outcome]:
         resolve = resolver(text, tmp_path / "project")
-        proof = prove(resolve, method, program=program, weaken=weaken, runs=False, secrets=True)
+        proof = prove(resolve, method, weaken=weaken, runs=False, secrets=True)
         return [each for each in proof.outcomes if each.family is Family.SECRETS]
 
     return proved
@@ -184,12 +184,12 @@ SEATBELT = {
 
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize(("rule", "red"), SEATBELT.values(), ids=SEATBELT)
-def test_one_rule_more_of_a_profile(rule: str, red: str, program: Path, tmp_path: Path) -> None:
+def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None:
     def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         text = rule.format(home=f"/private{subject.ground.root}/home").encode()
         return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
 
-    proof = simulate(resolver(POLICY, tmp_path / "project"), program=program, weaken=weaken)
+    proof = simulate(resolver(POLICY, tmp_path / "project"), weaken=weaken)
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {red}
 
 

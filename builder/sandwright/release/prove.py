@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.host import collect_host
-from sandwright.methods.images import ROOTFS, VARIABLE
+from sandwright.methods.shared.images import ROOTFS, VARIABLE
 from sandwright.progress import SILENT, Progress
 from sandwright.release.evidence import Matrix
 from sandwright.rootfs.images.source import open_image

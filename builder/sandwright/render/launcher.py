@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sandwright import mountwatch
 from sandwright.errors import RenderError
+from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
@@ -123,7 +123,7 @@ def engine_launcher(
 
     `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
     """
-    watches = any(each.name == mountwatch.NAME for each in others)
+    watches = any(each.name == MOUNT_WATCH.name for each in others)
     ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
     own: dict[str, Any] = {
         "artifacts": [],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sandwright import mountwatch
+from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.covers import Cover
@@ -31,8 +31,8 @@ def watch_artifacts(
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
     return (
         Artifact(
-            mountwatch.NAME,
-            mountwatch.program(architecture(policy)),
+            MOUNT_WATCH.name,
+            MOUNT_WATCH.path(f"linux/{architecture(policy)}").read_bytes(),
             "ends the sandbox when a mount is replaced on the host",
             executable=True,
         ),
@@ -42,7 +42,7 @@ def watch_artifacts(
 
 def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:
     """The same for an engine, whose client may be on a machine that has no such program: then nothing."""
-    if policy.facts.platform not in mountwatch.PLATFORMS:
+    if policy.facts.platform not in MOUNT_WATCH.platforms:
         return ()
     return watch_artifacts(policy, plan.mounts, plan.covers)
 

@@ -1,30 +1,28 @@
-"""Finds out whether a runtime starts anything here, by starting the marker under it.
+"""Finds out whether a runtime starts anything here, by starting the probe under it.
 
-Asking a program for its version proves nothing, and some hang (gVisor's KVM platform in a nested virtual
-machine), so each way of starting it gets a real start with a time limit. It counts as ready when the
-marker's word came out, its forbidden write was denied as it should be, and the exit status came through.
+Each way of starting a runtime gets a trial with a time limit: gVisor's KVM platform hangs in a nested virtual
+machine. The root is read-only, so that the probe's write to it must be denied.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
-import uuid
 from dataclasses import dataclass
 
 from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
 from sandwright.runtime.contract import Runtime, Start, Variant
-from sandwright.runtime.launch import Ended, base_environment
-from sandwright.runtime.marker import ARCHITECTURES
-from sandwright.runtime.marker_image import marker_subject
+from sandwright.runtime.launch import base_environment
+from sandwright.runtime.probe import PROBE
+from sandwright.runtime.probe.protocol import Answer, attempt
+from sandwright.runtime.probe_image import FORBIDDEN, PROGRAM, probe_subject
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.trial import Trial
 from sandwright.setup.requirements import how_to_get
 
 LIMIT = 20.0
-"""Seconds for one start of the marker."""
+"""Seconds for one start of the probe."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +49,15 @@ class Missing:
 def look(
     runtime: Runtime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float = LIMIT
 ) -> Ready | Missing:
-    """Try the variants of a runtime in turn; the first that starts the marker is the one."""
+    """Try the variants of a runtime in turn; the first that starts the probe is the one."""
     if obstacle := runtime.obstacle(host, platform):
         return Missing(runtime, obstacle)
     if runtime.name != "docker" and process.find(runtime.program) is None:
         return Missing(
             runtime, f"{runtime.program} is not installed", how_to_get(runtime.program, host.package_manager)
         )
-    if platform.split("/")[1] not in ARCHITECTURES:
-        return Missing(runtime, f"there is no marker program for {platform}, so nothing is known")
+    if platform not in PROBE.platforms:
+        return Missing(runtime, f"there is no probe program for {platform}, so nothing is known")
     reasons = []
     for variant in runtime.variants(host):
         ready = Ready(runtime, variant)
@@ -74,28 +72,24 @@ def look(
 
 
 def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *, limit: float) -> str:
-    """Start the marker once. Give what went wrong; empty when nothing did."""
-    word = uuid.uuid4().hex.encode()
+    """Start the probe once. Give what went wrong; empty when nothing did."""
+    trial = Trial(attempt("echo", "started"), b"started", attempt("create", FORBIDDEN), _fault)
     rootless = None if host.is_root else (host.uid, host.gid)
     try:
         with scratch_directory() as scratch:
-            (scratch / "marker").mkdir()
-            subject = marker_subject(platform, word, scratch / "marker", rootless=rootless)
+            (scratch / PROGRAM).mkdir()
+            subject = probe_subject(platform, scratch / PROGRAM, rootless=rootless)
             directory = scratch / f"{ready.runtime.name}-0"
             directory.mkdir()
             with ready.runtime.session(ready.variant, host, directory, stop) as session:
-                ended = session.run(Start(subject, None, limit, base_environment()))
+                argv = (f"/{PROGRAM}", *trial.arguments())
+                failed = trial.judge(session.run(Start(subject, argv, limit, base_environment())))
     except SandwrightError as error:
         return str(error).splitlines()[-1]
-    return _judge(ended, word)
+    return failed.said if failed else ""
 
 
-def _judge(ended: Ended, word: bytes) -> str:
-    if word not in ended.stdout:
-        return ended.describe()
-    if ended.status != errno.EROFS:
-        return (
-            f"the marker started, but its write to a read-only root gave {ended.status}, "
-            f"not {errno.EROFS} ({os.strerror(errno.EROFS)})"
-        )
-    return ""
+def _fault(denied: Answer) -> str:
+    return (
+        "" if denied.name == "EROFS" else f"but its write to a read-only root gave {denied.name}, not EROFS"
+    )

@@ -20,7 +20,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt, answers, attempt, requests
+from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import Outcome, judge

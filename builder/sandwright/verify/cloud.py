@@ -9,7 +9,7 @@ from pathlib import Path
 from sandwright.policy.collect import observe
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.placing import GOOGLE_KEY
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.ground import Ground
 from sandwright.verify.probe import Family, Probe, Step

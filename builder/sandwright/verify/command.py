@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.image.cache import default_cache
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layers_for, read_layer, run_layer
@@ -16,7 +15,6 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.verify import matrix
 from sandwright.verify.page import page
-from sandwright.verify.program import own_platform, probe_program
 from sandwright.verify.report import Report, encode, junit
 
 
@@ -30,8 +28,8 @@ def verify_policy(
 ) -> tuple[Report, tuple[str, ...]]:
     """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
 
-    `environ` is where the user's layer is looked for. Raise what loading a policy raises, ToolMissing without
-    a compiler for the probe program.
+    `environ` is where the user's layer is looked for. Raise what loading a policy raises, HostError
+    where there is no probe for this platform.
     """
     layers = [
         layer
@@ -47,8 +45,7 @@ def verify_policy(
         return here if other is None else whole.resolve(other(here.facts))
 
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
-    program = probe_program(own_platform(), default_cache(environ), progress=progress)
-    report = matrix.verify(resolve, methods, policy=str(path), program=program, progress=progress)
+    report = matrix.verify(resolve, methods, policy=str(path), progress=progress)
     return report, () if asked == "all" else methods
 
 

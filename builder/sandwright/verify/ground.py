@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandwright.runtime.probe import own_probe
 from sandwright.runtime.scratch import scratch_directory
 
 HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "ünïcode")
@@ -85,7 +86,7 @@ class Ground:
 
 
 @contextmanager
-def planted(program: Path) -> Iterator[Ground]:
+def planted() -> Iterator[Ground]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end."""
     with scratch_directory() as root:
         ground = Ground(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex)
@@ -93,7 +94,7 @@ def planted(program: Path) -> Iterator[Ground]:
             directory.mkdir(parents=True)
         for file, content in _files(ground).items():
             file.write_text(content, encoding="utf-8")
-        shutil.copyfile(program, ground.program)
+        shutil.copyfile(own_probe(), ground.program)
         ground.program.chmod(0o755)
         (ground.read / "link-to-denied").symlink_to("denied/secret")
         yield ground

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.registry import backend
 from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
+from sandwright.runtime.empty_image import empty_image
 from sandwright.verify.account import share_ground
 from sandwright.verify.ground import Ground
 

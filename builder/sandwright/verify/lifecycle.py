@@ -22,8 +22,8 @@ from typing import IO
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.looks import is_cover
+from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
-from sandwright.verify.attempt import attempt, requests
 from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
@@ -49,7 +48,6 @@ def verify(
     asked: Sequence[str],
     *,
     policy: str,
-    program: Path,
     progress: Progress = SILENT,
 ) -> Report:
     """Prove every method of `asked`, and report. `policy` is its name for the reader.
@@ -60,7 +58,7 @@ def verify(
 
     def proof(method: str) -> Proof:
         with progress.step(f"verifying {method}", unit="probes"):
-            return _proof(resolve, method, program, host)
+            return _proof(resolve, method, host)
 
     host = collect_host()
     # In a shared temporary directory they would see what the others plant, and be in each other's way.
@@ -78,22 +76,22 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, program: Path, host: HostFacts) -> Proof:
+def _proof(resolve: Resolve, method: str, host: HostFacts) -> Proof:
     if method == simulate.METHOD and host.os != "darwin":
-        return _rendered(method, lambda: simulate.simulate(resolve, program=program))
+        return _rendered(method, lambda: simulate.simulate(resolve))
     row = placed(method, resolve(()))
     found = backend(row).preflight(host)
     if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
     kind, _, engine = row.partition("-")
     if kind == "gvisor" and engine:
-        return _rendered(method, lambda: _in_container(resolve, method, engine, program))
-    return _rendered(method, lambda: prove(resolve, method, program=program))
+        return _rendered(method, lambda: _in_container(resolve, method, engine))
+    return _rendered(method, lambda: prove(resolve, method))
 
 
-def _in_container(resolve: Resolve, method: str, engine: str, program: Path) -> Proof:
+def _in_container(resolve: Resolve, method: str, engine: str) -> Proof:
     """GVisor's proof in a container of an engine, under the name that was asked for."""
-    proof = prove(around(resolve, engine), "gvisor", program=program)
+    proof = prove(around(resolve, engine), "gvisor")
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     return Proof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.verify.attempt import Answer
+from sandwright.runtime.probe.protocol import Answer
 from sandwright.verify.expected import Expected, expected
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.verdict import Verdict

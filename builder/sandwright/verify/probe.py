@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sandwright.verify.attempt import Attempt
+from sandwright.runtime.probe.protocol import Attempt
 
 
 class Family(StrEnum):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from sandwright.egress.proxy import proxy, started_for
 from sandwright.errors import RenderError, ToolMissing, UsageError
@@ -14,7 +13,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.verify.attempt import Answer
+from sandwright.runtime.probe.protocol import Answer
 from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
@@ -58,7 +57,6 @@ def prove(
     resolve: Resolve,
     method: str,
     *,
-    program: Path,
     weaken: Weaken | None = None,
     runs: bool = True,
     secrets: bool | None = None,
@@ -69,7 +67,7 @@ def prove(
     the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
     """
     with contextlib.ExitStack() as stack:
-        ground = stack.enter_context(planted(program))
+        ground = stack.enter_context(planted())
         listeners = stack.enter_context(listening(ground.read, ground.word))
         provision = stack.enter_context(provided(method, resolve(()), ground))
         settings = [*ground.settings(), *provision.settings]

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.render.artifact import Artifact
-from sandwright.verify.attempt import Answer, Attempt, answers, requests
+from sandwright.runtime.probe.protocol import Answer, Attempt, answers, requests
 
 LIMIT = 120.0
 """Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.methods.images import VARIABLE
+from sandwright.methods.shared.images import VARIABLE
 from sandwright.policy.names import PRESETS
 from sandwright.progress import SILENT, Progress
 from sandwright.runtime.scratch import scratch_directory

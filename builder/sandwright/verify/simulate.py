@@ -17,7 +17,7 @@ from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.uses import check_expressible
 from sandwright.render.methods import render
-from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt
+from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
 from sandwright.verify.ground import Ground, planted
@@ -78,9 +78,9 @@ def _private(path: str) -> str:
     return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
 
 
-def simulate(resolve: Resolve, *, program: Path, weaken: Weaken | None = None) -> Proof:
+def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> Proof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
-    with planted(program) as ground, listening(ground.read, ground.word) as listeners:
+    with planted() as ground, listening(ground.read, ground.word) as listeners:
         policy = resolve(ground.settings(), as_macos)
         subject = Subject(METHOD, policy, ground, listeners, Canaries())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.attempt import Word, attempt
+from sandwright.runtime.probe.protocol import Word, attempt
 from sandwright.verify.ground import Ground
 from sandwright.verify.probe import Step
 from sandwright.verify.witnesses import Listeners

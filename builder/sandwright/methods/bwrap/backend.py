@@ -9,7 +9,8 @@ from pathlib import Path
 from sandwright.host import HostFacts
 from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
 from sandwright.methods.shared.launched import Launched, all_children, signalled
-from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
 CONTROLLING = ("/usr/bin/setsid", "--ctty")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sandwright.host import HostFacts
 from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
 from sandwright.methods.shared.launched import Launched
-from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.runtime.trial import Failed
 
 PROGRAM = "sandbox-exec"
 

@@ -16,10 +16,11 @@ from sandwright.looks import Looks
 from sandwright.methods.bwrap.backend import first_processes
 from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
 from sandwright.methods.shared.launched import Launched, all_children, signalled
-from sandwright.methods.trial import HOST_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import Account, account_of, render_for
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
+from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
 SET_UP = "sandwright account-setup"

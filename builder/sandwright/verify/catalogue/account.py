@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.account import CLOSED, FROM_HOST
-from sandwright.verify.attempt import attempt
 from sandwright.verify.catalogue.files import reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step

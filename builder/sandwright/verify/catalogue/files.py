@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.looks import is_cover
 from sandwright.policy.uses import unguarded
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.ground import HOSTILE, Ground
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step

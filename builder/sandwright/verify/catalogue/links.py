@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step

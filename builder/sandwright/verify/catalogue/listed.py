@@ -15,7 +15,7 @@ from pathlib import Path
 from sandwright.policy.paths import ancestors, is_inside
 from sandwright.policy.rules import PathRule
 from sandwright.render.covers import first_missing
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step

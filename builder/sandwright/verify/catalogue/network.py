@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from sandwright.methods.shared.engine.container import PROXY
 from sandwright.render.recipe import proxy_environment, sandbox_environment
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.image import ENGINES
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
 

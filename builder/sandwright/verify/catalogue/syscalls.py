@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sandwright.policy.names import SECCOMP_PROFILES
-from sandwright.verify.attempt import attempt
+from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.probe import Family, Probe, Step
 from sandwright.verify.subject import Subject, step
 

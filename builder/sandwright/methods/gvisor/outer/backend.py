@@ -14,12 +14,13 @@ from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflig
 from sandwright.methods.shared.engine.backend import Docker, Engine, Podman, client_environment
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
-from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered
 from sandwright.render.methods import render as render_method
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.trial import Failed
 
 NAME = "gvisor"
 IMAGE = f"sandwright/{NAME}:latest"
@@ -59,7 +60,7 @@ class OuterGvisor(Launched):
 
     def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
-        from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+        from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
         self._load(collect_host())
         root = rootfs(policy, looks or Looks())
@@ -67,8 +68,8 @@ class OuterGvisor(Launched):
 
     def _load(self, host: HostFacts) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
-        from sandwright.methods.images import our_layout  # noqa: PLC0415 - it brings archives along
         from sandwright.methods.shared.engine.loading import give  # noqa: PLC0415
+        from sandwright.methods.shared.images import our_layout  # noqa: PLC0415 - it brings archives along
 
         if layout := our_layout(NAME):
             give(self.engine, NAME, layout, host.platform, self._engine.settings(host))

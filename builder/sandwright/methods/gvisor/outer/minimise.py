@@ -26,7 +26,7 @@ from sandwright.methods.gvisor.outer.container import own_limits
 from sandwright.methods.gvisor.outer.least import Least, least
 from sandwright.methods.gvisor.outer.render import Grant, grant
 from sandwright.methods.gvisor.outer.workload import Place, fault
-from sandwright.methods.images import store_of
+from sandwright.methods.shared.images import store_of
 from sandwright.policy.names import Outer
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import unpacked

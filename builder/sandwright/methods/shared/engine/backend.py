@@ -13,13 +13,14 @@ from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMis
 from sandwright.host import HostFacts, collect_host
 from sandwright.looks import Looks, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.emptyimage import empty_image
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
-from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
+from sandwright.runtime.empty_image import empty_image
+from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
 LABEL = "sandwright.session"

@@ -18,7 +18,7 @@ from sandwright.errors import CommandFailed, HostError
 from sandwright.image.existing import PlatformImage, read_layout
 from sandwright.image.export import write_image
 from sandwright.looks import Looks
-from sandwright.methods.images import layouts
+from sandwright.methods.shared.images import layouts
 from sandwright.policy.resolved import ResolvedPolicy
 
 PROXY = "proxy"

@@ -15,10 +15,11 @@ from sandwright.methods.bwrap.backend import first_processes
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.shared.launched import Launched, children, deadly, signalled
 from sandwright.methods.shared.rundirs import abandoned
-from sandwright.methods.trial import IMAGE_ROOT, Failed, judged, try_out
+from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.processes import kill_all
 from sandwright.runtime.scratch import scratch_directory, unmount_below
+from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
@@ -33,7 +34,7 @@ class Runtime(Launched):
 
     def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
-        from sandwright.methods.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
+        from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
         return {ROOTFS: str(rootfs(policy, looks or Looks()))}
 
@@ -55,7 +56,7 @@ class Runtime(Launched):
 
     def without_image(self) -> Preflight | None:
         """What is wrong where the image that a policy has by default is not here."""
-        from sandwright.methods.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
+        from sandwright.methods.shared.images import BUILD, default_image, missing  # noqa: PLC0415 - brings archives
 
         said = missing(image := default_image())
         return Preflight(self.name, "image-missing", said, BUILD.format(image)) if said else None

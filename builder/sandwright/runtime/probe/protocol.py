@@ -1,7 +1,4 @@
-"""What the probe program is asked to attempt.
-
-And what it answers: the lines of its protocol (`probe/main.c`).
-"""
+"""The probe's protocol: a line for each attempt, and a line for each answer (`source/main.c`)."""
 
 from __future__ import annotations
 
@@ -66,18 +63,20 @@ def attempt(operation: str, *words: Word) -> Attempt:
 
 def requests(attempts: Sequence[Attempt], *, word: str) -> bytes:
     """The program's standard input. `word` marks its answers; it holds no space."""
-    lines = (
-        " ".join([word, str(index), each.operation, *(_hex(argument) for argument in each.arguments)])
-        for index, each in enumerate(attempts)
-    )
-    return "".join(f"{line}\n" for line in lines).encode()
+    return "".join(f"{line(each, index, word=word)}\n" for index, each in enumerate(attempts)).encode()
+
+
+def line(attempt: Attempt, index: int, *, word: str) -> str:
+    """One line of the program's standard input, or one argument behind `--lines`."""
+    arguments = (_hex(argument) for argument in attempt.arguments)
+    return " ".join([word, str(index), attempt.operation, *arguments])
 
 
 def answers(output: bytes, count: int, *, word: str) -> list[Answer]:
     """The answers in the program's output, one for each of `count` attempts; other output is passed over."""
     found: dict[str, Answer] = {}
-    for line in output.decode(errors="replace").splitlines():
-        words = line.split(" ")
+    for answered in output.decode(errors="replace").splitlines():
+        words = answered.split(" ")
         if len(words) == 4 and words[0] == word:
             found.setdefault(words[1], _answer(words[2], words[3]))
     return [found.get(str(index), NO_ANSWER) for index in range(count)]

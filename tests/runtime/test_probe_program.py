@@ -1,8 +1,9 @@
-"""The probe program: its protocol, what its attempts answer outside of any sandbox, and that it builds."""
+"""The probe program: its protocol, and what its attempts answer outside of any sandbox."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 from pathlib import Path
@@ -10,12 +11,19 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.errors import BuildError
-from sandwright.verify.attempt import NO_ANSWER, Answer, Attempt, answers, attempt, requests
-from sandwright.verify.program import own_platform, probe_program, source_digest
+from sandwright.errors import HostError
+from sandwright.host import collect_host
+from sandwright.runtime.probe import PROBE, own_probe
+from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt, answers, attempt, line, requests
 from sandwright.verify.witnesses import listening
 
-pytestmark = pytest.mark.needs("cc")
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The probe program, where it can be executed."""
+    copied = Path(shutil.copy(own_probe(), tmp_path / "probe"))
+    copied.chmod(0o755)
+    return copied
 
 
 def _made(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[Answer]:
@@ -132,18 +140,32 @@ def test_answers_are_read_with_care(output: bytes, expected: Answer) -> None:
     assert answers(output, 1, word="w") == [expected]
 
 
-def test_one_build_for_one_source(program: Path) -> None:
-    assert source_digest()[:16] in str(program)
-    with pytest.raises(BuildError, match="there is no compiler for plan9/amd64"):
-        probe_program("plan9/amd64", program.parent)
+def test_lines_may_be_arguments(program: Path, tmp_path: Path) -> None:
+    lines = [line(each, 0, word="w") for each in (attempt("echo", "on"), attempt("read", tmp_path / "none"))]
+    result = process.run(program, "--lines", "42", *lines, check=False)
+    assert (result.text.splitlines(), result.status) == (["w 0 ok 6f6e", "w 0 errno ENOENT"], 42)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("platform", ["linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"])
-def test_it_builds_for_every_platform(platform: str, tmp_path: Path) -> None:
-    pytest.importorskip("ziglang")
-    built = probe_program(platform, tmp_path, zig=True)
-    magic = b"\x7fELF" if platform.startswith("linux/") else bytes.fromhex("cffaedfe")
-    assert built.read_bytes()[:4] == magic
-    if platform == own_platform():
-        assert _names(built, attempt("echo", "x"), attempt("unshare", 1)) == ["ok", "EINVAL"]
+@pytest.mark.parametrize("platform", [each for each in PROBE.platforms if each.startswith("linux/")])
+def test_it_runs_on_every_processor(platform: str, tmp_path: Path) -> None:
+    host = collect_host()
+    if platform != host.platform and host.emulator(platform) is None:
+        pytest.skip(f"{platform} does not run here: no interpreter registered")
+    built = Path(shutil.copy(PROBE.path(platform), tmp_path))
+    built.chmod(0o755)
+    assert _names(built, attempt("echo", "x"), attempt("create", "/proc/none")) == ["ok", "ENOENT"]
+
+
+@pytest.mark.parametrize("platform", PROBE.platforms)
+def test_it_is_small_and_static(platform: str) -> None:
+    content = PROBE.path(platform).read_bytes()
+    assert content[:4] == (b"\x7fELF" if platform.startswith("linux/") else bytes.fromhex("cffaedfe"))
+    assert len(content) < 100_000
+    if platform.startswith("linux/"):
+        assert b"/ld-" not in content, "no interpreter"
+
+
+def test_a_processor_that_it_is_not_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(HostError, match="there is no probe program for linux/riscv64"):
+        own_probe()

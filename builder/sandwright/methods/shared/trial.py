@@ -1,22 +1,21 @@
-"""Starts a real sandbox to see whether a method works here: it must hide one file, and show another.
-
-The file that it must show is the control: a sandbox that shows nothing has not shown that it hides anything.
-"""
+"""The trial of a method: a sandbox with a rendered policy, which must show one file and hide another."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 
 from sandwright.errors import SandwrightError
 from sandwright.methods.contract import Backend, Code, Preflight
-from sandwright.methods.reader import STATUS, reader_program
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.runtime.launch import Ended, base_environment, launch
+from sandwright.runtime.launch import base_environment, launch
+from sandwright.runtime.probe import own_probe
+from sandwright.runtime.probe.protocol import Answer, attempt
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.trial import Failed, Trial
 
 HIDDEN = "hidden/word"
 SHOWN = "shown"
@@ -25,14 +24,6 @@ SHOWN = "shown"
 HOST_ROOT = "{read: [/], write: [$PROJECT], deny: [$PROJECT/hidden]}"
 IMAGE_ROOT = "{read: [$PROJECT], deny: [$PROJECT/hidden]}"
 """The rules for the file system of a trial: over the host's root, and over an image's."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A trial that did not end as it must: `code`, and what was said."""
-
-    code: Code
-    said: str
 
 
 Explain = Callable[[Failed], tuple[Code, str, str]]
@@ -75,32 +66,28 @@ def _try(
     text = f"schema: 1\nextends: []\nmethod: {backend.name}\n{rules}"
     policy = MergedPolicy.from_layers([layer(text, file="a trial", methods=(backend.name,))])
     facts = collect(policy, project=project, environ={"HOME": str(scratch)})
-    reader = project / "reader"
-    architecture = facts.platform.rpartition("/")[2]
-    paths = (bytes(project / SHOWN), bytes(project / HIDDEN))
-    reader.write_bytes(reader_program(architecture, *paths))
-    reader.chmod(0o755)
+    probe = project / "probe"
+    probe.write_bytes(own_probe().read_bytes())
+    probe.chmod(0o755)
     resolved = policy.resolve(facts)
     write_artifacts(scratch / "out", backend.render(resolved).artifacts)
+    trial = Trial(
+        allowed=attempt("read", project / SHOWN),
+        value=shown.encode(),
+        denied=attempt("read", project / HIDDEN),
+        fault=partial(_fault, hidden.encode()),
+    )
     ended = launch(
-        backend.wrap(scratch / "out", [str(reader)]),
+        backend.wrap(scratch / "out", [str(probe), *trial.arguments()]),
         limit=limit,
         stop=Event(),
         env={**base_environment(), **environment},
     )
-    return _judge(ended, shown.encode(), hidden.encode())
+    return trial.judge(ended)
 
 
-def _judge(ended: Ended, shown: bytes, hidden: bytes) -> Failed | None:
-    if hidden in ended.stdout:
-        return Failed("not-denied", "it started, and read a file that its policy hides")
-    if ended.how == "timeout":
-        return Failed("hangs", ended.describe())
-    if shown not in ended.stdout:
-        return Failed("not-started", ended.describe())
-    if ended.status != STATUS:
-        return Failed("not-started", f"its command ended with {STATUS}, and it with {ended.status}")
-    return None
+def _fault(hidden: bytes, denied: Answer) -> str:
+    return "and read a file that its policy hides" if hidden in denied.value else ""
 
 
 def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:

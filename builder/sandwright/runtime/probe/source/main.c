@@ -13,7 +13,10 @@
  * WORD is the caller's: it marks the lines that this program wrote. Each attempt is made by a process of its
  * own, so none disturbs another, whether it changes its identity, its root, its limits, or dies.
  *
- * With words on the command line instead, only one attempt is made, in this very process:
+ * Where there is no standard input, the lines are arguments, and the program exits with a status of the caller's:
+ *   probe --lines STATUS LINE ...
+ *
+ * With other words on the command line, only one attempt is made, in this very process:
  *   probe OPERATION [TEXT ...]
  * and its exit status is 0 for ok, 1 for a failure, 2 for an unknown operation.
  */
@@ -171,6 +174,11 @@ int main(int count, char **words) {
     if (report == MAP_FAILED) {
         perror("probe");
         return 3;
+    }
+    if (count > 2 && strcmp(words[1], "--lines") == 0) {
+        for (char **each = words + 3; *each; each++)
+            attempt_line(*each, report);
+        return (int)number(words[2]);
     }
     if (count > 1)
         return attempt_words(words + 1, report);

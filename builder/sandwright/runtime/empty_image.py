@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sandwright import process
-from sandwright.runtime.marker_image import write_docker_archive
+from sandwright.runtime.docker_archive import write_docker_archive
 
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 _LIMIT = 60.0

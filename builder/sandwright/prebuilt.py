@@ -1,0 +1,37 @@
+"""Small static C programs that ship built for each platform, so that nobody who uses them needs a compiler.
+
+The programs are committed beside their sources. `programs.json` records their digests and the version of Zig
+that built them; a test builds them again and compares the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PrebuiltProgram:
+    """A program and its sources in `room`, a directory with `source/` and `programs/`."""
+
+    name: str
+    room: Path
+    platforms: tuple[str, ...]
+
+    @property
+    def source(self) -> Path:
+        """The directory of its sources."""
+        return self.room / "source"
+
+    @property
+    def record(self) -> Path:
+        """The file with the digests of the programs and the version of the compiler."""
+        return self.room / "programs" / "programs.json"
+
+    def path(self, platform: str) -> Path:
+        """The program for a platform, `linux/amd64`."""
+        return self.record.parent / platform.replace("/", "-") / self.name
+
+    def sources(self) -> list[Path]:
+        """Its sources and their headers."""
+        return sorted(each for each in self.source.iterdir() if each.suffix in (".c", ".h"))

@@ -1,0 +1,82 @@
+"""The probe as an image, in both forms that runtimes take: a bundle, and an archive."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sandwright.runtime.contract import Subject
+from sandwright.runtime.docker_archive import archive_member, write_docker_archive
+from sandwright.runtime.probe import PROBE
+
+PROGRAM = "probe"
+FORBIDDEN = "/open/sandwright-was-here"
+"""A file that nobody can create: its directory is open to anybody, and the root is read-only, so the error
+must be EROFS. gVisor checks permissions first and would answer EACCES elsewhere.
+"""
+
+USER = 65532
+"""The user of the image, where users can be chosen: some hosts deny to others what they allow to root."""
+
+_OPEN = "open"
+_DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", _OPEN)
+
+
+def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] | None) -> Subject:
+    """Write the probe's bundle into `directory`, an empty one, and give it with its archive.
+
+    `rootless` is the caller's uid and gid where runtimes are started without root.
+    """
+    rootfs = directory / "rootfs"
+    for name in _DIRECTORIES:
+        (rootfs / name).mkdir(parents=True)
+    (rootfs / _OPEN).chmod(0o1777)
+    program = PROBE.path(platform).read_bytes()
+    (rootfs / PROGRAM).write_bytes(program)
+    (rootfs / PROGRAM).chmod(0o755)
+    (directory / "config.json").write_text(json.dumps(_config(rootless)))
+
+    def write_archive(sink: BinaryIO, reference: str) -> None:
+        config = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}"}
+        write_docker_archive(sink, reference, platform, _layer(program), config)
+
+    return Subject("probe", platform, directory, write_archive)
+
+
+def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:
+    namespaces = ["mount", "pid", "network", "ipc", "uts"]
+    linux: dict[str, Any] = {}
+    user = USER
+    if rootless:
+        user = 0
+        namespaces.append("user")
+        uid, gid = rootless
+        linux["uidMappings"] = [{"containerID": 0, "hostID": uid, "size": 1}]
+        linux["gidMappings"] = [{"containerID": 0, "hostID": gid, "size": 1}]
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": user, "gid": user},
+            "args": [f"/{PROGRAM}"],
+            "env": ["PATH=/"],
+            "cwd": "/",
+            "capabilities": {},
+            "noNewPrivileges": True,
+        },
+        "root": {"path": "rootfs", "readonly": True},
+        "hostname": "probe",
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "linux": {"namespaces": [{"type": kind} for kind in namespaces], **linux},
+    }
+
+
+def _layer(program: bytes) -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in _DIRECTORIES:
+            tar.addfile(archive_member(name, tarfile.DIRTYPE, mode=0o1777 if name == _OPEN else 0o755))
+        tar.addfile(archive_member(PROGRAM, size=len(program)), io.BytesIO(program))
+    return layer.getvalue()

@@ -1,0 +1,63 @@
+"""Starts the probe in a sandbox to see whether the sandbox works: it must allow one thing, and deny another.
+
+What it allows is the control: a sandbox that allows nothing has not shown that it denies anything. Asking a
+program for its version proves nothing, and some programs hang, so every preflight is such a start.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sandwright.runtime.launch import Ended
+from sandwright.runtime.probe.protocol import Answer, Attempt, answers, line
+
+STATUS = 42
+"""The exit status of the probe; it must come through."""
+
+Fault = Literal["hangs", "not-started", "not-denied"]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A trial that failed: `code`, and a sentence for a person."""
+
+    code: Fault
+    said: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the probe attempts: `allowed` must give `value`, and `denied` an answer without fault.
+
+    `fault` describes what is wrong with that answer, with an empty text for nothing.
+    """
+
+    allowed: Attempt
+    value: bytes
+    denied: Attempt
+    fault: Callable[[Answer], str]
+    word: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def arguments(self) -> tuple[str, ...]:
+        """The probe's command line, without the probe."""
+        attempts = (self.allowed, self.denied)
+        lines = (line(each, index, word=self.word) for index, each in enumerate(attempts))
+        return ("--lines", str(STATUS), *lines)
+
+    def judge(self, ended: Ended) -> Failed | None:
+        """What went wrong; None when the sandbox works."""
+        allowed, denied = answers(ended.stdout, 2, word=self.word)
+        fault = self.fault(denied) if denied.kind != "none" else ""
+        if fault:
+            return Failed("not-denied", f"it started, {fault}")
+        if ended.how == "timeout":
+            return Failed("hangs", ended.describe())
+        if allowed.value != self.value or denied.kind == "none":
+            return Failed("not-started", ended.describe())
+        if ended.status != STATUS:
+            said = f"the probe ended with {STATUS}, and the sandbox with {ended.status}"
+            return Failed("not-started", said)
+        return None
