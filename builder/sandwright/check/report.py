@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import sandwright
 from sandwright.check.finding import RULES, ImageFinding
 from sandwright.check.image import CheckResult
+from sandwright.verify.junit import JunitCase, JunitSuite, junit_xml
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -63,25 +63,25 @@ def _result(image: CheckResult, finding: ImageFinding, index: int) -> dict[str, 
 
 def to_junit(images: Sequence[CheckResult]) -> bytes:
     """A suite for each image, a case for each rule: failed by errors, skipped where all are waived."""
-    root = ET.Element("testsuites", name="sandwright check-image")
-    for image in images:
-        name = f"{image.name} {image.platform}"
-        suite = ET.SubElement(root, "testsuite", name=name, tests=str(len(RULES)))
-        for rule in RULES:
-            case = ET.SubElement(suite, "testcase", classname=name, name=rule)
-            found = [finding for finding in image.findings if finding.rule == rule]
-            open_ones = [each for each in found if not each.waived]
-            text = "\n".join(f"{each.where}: {each.message}" for each in open_ones or found)
-            if open_ones and RULES[rule].severity == "error":
-                ET.SubElement(case, "failure", message=_printable(text))
-            elif open_ones:
-                ET.SubElement(case, "system-out").text = _printable(text)
-            elif found:
-                ET.SubElement(case, "skipped", message=_printable(f"{text}; accepted: {found[0].waived}"))
-        for kind, plural in (("failure", "failures"), ("skipped", "skipped")):
-            suite.set(plural, str(len(suite.findall(f"testcase/{kind}"))))
-    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return xml
+    return junit_xml("sandwright check-image", map(_suite, images), counted=("failure", "skipped"))
+
+
+def _suite(image: CheckResult) -> JunitSuite:
+    name = f"{image.name} {image.platform}"
+    return JunitSuite(name, [_case(image, name, rule) for rule in RULES])
+
+
+def _case(image: CheckResult, name: str, rule: str) -> JunitCase:
+    found = [finding for finding in image.findings if finding.rule == rule]
+    open_ones = [each for each in found if not each.waived]
+    text = "\n".join(f"{each.where}: {each.message}" for each in open_ones or found)
+    if open_ones and RULES[rule].severity == "error":
+        return JunitCase(rule, name, "failure", _printable(text))
+    if open_ones:
+        return JunitCase(rule, name, "system-out", text=_printable(text))
+    if found:
+        return JunitCase(rule, name, "skipped", _printable(f"{text}; accepted: {found[0].waived}"))
+    return JunitCase(rule, name)
 
 
 def _printable(text: str) -> str:

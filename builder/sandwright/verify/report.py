@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree as ET
 
+from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
 from sandwright.verify.outcome import Outcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
 
 _VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
-_ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}
-_UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 STARTS = "lifecycle/starts"
 """The probe on which all others of a method depend."""
@@ -116,31 +113,25 @@ def _line(outcome: Outcome) -> str:
 
 
 def junit(report: Report) -> bytes:
-    """JUnit's XML: a suite for each method, a case for each probe; what is undecided is an error there."""
-    root = ET.Element("testsuites", name="sandwright verify", time=f"{report.seconds:.3f}")
-    for method in report.methods:
-        outcomes = report.of(method)
-        suite = ET.SubElement(
-            root, "testsuite", name=_label(report, method), timestamp=report.started, tests=str(len(outcomes))
+    """JUnit's XML: a suite for each method, a case for each probe."""
+    suites = (
+        JunitSuite(
+            _label(report, method), [_case(each) for each in report.of(method)], {"timestamp": report.started}
         )
-        for outcome in outcomes:
-            case = ET.SubElement(
-                suite, "testcase", classname=f"{method}.{outcome.family}", name=_text(outcome.probe)
-            )
-            if outcome.verdict is not Verdict.PASS:
-                message = (
-                    f"expected {outcome.expected}, observed {outcome.observed}"
-                    if outcome.observed
-                    else outcome.evidence
-                )
-                element = ET.SubElement(case, _ELEMENTS[outcome.verdict], message=_text(message))
-                element.text = _text(outcome.evidence)
-        for element_name, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-            suite.set(attribute, str(len(suite.findall(f"testcase/{element_name}"))))
-    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return xml
+        for method in report.methods
+    )
+    return junit_xml("sandwright verify", suites, seconds=report.seconds)
 
 
-def _text(text: str) -> str:
-    """Text in which what XML 1.0 can't hold is replaced."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+def _case(outcome: Outcome) -> JunitCase:
+    classname = f"{outcome.method}.{outcome.family}"
+    if outcome.verdict is Verdict.PASS:
+        return JunitCase(outcome.probe, classname)
+    compared = f"expected {outcome.expected}, observed {outcome.observed}"
+    return JunitCase(
+        outcome.probe,
+        classname,
+        element_of(outcome.verdict),
+        message=compared if outcome.observed else outcome.evidence,
+        text=outcome.evidence,
+    )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.store import encode, write_atomically
+from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
 from sandwright.verify.verdict import Finding, Verdict, combine
 
 _SCHEMA = 1
@@ -155,22 +154,16 @@ def table(report: Report) -> list[list[str]]:
 
 
 def junit(report: Report) -> bytes:
-    """JUnit's XML: a suite for each row, a case for each finding; what is undecided is an error there."""
-    root = ET.Element("testsuites", name="sandwright smoke", time=f"{report.seconds:.3f}")
-    for row in report.rows:
-        name = f"{row.image} {row.platform} {row.runtime}"
-        suite = ET.SubElement(
-            root, "testsuite", name=name, time=f"{row.seconds:.3f}", timestamp=report.started
-        )
-        for finding in row.findings:
-            case = ET.SubElement(suite, "testcase", classname=name, name=_printable(finding.check))
-            if finding.verdict is not Verdict.PASS:
-                ET.SubElement(case, _ELEMENTS[finding.verdict], message=_printable(finding.detail))
-        for kind in ("failure", "error", "skipped"):
-            suite.set(_PLURALS[kind], str(len(suite.findall(f"testcase/{kind}"))))
-        suite.set("tests", str(len(row.findings)))
-    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return xml
+    """JUnit's XML: a suite for each row, a case for each finding."""
+    return junit_xml(
+        "sandwright smoke", (_suite(row, report.started) for row in report.rows), seconds=report.seconds
+    )
+
+
+def _suite(row: Row, started: str) -> JunitSuite:
+    name = f"{row.image} {row.platform} {row.runtime}"
+    cases = [JunitCase(each.check, name, element_of(each.verdict), each.detail) for each in row.findings]
+    return JunitSuite(name, cases, {"time": f"{row.seconds:.3f}", "timestamp": started})
 
 
 def write_report(report: Report, output: Path) -> None:
@@ -188,11 +181,6 @@ def read_report(output: Path) -> Report | None:
         return None
 
 
-_ELEMENTS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error", Verdict.SKIPPED: "skipped"}
-_UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_PLURALS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-
-
 def _finding(data: Mapping[str, Any]) -> Finding:
     return Finding(data["check"], Verdict(data["verdict"]), data["detail"])
 
@@ -207,8 +195,3 @@ def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _without(data: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name != key}
-
-
-def _printable(text: str) -> str:
-    """Text in which what XML 1.0 can't hold (control characters, lone surrogates) is replaced."""
-    return _UNPRINTABLE.sub("\ufffd", text)
