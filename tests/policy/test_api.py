@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,13 @@ def test_names_are_there_and_no_others() -> None:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, sandwright; print([m for m in ('pydantic', 'jinja2', 'yaml') if m in sys.modules])"
-    import sys  # noqa: PLC0415
-
     assert process.run(sys.executable, "-c", code, timeout=60).text.strip() == "[]"
+
+
+def test_rendering_does_not_import_pydantic(project: Path) -> None:
+    code = "import sys; from sandwright import Policy; Policy.load('sandbox.yaml').render('bwrap');"
+    code += "sys.exit('pydantic' in sys.modules)"
+    process.run(sys.executable, "-P", "-c", code, cwd=project, timeout=60)
 
 
 def test_rendering_is_what_the_renderers_make(project: Path) -> None:

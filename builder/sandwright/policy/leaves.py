@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pydantic import ValidationInfo
-
 from sandwright.document import FieldErrors
 from sandwright.policy import hosts, spelling, values
 from sandwright.policy.names import FEATURES, FRAGMENTS, METHODS, PRESETS, SECCOMP_PROFILES
@@ -18,6 +16,7 @@ from sandwright.policy.wording import one_of, quoted
 
 Schema = dict[str, Any]
 
+REASON_SCHEMA: Schema = {"type": "string", "minLength": 1}
 METHOD_SCHEMA: Schema = {"type": "string", "enum": list(METHODS)}
 PRESET_SCHEMA: Schema = {"type": "string", "enum": list(PRESETS)}
 FRAGMENT_SCHEMA: Schema = {"type": "string", "enum": [*FRAGMENTS, INHERITED]}
@@ -44,9 +43,8 @@ variable_text = spelling.checked_text
 path = spelling.checked_path
 
 
-def method(name: str, info: ValidationInfo) -> str:
-    """A method of ours, or one that the caller's context says is registered (`methods`)."""
-    registered: Iterable[str] = (info.context or {}).get("methods", ())
+def method(name: str, registered: Iterable[str]) -> str:
+    """A method of ours, or one that a caller says is registered."""
     return one_of(name, dict.fromkeys([*METHODS, *registered]), what="method")
 
 

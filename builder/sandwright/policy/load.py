@@ -13,10 +13,10 @@ from sandwright.document import Document, field_name
 from sandwright.document import Path as FieldPath
 from sandwright.errors import DocumentError, Problem, UsageError
 from sandwright.looks import is_cover
+from sandwright.policy.decoding import decode
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
 from sandwright.policy.source import Source
-from sandwright.validation import load_model
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -187,7 +187,7 @@ def _checked(parsed: Document, *, kind: LayerKind, methods: Iterable[str] = ()) 
     _refuse_later_version(parsed)
     problems = [*_nulls(parsed), *_contradictions(parsed)]
     try:
-        policy = load_model(PolicyFile, parsed, context={"methods": tuple(methods)})
+        policy = decode(PolicyFile, parsed, context=tuple(methods))
     except DocumentError as error:
         told = {problem.field for problem in problems}
         found = [_about_home(problem) for problem in error.problems if problem.field not in told]
@@ -212,7 +212,7 @@ def _refuse_later_version(parsed: Document) -> None:
 
 
 def _nulls(parsed: Document) -> Iterator[Problem]:
-    """Keys with nothing behind them, which pydantic would take for keys that are not there."""
+    """Keys with nothing behind them, which decoding takes for keys that are not there."""
     if not isinstance(parsed.data, dict):
         return
     places: list[tuple[FieldPath, Mapping[str, document.Value]]] = [((), parsed.data)]

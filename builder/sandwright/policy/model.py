@@ -14,45 +14,39 @@ else. In the operator's floor, each key is also a limit: see `sandwright.policy.
 The texts are checked here and kept as written; `sandwright.policy.resolve` gives them their meaning.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
-
 from sandwright.policy import leaves
+from sandwright.policy.decoding import Check
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
-
-
-Reason = Annotated[str, AfterValidator(leaves.reason), Field(min_length=1)]
-Method = Annotated[str, AfterValidator(leaves.method), WithJsonSchema(leaves.METHOD_SCHEMA)]
-Preset = Annotated[str, AfterValidator(leaves.preset), WithJsonSchema(leaves.PRESET_SCHEMA)]
-PathText = Annotated[str, AfterValidator(leaves.path), WithJsonSchema(leaves.PATH_SCHEMA)]
-PathOrInherited = Annotated[str, AfterValidator(leaves.path_or_inherited), WithJsonSchema(leaves.PATH_SCHEMA)]
-ProtectedName = Annotated[str, AfterValidator(leaves.protected_name)]
-HostText = Annotated[str, AfterValidator(leaves.host_or_inherited), WithJsonSchema(leaves.HOST_SCHEMA)]
-Port = Annotated[int | str, AfterValidator(leaves.port_or_inherited), WithJsonSchema(leaves.PORT_SCHEMA)]
-Seccomp = Annotated[str, AfterValidator(leaves.seccomp)]
-Fragment = Annotated[str, AfterValidator(leaves.fragment), WithJsonSchema(leaves.FRAGMENT_SCHEMA)]
-VariablePattern = Annotated[str, AfterValidator(leaves.variable_or_inherited)]
-VariableName = Annotated[str, AfterValidator(leaves.variable)]
-VariableText = Annotated[str, AfterValidator(leaves.variable_text)]
-Secrets = Annotated[dict[str, str], PlainValidator(leaves.secrets), WithJsonSchema(leaves.SECRETS_SCHEMA)]
-CommandText = Annotated[str, AfterValidator(leaves.command)]
-ShimName = Annotated[str, AfterValidator(leaves.program)]
-Size = Annotated[str, AfterValidator(leaves.size)]
-Duration = Annotated[str, AfterValidator(leaves.duration)]
-Cpus = Annotated[float | str, AfterValidator(leaves.cpus), WithJsonSchema(leaves.CPUS_SCHEMA)]
-Count = Annotated[int | str, AfterValidator(leaves.count), WithJsonSchema(leaves.COUNT_SCHEMA)]
-ImageName = Annotated[str, AfterValidator(leaves.image)]
-FeatureName = Annotated[str, AfterValidator(leaves.feature), WithJsonSchema(leaves.FEATURE_SCHEMA)]
+Reason = Annotated[str, Check(leaves.reason, leaves.REASON_SCHEMA)]
+Method = Annotated[str, Check(leaves.method, leaves.METHOD_SCHEMA, context=True)]
+Preset = Annotated[str, Check(leaves.preset, leaves.PRESET_SCHEMA)]
+PathText = Annotated[str, Check(leaves.path, leaves.PATH_SCHEMA)]
+PathOrInherited = Annotated[str, Check(leaves.path_or_inherited, leaves.PATH_SCHEMA)]
+ProtectedName = Annotated[str, Check(leaves.protected_name)]
+HostText = Annotated[str, Check(leaves.host_or_inherited, leaves.HOST_SCHEMA)]
+Port = Annotated[int | str, Check(leaves.port_or_inherited, leaves.PORT_SCHEMA)]
+Seccomp = Annotated[str, Check(leaves.seccomp)]
+Fragment = Annotated[str, Check(leaves.fragment, leaves.FRAGMENT_SCHEMA)]
+VariablePattern = Annotated[str, Check(leaves.variable_or_inherited)]
+VariableName = Annotated[str, Check(leaves.variable)]
+VariableText = Annotated[str, Check(leaves.variable_text)]
+Secrets = Annotated[dict[str, str], Check(leaves.secrets, leaves.SECRETS_SCHEMA, raw=True)]
+CommandText = Annotated[str, Check(leaves.command)]
+ShimName = Annotated[str, Check(leaves.program)]
+Size = Annotated[str, Check(leaves.size)]
+Duration = Annotated[str, Check(leaves.duration)]
+Cpus = Annotated[float | str, Check(leaves.cpus, leaves.CPUS_SCHEMA)]
+Count = Annotated[int | str, Check(leaves.count, leaves.COUNT_SCHEMA)]
+ImageName = Annotated[str, Check(leaves.image)]
+FeatureName = Annotated[str, Check(leaves.feature, leaves.FEATURE_SCHEMA)]
 
 
-class Unprotected(_Section):
+@dataclass(frozen=True, kw_only=True)
+class UnprotectedSection:
     """A path that a layer below denies or protects, and that this policy opens nevertheless."""
 
     path: PathText
@@ -62,7 +56,8 @@ class Unprotected(_Section):
     """Why; shown in every report."""
 
 
-class Filesystem(_Section):
+@dataclass(frozen=True, kw_only=True)
+class FilesystemSection:
     """Which paths of the host may be read and written.
 
     The most specific path wins; at the same path deny, then readonly, then write, then read. Paths are
@@ -107,7 +102,7 @@ class Filesystem(_Section):
     project a bare repository. Absent and empty: only those of the layers below. Filled: these too.
     """
 
-    unprotect: tuple[Unprotected, ...] | None = None
+    unprotect: tuple[UnprotectedSection, ...] | None = None
     """Exceptions from `deny`, `readonly` and `protect` of the layers below, the floor's excepted.
 
     Absent and empty: none but those of the layers below. Filled: these too.
@@ -120,7 +115,8 @@ class Filesystem(_Section):
     """
 
 
-class Network(_Section):
+@dataclass(frozen=True, kw_only=True)
+class NetworkSection:
     """What may be connected to. Sockets of container engines never, whatever is listed."""
 
     mode: NetworkMode | None = None
@@ -149,7 +145,8 @@ class Network(_Section):
     """
 
 
-class Process(_Section):
+@dataclass(frozen=True, kw_only=True)
+class ProcessSection:
     """What processes may do."""
 
     privileged: bool | None = None
@@ -168,10 +165,11 @@ class Process(_Section):
     """
 
 
-class Environment(_Section):
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSection:
     """The variables a program starts with. Nothing else of the host's environment reaches it."""
 
-    pass_: tuple[VariablePattern, ...] | None = Field(default=None, alias="pass")
+    pass_: tuple[VariablePattern, ...] | None = field(default=None, metadata={"key": "pass"})
     """Grants: variables taken from the host: names, or beginnings like `LC_*`.
 
     A secret of a shim never passes, nor a variable that makes programs load code (LD_PRELOAD, NODE_OPTIONS
@@ -186,10 +184,11 @@ class Environment(_Section):
     """
 
 
-class Shim(_Section):
+@dataclass(frozen=True, kw_only=True)
+class ShimSection:
     """A program that runs on the host for the sandbox, with secrets the sandbox never sees."""
 
-    secrets: Secrets = {}
+    secrets: Secrets = field(default_factory=dict)
     """By variable of the program on the host: `${NAME}`, the host's variable that holds the secret.
 
     Absent and empty: none. The secret itself never stands in a policy.
@@ -199,7 +198,8 @@ class Shim(_Section):
     """Arguments that are let through: `auth status` exactly; `pr *` with anything after. Empty: none."""
 
 
-class Credentials(_Section):
+@dataclass(frozen=True, kw_only=True)
+class CredentialsSection:
     """Access to accounts."""
 
     cloud: CloudMode | None = None
@@ -208,7 +208,7 @@ class Credentials(_Section):
     Absent: as the layers below say; without any, `none`.
     """
 
-    shims: dict[ShimName, Shim | None] | None = None
+    shims: dict[ShimName, ShimSection | None] | None = None
     """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim.
 
     git and gh are known, with what they may do. Any other program runs in an empty directory of its own, so
@@ -217,7 +217,8 @@ class Credentials(_Section):
     """
 
 
-class User(_Section):
+@dataclass(frozen=True, kw_only=True)
+class UserSection:
     """Who the program runs as."""
 
     mapping: MappingMode | None = None
@@ -228,7 +229,8 @@ class User(_Section):
     """
 
 
-class Resources(_Section):
+@dataclass(frozen=True, kw_only=True)
+class ResourcesSection:
     """Limits for all processes of a run together. `unlimited` lifts a limit of a layer below."""
 
     memory: Size | None = None
@@ -247,7 +249,8 @@ class Resources(_Section):
     """Wall-clock time of a run: `30m`. Absent: as the layers below say; without any, no limit."""
 
 
-class Degrade(_Section):
+@dataclass(frozen=True, kw_only=True)
+class DegradeSection:
     """A feature that a method can't enforce, accepted."""
 
     feature: FeatureName
@@ -260,10 +263,11 @@ class Degrade(_Section):
     """Why that is acceptable; shown in every report."""
 
 
-class PolicyFile(_Section):
+@dataclass(frozen=True, kw_only=True)
+class PolicyFile:
     """A layer of a sandbox's policy."""
 
-    version: Annotated[int, AfterValidator(leaves.version)] = Field(default=1, alias="schema")
+    version: Annotated[int, Check(leaves.version)] = field(default=1, metadata={"key": "schema"})
     """The version of this format. Absent: 1."""
 
     method: Method | None = None
@@ -272,7 +276,7 @@ class PolicyFile(_Section):
     Absent: as the layers below say (`method` or `prefer`); it is never guessed. `noop` needs a `reason`.
     """
 
-    prefer: Annotated[tuple[Method, ...], AfterValidator(leaves.preferred)] | None = None
+    prefer: Annotated[tuple[Method, ...], Check(leaves.preferred)] | None = None
     """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
 
     reason: Reason | None = None
@@ -285,13 +289,13 @@ class PolicyFile(_Section):
     In the floor: their limits are the floor's.
     """
 
-    filesystem: Filesystem | None = None
+    filesystem: FilesystemSection | None = None
     """Which paths of the host may be read and written."""
 
-    network: Network | None = None
+    network: NetworkSection | None = None
     """What may be connected to."""
 
-    process: Process | None = None
+    process: ProcessSection | None = None
     """What processes may do."""
 
     macos: tuple[Fragment, ...] | None = None
@@ -300,16 +304,16 @@ class PolicyFile(_Section):
     Absent: as the layers below say. Empty: none. Filled: these.
     """
 
-    environment: Environment | None = None
+    environment: EnvironmentSection | None = None
     """The variables a program starts with."""
 
-    credentials: Credentials | None = None
+    credentials: CredentialsSection | None = None
     """Access to accounts."""
 
-    user: User | None = None
+    user: UserSection | None = None
     """Who the program runs as."""
 
-    resources: Resources | None = None
+    resources: ResourcesSection | None = None
     """Limits for all processes of a run."""
 
     image: ImageName | None = None
@@ -326,7 +330,7 @@ class PolicyFile(_Section):
     without any, `none`.
     """
 
-    degrade: tuple[Degrade, ...] | None = None
+    degrade: tuple[DegradeSection, ...] | None = None
     """Grants: features whose lack is accepted, method by method.
 
     Absent: as the layers below say. Empty: none. Filled: these.

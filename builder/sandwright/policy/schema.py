@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from types import NoneType
+from typing import Annotated, Literal, get_args, get_origin
 
 from sandwright.policy import model
-
-Schema = dict[str, Any]
+from sandwright.policy.decoding import Schema, keys, options
 
 
 def policy_schema() -> Schema:
@@ -17,32 +20,67 @@ def policy_schema() -> Schema:
     It says what an editor can check while somebody types. Loading checks more: relations between fields, and
     what a host makes of them.
     """
-    schema = model.PolicyFile.model_json_schema(by_alias=True)
-    descriptions = _descriptions()
-    for name, definition in (*schema.get("$defs", {}).items(), ("PolicyFile", schema)):
-        for key, described in definition.get("properties", {}).items():
-            _refine(described)
-            text = descriptions.get(name, {}).get(key)
-            if text:
-                described["description"] = text
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sandwright policy"}
+    definitions: dict[str, Schema] = {}
+    schema = _section(model.PolicyFile, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": dict(sorted(definitions.items())),
+        **schema,
+        "title": "sandwright policy",
+    }
 
 
-def _refine(described: Schema) -> None:
-    """Take out that null stands for an absent key: it is how the model says it, and never written."""
-    if "default" in described and described["default"] is None:
-        del described["default"]
-    described.pop("title", None)
-    options = [each for each in described.get("anyOf", ()) if each != {"type": "null"}]
-    if len(options) == 1:
-        del described["anyOf"]
-        described.update(options[0])
-    elif options:
-        described["anyOf"] = options
+def _section(section: type, definitions: dict[str, Schema]) -> Schema:
+    """The schema of a mapping with fixed keys; those of the mappings in it go to `definitions`."""
+    texts = _descriptions()[section.__name__]
+    properties = {}
+    for key in keys(section):
+        schema = _schema(key.form, definitions)
+        default = {"default": key.default} if key.default is not None else {}
+        properties[key.name] = {**default, **schema, "description": texts[key.field]}
+    required = [key.name for key in keys(section) if key.required]
+    return {
+        "additionalProperties": False,
+        "description": inspect.getdoc(section),
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "title": _title(section),
+        "type": "object",
+    }
 
 
-def _descriptions() -> dict[str, dict[str, str]]:
-    """By class and key: the docstring below the field, read when asked for; pydantic would at import."""
+def _title(section: type) -> str:
+    return section.__name__.removesuffix("Section")
+
+
+def _schema(form: object, definitions: dict[str, Schema], *, nullable: bool = False) -> Schema:
+    """The schema of a value. A key that may be absent has None in the model, which a file never says."""
+    match get_origin(form), get_args(form):
+        case (origin, (inner, *checks)) if origin is Annotated:
+            written = [check.schema for check in checks if check.schema is not None]
+            return dict(written[-1]) if written else _schema(inner, definitions)
+        case (origin, names) if origin is Literal:
+            return {"enum": list(names), "type": "string"}
+        case (origin, (item, _)) if origin is tuple:
+            return {"type": "array", "items": _schema(item, definitions)}
+        case (origin, (_, value)) if origin is dict:
+            return {"type": "object", "additionalProperties": _schema(value, definitions, nullable=True)}
+    present = [each for each in options(form) if each is not NoneType]
+    if len(present) < len(options(form)):
+        schema = _schema(present[0], definitions)
+        return {"anyOf": [schema, {"type": "null"}]} if nullable else schema
+    if isinstance(form, type) and is_dataclass(form):
+        definitions[_title(form)] = _section(form, definitions)
+        return {"$ref": f"#/$defs/{_title(form)}"}
+    return {"type": _TYPES[form]}
+
+
+_TYPES: Mapping[object, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+@functools.cache
+def _descriptions() -> Mapping[str, Mapping[str, str]]:
+    """By class and field: the docstring below the field."""
     tree = ast.parse(inspect.getsource(model))
     found: dict[str, dict[str, str]] = {}
     for definition in tree.body:
@@ -51,12 +89,8 @@ def _descriptions() -> dict[str, dict[str, str]]:
             for statement, following in zip(definition.body, definition.body[1:], strict=False):
                 text = _text(following)
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
-                    fields[_KEYS.get(statement.target.id, statement.target.id)] = text
+                    fields[statement.target.id] = text
     return found
-
-
-_KEYS = {"pass_": "pass", "version": "schema"}
-"""Fields that have another name in Python than in a document."""
 
 
 def _text(statement: ast.stmt) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import jinja2
-import pydantic
 import yaml
 
 from sandwright import places, process
@@ -355,7 +354,7 @@ def _program_files() -> Iterator[str]:
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] == "sandwright" and getattr(module, "__file__", None):
             yield str(module.__file__)
-    for library in (jinja2, pydantic, yaml):
+    for library in (jinja2, yaml):
         yield str(library.__file__)
     for room in _ROOMS:
         yield from (str(path) for path in sorted(data_path(room).rglob("*")))
