@@ -144,6 +144,8 @@ def test_links_lead_somewhere(page: Path) -> None:
         (("took 1.5 s",), "took long\n", "took 1.5 s"),
         (("id f67b367bc860",), "id 0123456789ab\n", ""),
         (("all 3 pass",), "all 2 pass\n", "all 3 pass"),
+        (("bwrap 31/31 1/1 32 0 0 0",), "bwrap 33/33 1/1 34 0 0 0\n", ""),
+        (("bwrap 31/31 1/1 32 0 0 0",), "bwrap 30/31 1/1 31 1 0 0\n", "bwrap 31/31 1/1 32 0 0 0"),
         (("a … z",), "a b c z\n", ""),
         (("x.py:1:2: a",), "x.py:30:40: a\n", ""),
         (("deny by",), "deny by rule\n", ""),
