@@ -129,9 +129,9 @@ def ran(command: Command, folder: Path, environment: Mapping[str, str], *, limit
 def first_missing(shown: tuple[str, ...], printed: str) -> str:
     """The first line that a page shows and a program did not print, in this order; empty when none is.
 
-    Times, digests, positions in files and the width of columns may differ, and `…` stands for anything. So may
-    the number of probes in a row of `verify` where all pass, as root and each listed path have some of their own.
-    A program may print lines, and columns at the end of a line, that a page doesn't show.
+    Times, digests, positions in files and the width of columns may differ, and `…` stands for anything. So
+    may the number of probes in a row of `verify` where all pass: root and each listed path have some of their
+    own. A program may print lines, and columns at the end of a line, that a page doesn't show.
     """
     lines = iter([_plain(line) for line in printed.splitlines()])
     for line in shown:
