@@ -7,15 +7,14 @@ A policy of N paths writes, reads and denies a third each, below N/100 directori
 rendered of a policy that was just resolved, so that none profits of another; `all` is
 one policy rendered for each of them in turn. `per path` is the median of loading, resolving and rendering for
 all, divided by N: it stays the same when the work is linear. `first` is what the first rendering in a process
-costs besides: shipped profiles are read and templates compiled. At the end whole programs, start included.
+costs besides: shipped profiles are read and templates compiled.
+`benchmarks.commands` measures whole programs, start included.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -33,8 +32,6 @@ SIZES = (1, 100, 1_000, 10_000)
 STEPS = ("load", "resolve", "plan", *METHODS, "all")
 ROUNDS = 3
 RESULTS = harness.RESULTS / "policy.json"
-PYTHON = "python -c pass"
-PROGRAM = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 
 
 def policy_text(size: int) -> str:
@@ -84,21 +81,6 @@ def first(text: str, host: HostFacts) -> dict[str, float]:
     return {method: rendered(resolved, (method,)) for method in METHODS}
 
 
-def programs(text: str) -> list[harness.Result]:
-    """What whole programs take on a policy of 100 paths, and Python alone."""
-    with tempfile.TemporaryDirectory(prefix="sandwright-bench-") as folder:
-        policy = Path(folder, "sandbox.yaml")
-        policy.write_text(text)
-        given = ("--policy", str(policy), "--out", f"{folder}/out")
-        commands = {
-            PYTHON: (sys.executable, "-c", "pass"),
-            "sandwright --help": (*PROGRAM, "--help"),
-            "sandwright render": (*PROGRAM, "render", *given),
-            "sandwright explain": (*PROGRAM, "explain", "read", "/etc/hosts", "--policy", str(policy)),
-        }
-        return harness.compare([harness.Contestant(*each) for each in commands.items()], rounds=ROUNDS)
-
-
 def main() -> None:
     """Measure, show, write."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -119,10 +101,8 @@ def main() -> None:
         print(f"{step:>12}{row}{once}")
     totals = {size: sum(statistics.median(columns[size][STEPS.index(s)]) for s in WHOLE) for size in SIZES}
     print(f"{'per path us':>12}" + "".join(f"{totals[size] / size * 1e6:>18.1f}" for size in SIZES))
-    whole = programs(policy_text(100))
-    print(harness.table("whole programs, a policy of 100 paths", whole, reference=PYTHON))
     taken = {str(size): each for size, each in rounds.items()}
-    figures = {"steps": STEPS, "seconds": taken, "first": opening, "programs": harness.record(whole)}
+    figures = {"steps": STEPS, "seconds": taken, "first": opening}
     harness.write(output, figures)
 
 

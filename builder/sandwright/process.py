@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
@@ -89,23 +88,29 @@ def search_path() -> str:
 
 def leads(path: str, changes: Callable[[str], bool]) -> str | None:
     """Where an absolute path leads; None where `changes` is true of that, or of a link on the way."""
-    pending = [part for part in reversed(Path(path).parts) if part != "/"]
-    current, links = Path("/"), 0
+    pending, current, links = _parts(path), "", 0
     while pending:
         part = pending.pop()
-        place = current / part
+        place = f"{current}/{part}"
         if part == "..":
-            current = current.parent
-        elif place.is_symlink():
-            links += 1
-            if links > MAX_LINKS or changes(str(place)):
-                return None
-            target = place.readlink()
-            current = Path("/") if target.is_absolute() else current
-            pending += [each for each in reversed(target.parts) if each != "/"]
-        else:
+            current = current.rpartition("/")[0]
+            continue
+        try:
+            target = os.readlink(place)  # noqa: PTH115 - called for thousands of places
+        except (OSError, ValueError):  # no link, or nothing
             current = place
-    return None if changes(str(current)) else str(current)
+            continue
+        links += 1
+        if links > MAX_LINKS or changes(place):
+            return None
+        current = "" if target.startswith("/") else current
+        pending += _parts(target)
+    return None if changes(current or "/") else current or "/"
+
+
+def _parts(path: str) -> list[str]:
+    """The names in a path, the last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 def _nothing(_: str) -> bool:

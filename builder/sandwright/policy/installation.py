@@ -93,8 +93,9 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
         granted = any(rule.writable and not rule.private for rule in tree.at(os.path.realpath(place)))
         if granted or _changeable(place, tree.changes_host):
             raise UsageError(f"the policy lets {place} be written, and this program is loaded from there")
+    folders = os.pathsep.join(_folders(tree.changes_host))
     for name in LAUNCHERS_PROGRAMS:
-        found = shutil.which(name, path=os.pathsep.join(_folders(tree.changes_host)))
+        found = shutil.which(name, path=folders)
         if found is not None and _changeable(found, tree.changes_host):
             raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
     for name, file in _modules():
