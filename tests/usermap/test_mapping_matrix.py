@@ -60,7 +60,7 @@ def prove(layout: Path, runtime: str, store: Path, only: tuple[str, ...]) -> Non
     found = prove_mapping(
         layout, platform=collect_host().platform, store=store, runtimes=[runtime], only=only
     )
-    assert {outcome.case: outcome.fault for outcome in found} == dict.fromkeys(only, "")
+    assert {each.check: each.detail for row in found for each in row.findings} == dict.fromkeys(only, "")
 
 
 @root
@@ -145,8 +145,28 @@ class Liar:
     def run(self, start: Start) -> process.Result:
         (start.work / "new").touch()
         os.chown(start.work / "new", *self._owner)
-        output = "".join(f"{key} {value}\n" for key, value in self._told.items())
+        output = "".join(self._answer(line) for line in start.command[3:])
         return process.Result((), self._status, output.encode(), self._stderr)
+
+    def _answer(self, line: str) -> str:
+        """An answer of the probe's protocol to one line of it."""
+        word, index, *asked = line.split(" ")
+        told, value = self._told, ""
+        match [asked[0], *(bytes.fromhex(each).decode() for each in asked[1:])]:
+            case ["identity"]:
+                value = f"{told['uid']} {told['uid']} {told['gid']} {told['gid']}"
+            case ["call", "id", option]:
+                value = f"status 0\n{told['name' if option == '-un' else 'group']}\n"
+            case ["environment", name]:
+                value = told[name.lower()]
+            case ["read", "/etc/passwd"]:
+                name, _, home = told["account"].partition(":")
+                value = f"root:x:0:0::/root:/x\n{name}:x:{told['uid']}:1::{home}:/x\n"
+            case ["read", _]:
+                value = "".join(f"{key} {told[key]}\n" for key in told if key.endswith(":"))
+            case ["create", path] if not path.startswith("/workspace/") and not told["written"]:
+                return f"{word} {index} errno EACCES\n"
+        return f"{word} {index} ok {value.encode().hex() or '-'}\n"
 
 
 def look(
@@ -158,11 +178,11 @@ def look(
     stderr: str = "",
     owner: tuple[int, int] = CALLER,
 ) -> str:
-    return fault(Liar({**TOLD, **(told or {})}, status, stderr, owner), case, "sh", tmp_path)
+    return fault(Liar({**TOLD, **(told or {})}, status, stderr, owner), case, "id", tmp_path)
 
 
 LIES = {
-    "uid": ({"uid": "0"}, "uid: 0, not 4242"),
+    "uid": ({"uid": "0"}, "uid: 0, not 4242; passwd: 'root:/root', not 'agent:/home/agent'"),
     "gid": ({"gid": "0"}, "gid: 0, not 4243"),
     "name": ({"name": "www"}, "name: 'www', not 'agent'"),
     "a number for a name": ({"name": "4242"}, "name: None, not 'agent'"),
@@ -217,7 +237,7 @@ def test_an_image_that_only_looks_like_it(tmp_path: Path) -> None:
     found = prove_mapping(
         layout, platform=collect_host().platform, store=tmp_path / "store", runtimes=["runc"], only=SOME
     )
-    faults = {outcome.case: outcome.fault for outcome in found}
+    faults = {each.check: each.detail for row in found for each in row.findings}
     assert faults["a uid that another account has"].startswith("uid: 0, not ")
     assert "rights: " in faults["a uid that another account has"]
     assert faults["read-only: numbers that nobody knows"] == "was not refused: status 42"

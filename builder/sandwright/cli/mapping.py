@@ -25,7 +25,7 @@ def prove_mapping(
     runtimes = runtime.split(",") if runtime else list(STARTERS)
     with console.watching() as progress:
         platform, store = collect_host().platform, Path(output) / "rootfs"
-        outcomes = list(
+        reports = list(
             prove_mapping(
                 _layout(image, Path(output)),
                 platform=platform,
@@ -34,17 +34,16 @@ def prove_mapping(
                 progress=progress,
             )
         )
-    found = {(each.case, each.runtime): each.fault for each in outcomes}
-    rows = [
-        [case, *("fail" if found[case, each] else "pass" for each in runtimes)]
-        for case in dict.fromkeys(each.case for each in outcomes)
-    ]
-    console.table(["started", *runtimes], rows)
-    faults = [f"{each.runtime}: {each.case}: {each.fault}" for each in outcomes if each.fault]
+    started = zip(*(row.findings for row in reports), strict=True)
+    console.table(
+        ["started", *runtimes], [[same[0].check, *(str(each.verdict) for each in same)] for same in started]
+    )
+    findings = [(row.runtime, finding) for row in reports for finding in row.findings]
+    faults = [f"{name}: {each.check}: {each.detail}" for name, each in findings if each.detail]
     for line in faults:
         console.line(line)
     if faults:
-        raise VerdictError(f"{image} does not map its user: {len(faults)} of {len(outcomes)} starts")
+        raise VerdictError(f"{image} does not map its user: {len(faults)} of {len(findings)} starts")
 
 
 def _layout(image: str, output: Path) -> Path:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
+import uuid
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
@@ -14,24 +16,26 @@ from sandwright.image.documents import split_entrypoint
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.identity import read_accounts
-from sandwright.rootfs.images.source import open_image
+from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
+from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify.mapping.cases import Case, Who, cases
-from sandwright.verify.mapping.look import STATUS, Teller, Told, read, script
+from sandwright.verify.mapping.seen import (
+    NEW,
+    STATUS,
+    Lookup,
+    SeenUser,
+    attempts,
+    command,
+    seen_user,
+)
 from sandwright.verify.mapping.starts import STARTERS, Start, Starter, Subject, starter
+from sandwright.verify.smoke.report import Row
+from sandwright.verify.verdict import Finding, Verdict
 
 REFUSED = 125
 """How our first process ends when it refuses."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a case under a runtime: `fault` is empty when all was as it must be."""
-
-    case: str
-    runtime: str
-    fault: str
 
 
 def prove_mapping(
@@ -42,17 +46,19 @@ def prove_mapping(
     runtimes: Sequence[str] = STARTERS,
     only: Collection[str] | None = None,
     progress: Progress = SILENT,
-) -> Iterator[Outcome]:
+) -> Iterator[Row]:
     """Start an image of a layout in the ways of all cases, or of those in `only`, under each runtime.
 
-    Only root can. Root file systems are unpacked into `store`. Raise BuildError for an image without
-    `config.init`, UsageError for an unknown runtime, ToolMissing for one that isn't there, HostError for one
-    that starts nothing here and when we are not root, CommandFailed for a start that takes too long.
+    Gives a row for each runtime, with a finding for each case. Only root can. Root file systems are unpacked
+    into `store`. Raise BuildError for an image without `config.init`, UsageError for an unknown runtime,
+    ToolMissing for one that isn't there, HostError for one that starts nothing here and when we are not root,
+    CommandFailed for a start that takes too long.
     """
     if os.geteuid() != 0:
         raise HostError("only root can start containers of several users")
     subject = Subject(layout, platform, store)
-    found, teller = _known(subject)
+    image = open_image(layout, platform=platform)
+    found, lookup = _known(subject, image)
     chosen = [case for case in found if only is None or case.name in only]
     with scratch_directory() as scratch:
         for runtime in runtimes:
@@ -60,61 +66,72 @@ def prove_mapping(
                 process.which(runtime)
             own = scratch / runtime
             own.mkdir()
+            started = time.monotonic()
             with (
                 starter(runtime, subject, own) as ready,
                 progress.step(f"mapping under {runtime}", len(chosen), unit="cases") as step,
             ):
+                findings = []
                 for case in chosen:
-                    yield Outcome(case.name, runtime, fault(ready, case, teller, scratch))
+                    findings.append(_finding(case, fault(ready, case, lookup, scratch)))
                     step.advance(1)
+            seconds = time.monotonic() - started
+            yield Row(layout.name, platform, image.digest, runtime, tuple(findings), seconds)
 
 
-def _known(subject: Subject) -> tuple[tuple[Case, ...], Teller]:
-    """The cases for an image, and who can tell in it."""
-    image = open_image(subject.layout, platform=subject.platform)
+def _finding(case: Case, fault: str) -> Finding:
+    return Finding(case.name, Verdict.FAIL if fault else Verdict.PASS, fault)
+
+
+def _known(subject: Subject, image: Image) -> tuple[tuple[Case, ...], Lookup]:
+    """The cases for an image, and its program that looks names up."""
     account, _ = split_entrypoint(convert.image_section(image.config).get("Entrypoint") or ())
     if account is None:
         raise BuildError(f"{subject.layout}: the image has no config.init")
     rootfs = bundle.unpacked(image, subject.store, rootless=False)
-    teller: Teller = "python3" if (rootfs.path / "usr/bin/python3").exists() else "sh"
+    lookup: Lookup = "python3" if (rootfs.path / "usr/bin/python3").exists() else "id"
     with Root(rootfs.path) as root:
-        return cases(account, read_accounts(root)), teller
+        return cases(account, read_accounts(root)), lookup
 
 
-def fault(ready: Starter, case: Case, teller: Teller, scratch: Path) -> str:
-    """Start a case, and say what is not as it must be."""
+def fault(ready: Starter, case: Case, lookup: Lookup, scratch: Path) -> str:
+    """Start a case, and describe what is not as it must be; empty for nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         work = Path(name)
         work.chmod(0o777)
-        result = ready.run(Start(case, script(teller), work))
+        shutil.copyfile(own_probe(), work / PROBE.name)
+        (work / PROBE.name).chmod(0o755)
+        word = uuid.uuid4().hex
+        asked = attempts(lookup, case.expected.home if isinstance(case.expected, Who) else "/")
+        result = ready.run(Start(case, command(asked, word=word), work))
         if isinstance(case.expected, str):
             refused = result.status == REFUSED and case.expected in result.stderr
             return "" if refused else f"was not refused: {_ended(result)}"
         if result.status != STATUS:
             return f"did not tell: {_ended(result)}"
-        told = read(result.stdout)
-        made = (work / "new").stat()
-        return "; ".join(_differences(case, case.expected, told, (made.st_uid, made.st_gid)))
+        seen = seen_user(result.stdout, list(asked), word=word)
+        made = (work / NEW).stat()
+        return "; ".join(_differences(case, case.expected, seen, (made.st_uid, made.st_gid)))
 
 
-def _differences(case: Case, expected: Who, told: Told, made: tuple[int, int]) -> Iterator[str]:
+def _differences(case: Case, expected: Who, seen: SeenUser, made: tuple[int, int]) -> Iterator[str]:
     known = expected.name is not None
     compared: dict[str, tuple[object, object]] = {
-        "uid": (expected.uid, told.number("uid")),
-        "gid": (expected.gid, told.number("gid")),
-        "name": (expected.name, told.text("name")),
-        "group": (expected.group, told.text("group")),
-        "$HOME": (expected.home, told.text("home")),
-        "$USER": (expected.name, told.text("user") if known else None),
-        "passwd": (f"{expected.name}:{expected.home}" if known else None, told.text("account")),
+        "uid": (expected.uid, seen.uid),
+        "gid": (expected.gid, seen.gid),
+        "name": (expected.name, seen.name),
+        "group": (expected.group, seen.group),
+        "$HOME": (expected.home, seen.home),
+        "$USER": (expected.name, seen.user if known else None),
+        "passwd": (f"{expected.name}:{expected.home}" if known else None, seen.account),
         "owner of a new file": ((expected.uid, expected.gid), made),
-        "rights": ("", told.rights(of_root=case.user is None)),
+        "rights": ("", seen.rights(of_root=case.user is None)),
     }
     if expected.at_home:
-        compared["a file at home"] = ("yes", told.text("written"))
-    for what, (wanted, seen) in compared.items():
-        if wanted != seen:
-            yield f"{what}: {seen!r}, not {wanted!r}"
+        compared["a file at home"] = ("yes", "yes" if seen.at_home else None)
+    for what, (wanted, found) in compared.items():
+        if wanted != found:
+            yield f"{what}: {found!r}, not {wanted!r}"
 
 
 def _ended(result: process.Result) -> str:

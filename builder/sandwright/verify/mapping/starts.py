@@ -28,7 +28,7 @@ from sandwright.runtime.contract import PREFIX
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.podman import containers_conf
 from sandwright.verify.mapping.cases import CALLER, NAMED, Case
-from sandwright.verify.mapping.look import WORK
+from sandwright.verify.mapping.seen import WORK
 
 LIMIT = 120.0
 """Seconds for one start."""
