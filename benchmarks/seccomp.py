@@ -24,8 +24,8 @@ from pathlib import Path
 
 from benchmarks.harness import RESULTS, BenchmarkError, write
 
-from sandwright.seccomp import compile_bpf, load_profile_json, profile
-from sandwright.seccomp.document import ProfileDocument
+from sandwright.seccomp import compile_profile, load_profile_json, profile
+from sandwright.seccomp.model import ComparisonOperator, SeccompProfile
 from sandwright.seccomp.resolve import applies
 
 SOURCE = Path(__file__).with_name("runner") / "syscalls.c"
@@ -62,7 +62,10 @@ def _built(place: Path) -> Path:
 
 def _filters(place: Path, more: Sequence[str]) -> Mapping[str, str]:
     """The files of the filters by the name of their contestant."""
-    ours = {f"ours: {name}": compile_bpf(profile(name), arch="amd64") for name in ("default", "strict")}
+    ours = {
+        f"ours: {name}": compile_profile(profile(name).expand(), arch="amd64")
+        for name in ("default", "strict")
+    }
     theirs = {}
     if PODMAN.exists():
         theirs["podman's"] = _compiled(load_profile_json(PODMAN.read_bytes(), str(PODMAN)))
@@ -80,7 +83,7 @@ def _filters(place: Path, more: Sequence[str]) -> Mapping[str, str]:
     return found
 
 
-def _compiled(document: ProfileDocument) -> bytes:
+def _compiled(document: SeccompProfile) -> bytes:
     """A profile as libseccomp compiles it for a container without capabilities."""
     import pyseccomp  # noqa: PLC0415 - only here is the library needed
 
@@ -95,8 +98,12 @@ def _compiled(document: ProfileDocument) -> bytes:
         if rule.action == document.default or not applies(rule, "amd64", (), None):
             continue
         tests = [
-            pyseccomp.Arg(one.index, OPERATORS[one.operator.name], one.value, one.value_two)
-            for one in rule.arguments
+            pyseccomp.Arg(
+                one.argument,
+                OPERATORS[one.operator.name],
+                *((one.mask, one.value) if one.operator is ComparisonOperator.MASKED_EQ else (one.value, 0)),
+            )
+            for one in rule.when
         ]
         for number in map(_number, rule.names):
             if number is not None:
@@ -118,7 +125,7 @@ def _number(name: str) -> int | None:
     return None if number == -1 else number
 
 
-def _docker_profile() -> ProfileDocument | None:
+def _docker_profile() -> SeccompProfile | None:
     """What dockerd hands to runc for a container without capabilities."""
     label = f"sandwright-benchmark-{uuid.uuid4().hex[:12]}"
     try:

@@ -30,9 +30,9 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_text
 from sandwright.render.methods import render
-from sandwright.seccomp.bpf import compile_bpf
+from sandwright.seccomp.bpf import compile_profile
 from sandwright.seccomp.catalogue import profile
-from sandwright.seccomp.oci import render_gvisor, render_oci
+from sandwright.seccomp.oci import gvisor_json, oci_json
 
 CASES = ("ci", "hostile-names", "python-project", "strict")
 GOLDEN = Path(__file__).parent / "golden"
@@ -85,10 +85,10 @@ def rendered(folder: str) -> Mapping[str, bytes]:
 def _profile(name: str) -> dict[str, bytes]:
     found = profile(name)
     texts = {
-        "engine.json": json_text(render_oci(found, comments=True)),
-        "gvisor.json": json_text(render_gvisor(found)),
-        "amd64.bpf.txt": listing(read_program(compile_bpf(found, arch="amd64"))),
-        "arm64.bpf.txt": listing(read_program(compile_bpf(found, arch="arm64"))),
+        "engine.json": json_text(oci_json(found.expand(), comments=True)),
+        "gvisor.json": json_text(gvisor_json(found.expand())),
+        "amd64.bpf.txt": listing(read_program(compile_profile(found.expand(), arch="amd64"))),
+        "arm64.bpf.txt": listing(read_program(compile_profile(found.expand(), arch="arm64"))),
     }
     return {file: text.encode() for file, text in texts.items()}
 

@@ -15,13 +15,19 @@ from collections.abc import Sequence
 
 from sandwright import process
 from sandwright.evaluate.bpf import Instruction
-from sandwright.seccomp.action import Action, Kind, from_value
+from sandwright.seccomp.action import Action, ActionKind, from_value
 
 MAGIC = 0x5A4D1C
 _LOAD, _EQUAL, _RETURN, _RETURN_A = 0x20, 0x15, 0x06, 0x16
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _ARGUMENT_5 = 16 + 8 * 5
-_KINDS = {Kind.ALLOW: 3000, Kind.KILL_THREAD: 3001, Kind.KILL_PROCESS: 3002, Kind.LOG: 3003, Kind.TRAP: 3004}
+_KINDS = {
+    ActionKind.ALLOW: 3000,
+    ActionKind.KILL_THREAD: 3001,
+    ActionKind.KILL_PROCESS: 3002,
+    ActionKind.LOG: 3003,
+    ActionKind.TRAP: 3004,
+}
 """Errors that stand for other actions; no filter answers with these."""
 
 _SCRIPT = r"""
@@ -84,7 +90,7 @@ def _disarmed(instruction: Instruction) -> Instruction:
     if instruction.code != _RETURN:
         return instruction
     action = from_value(instruction.k)
-    answer = instruction.k if action.kind is Kind.ERRNO else _ERRNO | _KINDS[action.kind]
+    answer = instruction.k if action.kind is ActionKind.ERRNO else _ERRNO | _KINDS[action.kind]
     return Instruction(_RETURN, 0, 0, answer)
 
 
@@ -92,7 +98,7 @@ def _action(error: int) -> Action:
     for kind, stands_for in _KINDS.items():
         if error == stands_for:
             return Action(kind)
-    return Action(Kind.ERRNO, error)
+    return Action(ActionKind.ERRNO, error)
 
 
 def machine() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sandwright.evaluate.bpf import Instruction, read_program
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, known_names, targets
-from sandwright.seccomp.document import ProfileDocument, ProfileRule
+from sandwright.seccomp.model import ArgumentComparison, ComparisonOperator, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import applies
 
 OPERATORS = {"NE": 1, "LT": 2, "LE": 3, "EQ": 4, "GE": 5, "GT": 6, "MASKED_EQ": 7}
@@ -17,7 +17,7 @@ OPERATORS = {"NE": 1, "LT": 2, "LE": 3, "EQ": 4, "GE": 5, "GT": 6, "MASKED_EQ": 
 
 
 def compile_with_libseccomp(
-    profile: ProfileDocument, *, arch: Architecture, caps: Collection[str] = (), optimize: int = 2
+    profile: SeccompProfile, *, arch: Architecture, caps: Collection[str] = (), optimize: int = 2
 ) -> tuple[Instruction, ...]:
     """The program; `optimize` is 1 for a list and 2 for a tree, which runc asks for above 32 rules.
 
@@ -46,12 +46,11 @@ def compile_with_libseccomp(
         return read_program(file.read())
 
 
-def _add(pyseccomp: Any, context: Any, rule: ProfileRule) -> None:
+def _add(pyseccomp: Any, context: Any, rule: SeccompRule) -> None:
     comparisons = [
-        pyseccomp.Arg(argument.index, OPERATORS[argument.operator.name], argument.value, argument.value_two)
-        for argument in rule.arguments
+        pyseccomp.Arg(one.argument, OPERATORS[one.operator.name], *data_of(one)) for one in rule.when
     ]
-    indices = [argument.index for argument in rule.arguments]
+    indices = [one.argument for one in rule.when]
     split = len(set(indices)) < len(indices)
     groups: Sequence[Sequence[Any]] = [[one] for one in comparisons] if split else [comparisons]
     for name in rule.names:
@@ -63,6 +62,13 @@ def _add(pyseccomp: Any, context: Any, rule: ProfileRule) -> None:
             continue
         for group in groups:
             context.add_rule(rule.action.value, number, *group)
+
+
+def data_of(comparison: ArgumentComparison) -> tuple[int, int]:
+    """The two numbers that libseccomp has for a comparison."""
+    if comparison.operator is ComparisonOperator.MASKED_EQ:
+        return comparison.mask, comparison.value
+    return comparison.value, 0
 
 
 def _token(pyseccomp: Any, oci_name: str) -> int:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from sandwright.render.artifact import Artifact
-from sandwright.render.filters import seccomp_profile
-from sandwright.seccomp import SeccompProfile, compile_bpf
-from sandwright.seccomp.model import Group
+from sandwright.render.filters import engine_profile
+from sandwright.seccomp import SeccompProfile, compile_profile
+from sandwright.seccomp.action import ALLOW
+from sandwright.seccomp.model import SeccompRule
 from sandwright.verify.subject import Subject
 
 Artifacts = tuple[Artifact, ...]
@@ -85,16 +86,15 @@ def bpf_granting(*syscalls: str) -> Callable[[Subject, Artifacts], Artifacts]:
     """The filter for bwrap of a profile that grants some calls more."""
 
     def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
-        opened = granting(seccomp_profile(subject.policy, host_sockets=True), *syscalls)
-        return replaced(artifacts, "seccomp.bpf", lambda _: compile_bpf(opened, arch="amd64", caps=()))
+        opened = granting(engine_profile(subject.policy, host_sockets=True), *syscalls)
+        return replaced(artifacts, "seccomp.bpf", lambda _: compile_profile(opened, arch="amd64"))
 
     return weaken
 
 
 def granting(profile: SeccompProfile, *syscalls: str) -> SeccompProfile:
-    """A profile with one group more, which it grants."""
-    group = Group("opened", "For a test.", syscalls=syscalls)
-    return replace(profile, groups={**profile.groups, "opened": group}, grants=(*profile.grants, "opened"))
+    """A profile that lets some calls more through, whatever their arguments are."""
+    return replace(profile, rules=(SeccompRule(syscalls, ALLOW), *profile.rules))
 
 
 def configuration(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sandwright.errors import HostError
 from sandwright.methods.gvisor.outer.least import least
 from sandwright.methods.gvisor.outer.minimise import CALLS, with_calls
-from sandwright.seccomp import profile, render_oci
+from sandwright.seccomp import oci_json, profile
 
 LETTERS = tuple("abcdefghijklmnopqrst")
 
@@ -62,7 +62,7 @@ def test_a_trial_tells_why() -> None:
 
 
 def _allowed(names: tuple[str, ...]) -> set[str]:
-    rules = render_oci(with_calls(names))["syscalls"]
+    rules = oci_json(with_calls(names).expand())["syscalls"]
     return {
         name
         for rule in rules
@@ -74,7 +74,7 @@ def _allowed(names: tuple[str, ...]) -> set[str]:
 def test_candidates_for_calls_differ_from_default_by_those_alone() -> None:
     plain = {
         name
-        for rule in render_oci(profile("default"))["syscalls"]
+        for rule in oci_json(profile("default").expand())["syscalls"]
         if rule["action"] == "SCMP_ACT_ALLOW" and "args" not in rule
         for name in rule["names"]
     }

@@ -218,11 +218,12 @@ def test_what_is_shipped_is_what_is_let_through() -> None:
     shipped = json.loads(data_path("oci", "outer.json").read_text())
     calls = [each["syscall"] for each in shipped["calls"]]
     assert calls == ["chroot", "clone", "mount", "pivot_root", "ptrace", "umount2"]
-    before, after = profile("default").treatments(), profile("runsc-in-container").treatments()
+    before, after = profile("default").rules(), profile("runsc-in-container").rules()
     changed = [
         name
         for name in after
-        if (after[name].action, after[name].cases) != (before[name].action, before[name].cases)
+        if [(rule.action, rule.when) for rule in after[name]]
+        != [(rule.action, rule.when) for rule in before[name]]
     ]
     assert sorted(changed) == calls
     for mode in ("rootful", "rootless"):

@@ -14,9 +14,9 @@ from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.policy.facts import Entry
 from sandwright.render.methods import render
-from sandwright.seccomp import Call, decide, load_profile_json, resolve
+from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import Abi, numbers
-from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
 
 FILE = "/home/u/p/calls.json"
 ENTRIES = {
@@ -82,8 +82,8 @@ def _seccomp(profile: object, method: str = "oci", **more: str) -> dict[str, Any
 @pytest.mark.parametrize(
     ("call", "arguments", "answer"),
     [
-        pytest.param("uname", (), Action(Kind.ERRNO, 13), id="refused with its own error"),
-        pytest.param("sethostname", (), Action(Kind.KILL_THREAD), id="kills"),
+        pytest.param("uname", (), Action(ActionKind.ERRNO, 13), id="refused with its own error"),
+        pytest.param("sethostname", (), Action(ActionKind.KILL_THREAD), id="kills"),
         pytest.param("personality", (8,), EPERM, id="refused by argument"),
         pytest.param("personality", (0,), ALLOW, id="allowed by argument"),
         pytest.param("ptrace", (), ALLOW, id="allowed by default, as the file says"),
@@ -129,7 +129,7 @@ def test_a_policy_that_lists_sockets_leaves_them_to_the_file() -> None:
         "degrade: [{feature: network.other-sockets, method: bwrap, reason: a test}]\n"
     )
     assert _bpf(LENIENT, "socket", 1, 1, more=more) == ALLOW
-    assert _bpf(LENIENT, "uname", more=more) == Action(Kind.ERRNO, 13)
+    assert _bpf(LENIENT, "uname", more=more) == Action(ActionKind.ERRNO, 13)
 
 
 def test_the_runtime_gets_the_rules_of_this_machine() -> None:
@@ -165,7 +165,7 @@ def test_the_runtime_gets_the_rules_of_this_machine() -> None:
 @pytest.mark.parametrize(
     ("method", "call", "arguments", "answer"),
     [
-        ("oci", "uname", (), Action(Kind.ERRNO, 13)),
+        ("oci", "uname", (), Action(ActionKind.ERRNO, 13)),
         ("oci", "personality", (8,), EPERM),
         ("oci", "personality", (0,), ALLOW),
         ("gvisor", "uname", (), EPERM),
@@ -181,7 +181,7 @@ def test_what_is_rendered_answers_like_the_file(
     text = json.dumps(_seccomp(LENIENT, method))
     filter_ = resolve(load_profile_json(text, "config.json"), arch="amd64")
     padded = (*arguments, *[0] * (6 - len(arguments)))
-    found = decide(filter_, Call(Abi.AMD64, numbers(Abi.AMD64)[call], padded))  # type: ignore[arg-type]
+    found = decide(filter_, SeccompCall(Abi.AMD64, numbers(Abi.AMD64)[call], padded))  # type: ignore[arg-type]
     assert found.action == answer
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from sandwright.errors import DocumentError
 from sandwright.evaluate.bpf import Instruction, SystemCall, listing, read_program, run_program
-from sandwright.seccomp import compile_bpf, compile_filter, load_profile_json, profile, resolve
+from sandwright.seccomp import compile_filter, compile_profile, load_profile_json, profile, resolve
 from sandwright.seccomp.abi import NATIVE, Architecture
-from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.action import Action, ActionKind
 from sandwright.seccomp.assembler import (
     JUMP_AT_LEAST,
     JUMP_EQUAL,
@@ -78,7 +78,7 @@ def test_instructions(instructions: list[tuple[int, int, int, int]], expected: i
 
 def test_a_division_by_zero_ends_with_the_answer_0() -> None:
     program = read_program(raw((LDX_IMM, 0, 0, 0), (0x3C, 0, 0, 0), (RET, 0, 0, ALLOW)))
-    assert run_program(program, CALL) == Action(Kind.KILL_THREAD)
+    assert run_program(program, CALL) == Action(ActionKind.KILL_THREAD)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def far(distance: int, *, when: int) -> bytes:
 @pytest.mark.parametrize("distance", [0, 1, 253, 254, 255, 256, 257, 1000, 4000])
 def test_jumps_reach_as_far_as_they_must(distance: int) -> None:
     program = read_program(far(distance, when=7))
-    assert run_program(program, SystemCall(7, 0)) == Action(Kind.ALLOW)
-    assert run_program(program, SystemCall(8, 0)) == Action(Kind.ERRNO, 1)
+    assert run_program(program, SystemCall(7, 0)) == Action(ActionKind.ALLOW)
+    assert run_program(program, SystemCall(8, 0)) == Action(ActionKind.ERRNO, 1)
     assert len(program) == distance + 4 + (2 if distance >= 255 else 0)
 
 
@@ -180,8 +180,8 @@ def test_both_ways_of_a_jump_may_be_far_and_one_may_lengthen_another() -> None:
     assembler.place(low)
     assembler.give(ERRNO | 2)
     program = read_program(assembler.assemble())
-    assert run_program(program, SystemCall(2000, 0)) == Action(Kind.ALLOW)
-    assert run_program(program, SystemCall(5, 0)) == Action(Kind.ERRNO, 2)
+    assert run_program(program, SystemCall(2000, 0)) == Action(ActionKind.ALLOW)
+    assert run_program(program, SystemCall(5, 0)) == Action(ActionKind.ERRNO, 2)
 
 
 def test_a_program_that_is_too_long_is_refused() -> None:
@@ -214,7 +214,7 @@ def test_the_listing_shows_where_jumps_lead() -> None:
 @pytest.mark.parametrize(("arch", "count"), [("amd64", 266), ("arm64", 231)])
 def test_what_is_always_allowed_is_decided_by_the_number_alone(arch: Architecture, count: int) -> None:
     """The kernel keeps such calls in a bitmap, unless finding the answer takes an argument."""
-    program = read_program(compile_bpf(profile("default"), arch=arch))
+    program = read_program(compile_profile(profile("default").expand(), arch=arch))
     audit = NATIVE[arch].audit
     assert sum(decided_by_number(program, number, audit) == ALLOW for number in range(470)) == count
 

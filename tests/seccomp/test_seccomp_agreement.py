@@ -7,21 +7,20 @@ import pytest
 from sandwright.evaluate.bpf import read_program, run_program
 from sandwright.render.artifact import json_text
 from sandwright.seccomp import (
-    Call,
-    compile_bpf,
+    SeccompCall,
     compile_filter,
+    compile_profile,
     decide,
-    decide_profile,
+    decide_by_name,
     load_profile_json,
+    oci_json,
     profile,
     profiles,
-    render_oci,
     resolve,
 )
 from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD, Action
-from sandwright.seccomp.document import ProfileDocument
-from sandwright.seccomp.resolve import Filter
+from sandwright.seccomp.model import SeccompFilter, SeccompProfile
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
 
@@ -35,8 +34,8 @@ CASES = [
 ]
 
 
-def rendered(name: str, caps: tuple[str, ...]) -> ProfileDocument:
-    return load_profile_json(json_text(render_oci(profile(name), caps=caps)), name)
+def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
+    return load_profile_json(json_text(oci_json(profile(name).expand(caps=caps))), name)
 
 
 def test_the_cases_hold_every_profile() -> None:
@@ -47,7 +46,7 @@ def test_the_cases_hold_every_profile() -> None:
 def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]) -> None:
     document = rendered(name, caps)
     filter_ = resolve(document, arch=arch, caps=caps)
-    ours = read_program(compile_bpf(profile(name), arch=arch, caps=caps))
+    ours = read_program(compile_profile(profile(name).expand(caps=caps), arch=arch))
     theirs = read_program(compile_filter(filter_, arch=arch))
     count = 0
     for call in calls(filter_, arch=arch):
@@ -60,7 +59,7 @@ def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]
         # process.
         assert (KILL_THREAD if answer == KILL_PROCESS else answer) == decision.action, call
         if call.abi is NATIVE[arch]:
-            said = decide_profile(profile(name), call.name, call.arguments, caps=caps)
+            said = decide_by_name(profile(name), call.name, call.arguments, caps=caps)
             assert said.action == decision.action, call
     assert count > 1500
     assert not filter_.clashes
@@ -82,7 +81,7 @@ def test_libseccomp_makes_the_same_of_the_json(name: str, arch: Architecture, ca
     assert "read" not in newer
 
 
-def newer_answer(filter_: Filter, call: Call) -> Action:
+def newer_answer(filter_: SeccompFilter, call: SeccompCall) -> Action:
     """What a libseccomp that does not know a call makes of it."""
     return filter_.default if call.abi in filter_.tables else filter_.foreign
 
@@ -90,7 +89,7 @@ def newer_answer(filter_: Filter, call: Call) -> Action:
 def test_a_filter_of_ours_is_not_the_same_as_another() -> None:
     """The comparison can fail."""
     document = rendered("default", ())
-    other = read_program(compile_bpf(profile("strict"), arch="amd64"))
+    other = read_program(compile_profile(profile("strict").expand(), arch="amd64"))
     filter_ = resolve(document, arch="amd64")
     differing = {
         call.name
@@ -104,8 +103,8 @@ def test_the_stub_of_runc_answers_what_is_above_the_named() -> None:
     rule = '{"names": ["read", "clone3"], "action": "SCMP_ACT_ALLOW"}'
     text = f'{{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{rule}]}}'
     filter_ = resolve(load_profile_json(text, "p"), arch="amd64")
-    assert decide(filter_, Call(NATIVE["amd64"], 434)).runc is None
-    above = decide(filter_, Call(NATIVE["amd64"], 436))
+    assert decide(filter_, SeccompCall(NATIVE["amd64"], 434)).runc is None
+    above = decide(filter_, SeccompCall(NATIVE["amd64"], 436))
     assert (above.action.data, above.runc and above.runc.data) == (1, 38)
 
 

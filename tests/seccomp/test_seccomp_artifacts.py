@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldens import PROFILES
-from sandwright.seccomp import profile, profiles, render_gvisor, render_oci
+from sandwright.seccomp import gvisor_json, oci_json, profile, profiles
 
 
 def test_every_profile_is_golden() -> None:
@@ -15,14 +15,14 @@ def test_every_profile_is_golden() -> None:
 
 
 def test_the_specification_gets_no_comments() -> None:
-    rules = render_oci(profile("default"))["syscalls"]
+    rules = oci_json(profile("default").expand())["syscalls"]
     assert {key for rule in rules for key in rule} == {"names", "action", "errnoRet", "args"}
-    assert len(render_oci(profile("default"), arch=["amd64"])["architectures"]) == 1
+    assert len(oci_json(profile("default").expand(arch=["amd64"]))["architectures"]) == 1
 
 
 def test_an_artifact_for_one_architecture_names_its_calls_only() -> None:
     def names(*arch: str) -> set[str]:
-        rules = render_oci(profile("default"), arch=arch)["syscalls"]  # type: ignore[arg-type]
+        rules = oci_json(profile("default").expand(arch=arch))["syscalls"]  # type: ignore[arg-type]
         return {name for rule in rules for name in rule["names"]}
 
     assert "open" in names("amd64")
@@ -32,7 +32,7 @@ def test_an_artifact_for_one_architecture_names_its_calls_only() -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_gvisor_is_told_only_what_it_can_do(name: str) -> None:
-    rendered = render_gvisor(profile(name))
+    rendered = gvisor_json(profile(name).expand())
     assert rendered["defaultAction"] == "SCMP_ACT_ERRNO"
     assert "errno" not in json.dumps(rendered).lower().replace("scmp_act_errno", "")
     assert {rule["action"] for rule in rendered["syscalls"]} == {"SCMP_ACT_ALLOW"}

@@ -9,9 +9,9 @@ import pytest
 
 from sandwright.document import MAX_BYTES
 from sandwright.errors import DocumentError
-from sandwright.seccomp import Call, decide, load_profile_json, resolve
+from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
-from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.action import Action, ActionKind
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.jsontext import parse_json
 
@@ -158,11 +158,11 @@ def answer(
     data: dict[str, Any], name: str, arch: Architecture = "amd64", caps: tuple[str, ...] = (), **more: Any
 ) -> Action:
     filter_ = resolve(load_profile_json(json.dumps(data), "p"), arch=arch, caps=caps, **more)
-    return decide(filter_, Call(NATIVE[arch], numbers(NATIVE[arch])[name])).action
+    return decide(filter_, SeccompCall(NATIVE[arch], numbers(NATIVE[arch])[name])).action
 
 
-ALLOW = Action(Kind.ALLOW)
-EPERM = Action(Kind.ERRNO, 1)
+ALLOW = Action(ActionKind.ALLOW)
+EPERM = Action(ActionKind.ERRNO, 1)
 
 
 def profile_of(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -197,15 +197,15 @@ def allow(*names: str, **more: Any) -> dict[str, Any]:
             "amd64",
             (),
             None,
-            Action(Kind.ERRNO, 38),
+            Action(ActionKind.ERRNO, 38),
         ),
-        ({"names": ["mount"], "action": "SCMP_ACT_KILL"}, "amd64", (), None, Action(Kind.KILL_THREAD)),
+        ({"names": ["mount"], "action": "SCMP_ACT_KILL"}, "amd64", (), None, Action(ActionKind.KILL_THREAD)),
         (
             {"names": ["mount"], "action": "SCMP_ACT_TRACE", "errnoRet": 7},
             "amd64",
             (),
             None,
-            Action(Kind.TRACE, 7),
+            Action(ActionKind.TRACE, 7),
         ),
     ],
 )
@@ -224,7 +224,7 @@ def masked(index: int, value: int, mask: int = 0xFFFFFFFF) -> dict[str, Any]:
 
 
 REFUSE = {"action": "SCMP_ACT_ERRNO", "errnoRet": 13}
-EACCES = Action(Kind.ERRNO, 13)
+EACCES = Action(ActionKind.ERRNO, 13)
 
 
 @pytest.mark.parametrize(
@@ -263,18 +263,19 @@ def test_what_engines_make_of_rules(
     filter_ = resolve(load_profile_json(json.dumps(profile_of(*rules)), "p"), arch="amd64")
     first, second, third, fourth, fifth, sixth = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     assert (
-        decide(filter_, Call(Abi.AMD64, 41, (first, second, third, fourth, fifth, sixth))).action == expected
+        decide(filter_, SeccompCall(Abi.AMD64, 41, (first, second, third, fourth, fifth, sixth))).action
+        == expected
     )
 
 
 @pytest.mark.parametrize(
     ("more", "abi", "number", "expected"),
     [
-        ({}, Abi.I386, 3, Action(Kind.KILL_THREAD)),
+        ({}, Abi.I386, 3, Action(ActionKind.KILL_THREAD)),
         ({"architectures": ["SCMP_ARCH_X86"]}, Abi.I386, 3, ALLOW),
         ({"architectures": ["SCMP_ARCH_X86"]}, Abi.AMD64, 0, ALLOW),
         ({"architectures": ["SCMP_ARCH_X32"]}, Abi.X32, 0, ALLOW),
-        ({"architectures": ["SCMP_ARCH_X86_64"]}, Abi.X32, 0, Action(Kind.KILL_THREAD)),
+        ({"architectures": ["SCMP_ARCH_X86_64"]}, Abi.X32, 0, Action(ActionKind.KILL_THREAD)),
         ({"architectures": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_S390"]}, Abi.AMD64, 0, ALLOW),
         (
             {"archMap": [{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]}]},
@@ -286,30 +287,28 @@ def test_what_engines_make_of_rules(
             {"archMap": [{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": ["SCMP_ARCH_X86"]}]},
             Abi.I386,
             3,
-            Action(Kind.KILL_THREAD),
+            Action(ActionKind.KILL_THREAD),
         ),
     ],
 )
 def test_architectures(more: dict[str, Any], abi: Abi, number: int, expected: Action) -> None:
     filter_ = resolve(load_profile_json(json.dumps(profile_of(allow("read"), **more)), "p"), arch="amd64")
-    assert decide(filter_, Call(abi, number)).action == expected
+    assert decide(filter_, SeccompCall(abi, number)).action == expected
 
 
 def test_socketcall_hides_the_arguments_of_socket() -> None:
     rule = allow("socket", args=[masked(0, 1)])
     data = profile_of(rule, architectures=["SCMP_ARCH_X86"])
     filter_ = resolve(load_profile_json(json.dumps(data), "p"), arch="amd64")
-    assert decide(filter_, Call(Abi.I386, 359, (40, 0, 0, 0, 0, 0))).action == EPERM
-    assert decide(filter_, Call(Abi.I386, 102, (1, 0, 0, 0, 0, 0))).action == ALLOW
-    assert decide(filter_, Call(Abi.I386, 102, (2, 0, 0, 0, 0, 0))).action == EPERM
+    assert decide(filter_, SeccompCall(Abi.I386, 359, (40, 0, 0, 0, 0, 0))).action == EPERM
+    assert decide(filter_, SeccompCall(Abi.I386, 102, (1, 0, 0, 0, 0, 0))).action == ALLOW
+    assert decide(filter_, SeccompCall(Abi.I386, 102, (2, 0, 0, 0, 0, 0))).action == EPERM
 
 
 def test_two_rules_that_unsay_each_other_are_noted() -> None:
     rules = [allow("socket", args=[masked(0, 1)]), {"names": ["socket"], "args": [masked(0, 1)], **REFUSE}]
     filter_ = resolve(load_profile_json(json.dumps(profile_of(*rules)), "p"), arch="amd64")
-    assert [(one.source.path, other.source.path) for one, other in filter_.clashes] == [
-        (("syscalls", 0), ("syscalls", 1))
-    ]
+    assert [(one.path, other.path) for one, other in filter_.clashes] == [(("syscalls", 0), ("syscalls", 1))]
 
 
 def test_the_configuration_of_a_bundle_is_taken() -> None:

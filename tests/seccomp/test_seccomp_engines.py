@@ -15,7 +15,7 @@ import pytest
 
 from sandwright import process
 from sandwright.render.artifact import json_text
-from sandwright.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
+from sandwright.seccomp import CatalogueProfile, compile_profile, gvisor_json, oci_json, profile
 from seccomp_engines import PYTHON, empty_root, image, name, run_bundle, run_in_engine, runtime_command
 
 pytestmark = [
@@ -116,7 +116,7 @@ def podman() -> Iterator[str]:
 
 def engine_profile(folder: Path, which: str, *, caps: Sequence[str] = ()) -> str:
     path = folder / f"{which}.json"
-    path.write_text(json_text(render_oci(profile(which), caps=caps, comments=True)), encoding="utf-8")
+    path.write_text(json_text(oci_json(profile(which).expand(caps=caps), comments=True)), encoding="utf-8")
     return f"seccomp={path}"
 
 
@@ -142,7 +142,9 @@ def test_podman(podman: str, files: Path, which: str) -> None:
 )
 def test_runtimes(tmp_path: Path, files: Path, runtime: str, which: str) -> None:
     command = runtime_command(runtime, tmp_path / "state")
-    result = run_bundle(command, tmp_path, [PYTHON, "/w/probe.py"], render_oci(profile(which)), files=files)
+    result = run_bundle(
+        command, tmp_path, [PYTHON, "/w/probe.py"], oci_json(profile(which).expand()), files=files
+    )
     assert found(result) == EXPECTED[which]
 
 
@@ -160,7 +162,7 @@ def test_without_a_profile_the_same_calls_are_made(tmp_path: Path, files: Path) 
 @pytest.mark.parametrize("which", NAMES)
 def test_bwrap(tmp_path: Path, files: Path, which: str) -> None:
     path = tmp_path / "filter.bpf"
-    path.write_bytes(compile_bpf(profile(which), arch="amd64"))
+    path.write_bytes(compile_profile(profile(which).expand(), arch="amd64"))
     root = ("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib")
     more = ("--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
     with path.open("rb") as filter_:
@@ -221,7 +223,7 @@ echo done
 @pytest.mark.parametrize("which", NAMES)
 def test_the_work_of_a_developer_is_possible(tmp_path: Path, which: str) -> None:
     path = tmp_path / "filter.bpf"
-    path.write_bytes(compile_bpf(profile(which), arch="amd64"))
+    path.write_bytes(compile_profile(profile(which).expand(), arch="amd64"))
     root = ("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib")
     more = ("--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
     etc = ("--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/hosts", "/etc/hosts")
@@ -256,7 +258,9 @@ def test_gvisor(tmp_path: Path, files: Path, which: str) -> None:
     """runsc says EPERM where the profile says another error, and leaves some calls to its kernel."""
     command = runtime_command("runsc", tmp_path / "state")
     answers = found(
-        run_bundle(command, tmp_path, [PYTHON, "/w/probe.py"], render_gvisor(profile(which)), files=files)
+        run_bundle(
+            command, tmp_path, [PYTHON, "/w/probe.py"], gvisor_json(profile(which).expand()), files=files
+        )
     )
     own = {"personality", "no randomization", "audit"}
     expected = {**EXPECTED[which], "unknown": "EPERM"}
@@ -270,7 +274,7 @@ def test_gvisor_needs_a_rendering_of_its_own(tmp_path: Path, files: Path) -> Non
     """With the engines' profile no thread can be made, as ENOSYS becomes EPERM."""
     command = runtime_command("runsc", tmp_path / "state")
     result = run_bundle(
-        command, tmp_path, [PYTHON, "/w/probe.py"], render_oci(profile("default")), files=files
+        command, tmp_path, [PYTHON, "/w/probe.py"], oci_json(profile("default").expand()), files=files
     )
     assert not result
     assert "can't start new thread" in result.stderr + result.text
@@ -303,10 +307,10 @@ INSIDE = "inside as 1000 on inner\nno more namespaces"
 
 
 def in_runc(
-    tmp_path: Path, files: Path, own: SeccompProfile, command: Sequence[str], **more: Any
+    tmp_path: Path, files: Path, own: CatalogueProfile, command: Sequence[str], **more: Any
 ) -> process.Result:
     runtime = runtime_command("runc", tmp_path / "state")
-    seccomp = render_oci(own, caps=more.get("caps", ()))
+    seccomp = oci_json(own.expand(caps=more.get("caps", ())))
     return run_bundle(runtime, tmp_path, command, seccomp, files=files, **more)
 
 
@@ -336,7 +340,7 @@ def test_bwrap_needs_each_of_its_groups(tmp_path: Path, files: Path, group: str)
     kept = [one for one in full.grants if one != group]
     if group.startswith("clone"):
         kept.append("clone-without-namespaces")
-    less = SeccompProfile("less", full.reason, full.groups, tuple(kept), full.with_capability)
+    less = CatalogueProfile("less", full.reason, full.groups, tuple(kept), full.with_capability)
     assert not in_runc(tmp_path, files, less, INNER_BWRAP, uid=1000)
 
 

@@ -15,7 +15,15 @@ import pytest
 from sandwright import process
 from sandwright.evaluate.bpf import Instruction, SystemCall, read_program, run_program
 from sandwright.render.artifact import json_text
-from sandwright.seccomp import compile_bpf, decide, load_profile_json, profile, profiles, render_oci, resolve
+from sandwright.seccomp import (
+    compile_profile,
+    decide,
+    load_profile_json,
+    oci_json,
+    profile,
+    profiles,
+    resolve,
+)
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture
 from sandwright.seccomp.action import KILL_PROCESS, KILL_THREAD
 from seccomp_calls import as_seen, calls
@@ -33,8 +41,8 @@ UNFILTERED = ("uretprobe", "uprobe")
 @pytest.mark.parametrize("name", list(profiles()))
 def test_the_kernel_answers_as_the_profile_says(name: str) -> None:
     arch = cast("Architecture", machine())
-    filter_ = resolve(load_profile_json(json_text(render_oci(profile(name))), name), arch=arch)
-    program = read_program(compile_bpf(profile(name), arch=arch))
+    filter_ = resolve(load_profile_json(json_text(oci_json(profile(name).expand())), name), arch=arch)
+    program = read_program(compile_profile(profile(name).expand(), arch=arch))
     asked = [
         call
         for call in calls(filter_, arch=arch)
@@ -134,7 +142,7 @@ GETPID_AMD64 = "b8270000000f05c3"
 )
 @pytest.mark.parametrize("name", ["default", "build"])
 def test_programs_of_other_abis_are_stopped_for_real(name: str, code: str, stopped: bool) -> None:
-    program = compile_bpf(profile(name), arch="amd64")
+    program = compile_profile(profile(name).expand(), arch="amd64")
     without = process.run(sys.executable, "-c", RAW_CALL, "0", code, stdin=b"", timeout=30)
     assert without.text.startswith("answer"), "the call is possible without a filter"
     under = process.run(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sandwright.evaluate.bpf import run_program
 from sandwright.render.artifact import json_text
-from sandwright.seccomp import Call, decide, load_profile_json, profile, render_oci, resolve
+from sandwright.seccomp import SeccompCall, decide, load_profile_json, oci_json, profile, resolve
 from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.command import evaluate_command
 from seccomp_calls import as_seen, calls
@@ -46,7 +46,7 @@ def _differences(text: str, second: tuple[int, ...] = (0,)) -> dict[tuple[int, i
     found = {}
     for first in NEAR:
         for other in second:
-            call = Call(Abi.AMD64, numbers(Abi.AMD64)["read"], (first, other, 0, 0, 0, 0))
+            call = SeccompCall(Abi.AMD64, numbers(Abi.AMD64)["read"], (first, other, 0, 0, 0, 0))
             decision = decide(filter_, call)
             if run_program(program, as_seen(call)) != decision.action:
                 found[first, other] = decision.unsure
@@ -123,5 +123,5 @@ def test_nothing_else_is_answered_otherwise(rules: list[Rule]) -> None:
 
 @pytest.mark.parametrize("name", ["default", "strict", "build"])
 def test_our_own_profiles_are_sure(name: str) -> None:
-    filter_ = resolve(load_profile_json(json_text(render_oci(profile(name))), name), arch="amd64")
+    filter_ = resolve(load_profile_json(json_text(oci_json(profile(name).expand())), name), arch="amd64")
     assert not [call for call in calls(filter_, arch="amd64") if decide(filter_, call).unsure]

@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from sandwright.document import parse
 from sandwright.errors import DocumentError
-from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
+from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
 from sandwright.seccomp.catalogue import profile, profiles, read_groups, read_profiles
-from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.seccomp.groups import CatalogueProfile, SyscallGroup, argument_rule, comparison
+from sandwright.seccomp.model import ArgumentComparison, SeccompRule
 
-IS_1 = Comparison(0, (1,))
+IS_1 = comparison(0, (1,))
+
+
+def _rule(when: Sequence[ArgumentComparison], action: Action, reason: str) -> SeccompRule:
+    return argument_rule(("socket",), when, action, reason)
+
+
+def _group(*rules: SeccompRule) -> SyscallGroup:
+    return SyscallGroup("g", "R.", rules=rules)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Comparison(6, (1,)), "argument 6: a call has arguments 0 to 5"),
+        (lambda: comparison(6, (1,)), "argument 6: a call has arguments 0 to 5"),
         (
-            lambda: Comparison(0, (1,), mask=0x1FFFFFFFF),
+            lambda: comparison(0, (1,), mask=0x1FFFFFFFF),
             "mask 0x1ffffffff: only the lower 32 bits can be compared",
         ),
-        (lambda: Comparison(0, (1 << 32,)), "argument 0 can't have such a value under mask 0xffffffff"),
-        (lambda: Comparison(0, (4,), mask=3), "argument 0 can't have such a value under mask 0x3"),
-        (lambda: Comparison(0, (1, 2)), "argument 0: give one value, or those it must not have"),
-        (lambda: Comparison(0, ()), "argument 0: give one value, or those it must not have"),
-        (lambda: Comparison(0, (0, 0xFFFFFFFF), negated=True), "the values differ in more than 8 bits"),
+        (lambda: comparison(0, (1 << 32,)), "argument 0 can't have such a value under mask 0xffffffff"),
+        (lambda: comparison(0, (4,), mask=3), "argument 0 can't have such a value under mask 0x3"),
+        (lambda: comparison(0, (1, 2)), "argument 0: give one value, or those it must not have"),
+        (lambda: comparison(0, ()), "argument 0: give one value, or those it must not have"),
+        (lambda: comparison(0, (0, 0xFFFFFFFF), negated=True), "the values differ in more than 8 bits"),
         (
-            lambda: Case((IS_1, Comparison(0, (2,))), ALLOW, "twice"),
+            lambda: _rule((IS_1, comparison(0, (2,))), ALLOW, "twice"),
             "an argument is compared twice: engines take such a rule apart, and one half is then enough",
         ),
-        (lambda: Case((), ALLOW, "none"), "a case without a comparison would be the whole rule"),
-        (lambda: Case((IS_1,), Action(Kind.LOG), "log"), "SCMP_ACT_LOG is not something our profiles do"),
+        (lambda: _rule((), ALLOW, "none"), "a case without a comparison would be the whole rule"),
         (
-            lambda: Case((IS_1,), Action(Kind.ERRNO, 0), "0"),
+            lambda: _rule((IS_1,), Action(ActionKind.LOG), "log"),
+            "SCMP_ACT_LOG is not something our profiles do",
+        ),
+        (
+            lambda: _rule((IS_1,), Action(ActionKind.ERRNO, 0), "0"),
             "errno 0 would tell the caller that the call was made",
         ),
         (
-            lambda: ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"), Case((IS_1,), EPERM, "no"))),
+            lambda: _group(_rule((IS_1,), ALLOW, "yes"), _rule((IS_1,), EPERM, "no")),
             "two cases overlap and differ: yes / no",
         ),
         (
-            lambda: ArgumentRule(
-                ("socket",),
-                (Case((IS_1,), ALLOW, "yes"), Case((Comparison(1, (2,)),), EPERM, "no")),
-            ),
+            lambda: _group(_rule((IS_1,), ALLOW, "yes"), _rule((comparison(1, (2,)),), EPERM, "no")),
             "two cases overlap and differ: yes / no",
         ),
     ],
@@ -70,26 +79,27 @@ def test_what_engines_would_read_otherwise_is_refused(make: Callable[[], object]
 
 
 def test_cases_that_do_not_overlap_are_taken() -> None:
-    ArgumentRule(
-        ("socket",), (Case((IS_1,), ALLOW, "yes"), Case((Comparison(0, (1,), negated=True),), EPERM, "no"))
-    )
+    _group(_rule((IS_1,), ALLOW, "yes"), _rule((comparison(0, (1,), negated=True),), EPERM, "no"))
 
 
 def test_two_groups_with_rules_for_one_call_are_refused() -> None:
-    rule = ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"),))
-    groups = {name: Group(name, "x", rules=(rule,)) for name in ("a", "b")}
-    SeccompProfile("one", "x", groups, ("a",))
+    rule = _rule((IS_1,), ALLOW, "yes")
+    groups = {name: SyscallGroup(name, "x", rules=(rule,)) for name in ("a", "b")}
+    CatalogueProfile("one", "x", groups, ("a",))
     with pytest.raises(ValueError, match="socket has rules in a and in b"):
-        SeccompProfile("both", "x", groups, ("a", "b"))
+        CatalogueProfile("both", "x", groups, ("a", "b"))
     with pytest.raises(ValueError, match="no such group: c"):
-        SeccompProfile("none", "x", groups, ("c",))
+        CatalogueProfile("none", "x", groups, ("c",))
 
 
 def test_a_group_that_grants_a_call_outright_wins_over_rules_for_it() -> None:
-    rule = ArgumentRule(("socket",), (Case((IS_1,), ALLOW, "yes"),))
-    groups = {"rules": Group("rules", "x", rules=(rule,)), "outright": Group("outright", "y", ("socket",))}
+    rule = _rule((IS_1,), ALLOW, "yes")
+    groups = {
+        "rules": SyscallGroup("rules", "x", rules=(rule,)),
+        "outright": SyscallGroup("outright", "y", ("socket",)),
+    }
     for order in (("rules", "outright"), ("outright", "rules")):
-        assert SeccompProfile("p", "x", groups, order).treatments()["socket"].group == "outright"
+        assert CatalogueProfile("p", "x", groups, order).rules()["socket"][0].group == "outright"
 
 
 def test_profiles_are_those_that_are_promised() -> None:
@@ -102,7 +112,7 @@ def test_every_group_and_case_says_why() -> None:
     for group in profile("default").groups.values():
         assert group.reason.endswith("."), group.name
         for rule in group.rules:
-            assert all(case.reason for case in rule.cases), group.name
+            assert rule.comment, group.name
 
 
 def test_every_group_is_granted_somewhere_or_refused_for_a_reason() -> None:

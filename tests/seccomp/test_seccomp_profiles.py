@@ -9,18 +9,18 @@ import pytest
 from sandwright.evaluate.bpf import Instruction, read_program, run_program
 from sandwright.render.artifact import json_text
 from sandwright.seccomp import (
-    Call,
-    compile_bpf,
+    SeccompCall,
+    compile_profile,
     decide,
-    decide_profile,
+    decide_by_name,
     load_profile_json,
+    oci_json,
     profile,
-    render_oci,
     resolve,
 )
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.decide import Arguments
-from sandwright.seccomp.resolve import Filter
+from sandwright.seccomp.model import SeccompFilter
 from seccomp_calls import as_seen
 
 ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT = "ALLOW", 1, 38, 93
@@ -159,9 +159,9 @@ ROWS = [
 @functools.cache
 def artifacts(
     name: str, arch: Architecture, caps: tuple[str, ...] = ()
-) -> tuple[Filter, tuple[Instruction, ...]]:
-    document = load_profile_json(json_text(render_oci(profile(name), arch=[arch], caps=caps)), name)
-    program = read_program(compile_bpf(profile(name), arch=arch, caps=caps))
+) -> tuple[SeccompFilter, tuple[Instruction, ...]]:
+    document = load_profile_json(json_text(oci_json(profile(name).expand(arch=[arch], caps=caps))), name)
+    program = read_program(compile_profile(profile(name).expand(caps=caps), arch=arch))
     return resolve(document, arch=arch, caps=caps), program
 
 
@@ -170,13 +170,13 @@ def full(arguments: tuple[int, ...]) -> Arguments:
     return first, second, third, fourth, fifth, sixth
 
 
-def answers(name: str, call: Call, arch: Architecture, caps: tuple[str, ...] = ()) -> set[str | int]:
+def answers(name: str, call: SeccompCall, arch: Architecture, caps: tuple[str, ...] = ()) -> set[str | int]:
     """What the JSON, the BPF and the groups say."""
     filter_, program = artifacts(name, arch, caps)
     given = [
         decide(filter_, call).action,
         run_program(program, as_seen(call)),
-        decide_profile(profile(name), call.name, call.arguments, caps=caps).action,
+        decide_by_name(profile(name), call.name, call.arguments, caps=caps).action,
     ]
     return {action.data or action.kind.name for action in given}
 
@@ -186,7 +186,7 @@ def test_decisions(name: str, syscall: str, arguments: tuple[int, ...], answer: 
     compared = 0
     for arch in ("amd64", "arm64"):
         if syscall in numbers(NATIVE[arch]):
-            call = Call(NATIVE[arch], numbers(NATIVE[arch])[syscall], full(arguments))
+            call = SeccompCall(NATIVE[arch], numbers(NATIVE[arch])[syscall], full(arguments))
             assert answers(name, call, arch) == {answer}, arch
             compared += 1
     assert compared
@@ -219,7 +219,7 @@ CAPABILITIES = [
 def test_capabilities(
     name: str, cap: str, syscall: str, arguments: tuple[int, ...], answer: str | int
 ) -> None:
-    call = Call(Abi.AMD64, numbers(Abi.AMD64)[syscall], full(arguments))
+    call = SeccompCall(Abi.AMD64, numbers(Abi.AMD64)[syscall], full(arguments))
     assert answers(name, call, "amd64", (cap,)) == {answer}
 
 
@@ -227,31 +227,31 @@ def test_capabilities(
 @pytest.mark.parametrize(("abi", "number"), [(Abi.I386, 20), (Abi.X32, 39), (Abi.I386, 102)])
 def test_other_abis_are_stopped(name: str, abi: Abi, number: int) -> None:
     filter_, program = artifacts(name, "amd64")
-    call = Call(abi, number)
+    call = SeccompCall(abi, number)
     assert decide(filter_, call).action.kind.name == "KILL_THREAD"
     assert run_program(program, as_seen(call)).kind.name == "KILL_PROCESS"
 
 
 def test_a_32_bit_program_of_arm_is_stopped() -> None:
     filter_, program = artifacts("default", "arm64")
-    assert decide(filter_, Call(Abi.ARM, 20)).action.kills
-    assert run_program(program, as_seen(Call(Abi.ARM, 20))).kills
+    assert decide(filter_, SeccompCall(Abi.ARM, 20)).action.kills
+    assert run_program(program, as_seen(SeccompCall(Abi.ARM, 20))).kills
 
 
 @pytest.mark.parametrize("arch", ["amd64", "arm64"])
 def test_what_a_profile_does_not_know_does_not_exist(arch: Architecture) -> None:
     for number in (500, 511, 600, 0x3FFFFFFF, 0xFFFFFFFF):
         filter_, program = artifacts("default", arch)
-        call = Call(NATIVE[arch], number)
+        call = SeccompCall(NATIVE[arch], number)
         assert decide(filter_, call).action.data == ENOSYS
         assert run_program(program, as_seen(call)).data == ENOSYS
-    assert decide_profile(profile("default"), "no_such_call").action.data == ENOSYS
+    assert decide_by_name(profile("default"), "no_such_call").action.data == ENOSYS
 
 
 def test_a_reason_comes_with_every_answer() -> None:
-    said = decide_profile(profile("default"), "socket", full((AF_VSOCK,)))
+    said = decide_by_name(profile("default"), "socket", full((AF_VSOCK,)))
     assert said.group == "socket-families"
     assert said.reason.startswith("AF_VSOCK reaches the hypervisor")
-    assert decide_profile(profile("default"), "socket", full((64 + AF_INET,))).reason == (
+    assert decide_by_name(profile("default"), "socket", full((64 + AF_INET,))).reason == (
         "None of the group's cases holds for these arguments."
     )

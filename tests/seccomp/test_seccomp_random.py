@@ -16,20 +16,20 @@ from sandwright.errors import DocumentError
 from sandwright.evaluate.bpf import read_program, run_program
 from sandwright.render.artifact import json_text
 from sandwright.seccomp import (
-    Call,
-    compile_bpf,
+    SeccompCall,
     compile_filter,
+    compile_profile,
     decide,
-    decide_profile,
+    decide_by_name,
     load_profile_json,
+    oci_json,
     profile,
-    render_oci,
     resolve,
 )
 from sandwright.seccomp.abi import Abi, numbers
-from sandwright.seccomp.action import ALLOW, EPERM, Action, Kind
-from sandwright.seccomp.document import ProfileDocument
-from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
+from sandwright.seccomp.groups import CatalogueProfile, SyscallGroup, argument_rule, comparison
+from sandwright.seccomp.model import ArgumentComparison, SeccompProfile
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp
 
@@ -84,11 +84,11 @@ def documents(
     }
 
 
-def loaded(data: dict[str, Any]) -> ProfileDocument:
+def loaded(data: dict[str, Any]) -> SeccompProfile:
     return load_profile_json(json.dumps(data), "random")
 
 
-def probes() -> list[Call]:
+def probes() -> list[SeccompCall]:
     """Calls of all kinds, with arguments near the values that rules are made of."""
     numbers_of = {abi: [numbers(abi)[name] for name in NAMES if name in numbers(abi)] for abi in Abi}
     some = [0, 1, 3, 0x10000001, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, 1 << 63]
@@ -97,7 +97,7 @@ def probes() -> list[Call]:
     for abi in (Abi.AMD64, Abi.I386, Abi.X32):
         for number in (*numbers_of[abi], 102, 117, 999):
             for first, second, third in itertools.product(some, few, few[:3]):
-                found.append(Call(abi, number, (first, second, third, 0, 0, 0)))
+                found.append(SeccompCall(abi, number, (first, second, third, 0, 0, 0)))
     return found
 
 
@@ -157,54 +157,53 @@ def test_libseccomp_agrees_about_every_operator(data: dict[str, Any]) -> None:
 
 
 @st.composite
-def comparisons(draw: st.DrawFn) -> Comparison:
+def comparisons(draw: st.DrawFn) -> ArgumentComparison:
     mask = draw(st.sampled_from([1, 3, 0xF, 0x3F, 0xF000, 0x7E020000, 0xFFFFFFFF]))
     values = draw(
         st.lists(st.sampled_from([0, 1, 2, 10, 16, 0x1000, 0x8000, 0x20000]), min_size=1, max_size=3)
     )
     masked = tuple(dict.fromkeys(value & mask for value in values))
     negated = draw(st.booleans())
-    return Comparison(draw(st.integers(0, 2)), masked if negated else masked[:1], mask, negated)
+    return comparison(draw(st.integers(0, 2)), masked if negated else masked[:1], mask, negated=negated)
 
 
 @st.composite
-def own_profiles(draw: st.DrawFn) -> SeccompProfile:
+def own_profiles(draw: st.DrawFn) -> CatalogueProfile:
     """Profiles of our own model, of those that can be built."""
     groups = {}
     for name in ("socket", "openat"):
-        cases = []
+        rules = []
         for _ in range(draw(st.integers(1, 4))):
             chosen = draw(st.lists(comparisons(), min_size=1, max_size=2, unique_by=lambda one: one.argument))
-            action = draw(st.sampled_from([ALLOW, EPERM, Action(Kind.ERRNO, 93)]))
-            cases.append(Case(tuple(chosen), action, "R."))
+            action = draw(st.sampled_from([ALLOW, EPERM, Action(ActionKind.ERRNO, 93)]))
+            rules.append(argument_rule((name,), chosen, action, "R."))
         try:
-            rule = ArgumentRule((name,), tuple(cases))
+            groups[name] = SyscallGroup(name, "R.", rules=tuple(rules))
         except ValueError:
             assume(False)
-        groups[name] = Group(name, "R.", rules=(rule,))
-    groups["plain"] = Group("plain", "R.", ("read", "write"))
-    groups["never"] = Group(
-        "never", "R.", ("bpf", "clone3"), refusal=draw(st.sampled_from([EPERM, Action(Kind.ERRNO, 38)]))
+    groups["plain"] = SyscallGroup("plain", "R.", ("read", "write"))
+    groups["never"] = SyscallGroup(
+        "never", "R.", ("bpf", "clone3"), refusal=draw(st.sampled_from([EPERM, Action(ActionKind.ERRNO, 38)]))
     )
     granted = draw(st.lists(st.sampled_from(["socket", "openat", "plain"]), unique=True))
-    return SeccompProfile("random", "R.", groups, tuple(granted))
+    return CatalogueProfile("random", "R.", groups, tuple(granted))
 
 
 @given(own_profiles())
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
-def test_what_the_model_can_say_comes_out_the_same_everywhere(own: SeccompProfile) -> None:
-    document = load_profile_json(json_text(render_oci(own)), "random")
+def test_what_the_model_can_say_comes_out_the_same_everywhere(own: CatalogueProfile) -> None:
+    document = load_profile_json(json_text(oci_json(own.expand())), "random")
     filter_ = resolve(document, arch="amd64")
     assert not filter_.clashes
-    program = read_program(compile_bpf(own, arch="amd64"))
+    program = read_program(compile_profile(own.expand(), arch="amd64"))
     for call in itertools.islice(calls(filter_, arch="amd64"), 0, None, 3):
         decision = decide(filter_, call)
         assert not decision.others
         if call.abi is Abi.AMD64:
             assert decision.action == run_program(program, as_seen(call)), call
-            assert decision.action == decide_profile(own, call.name, call.arguments).action, call
+            assert decision.action == decide_by_name(own, call.name, call.arguments).action, call
 
 
 @given(st.text(max_size=30), st.sampled_from(["default", "strict"]))
@@ -213,12 +212,13 @@ def test_no_text_can_add_a_rule(reason: str, name: str) -> None:
     """A reason reaches the artifact as a comment and nothing else."""
     base = profile(name)
     groups = {
-        key: Group(key, reason, one.syscalls, one.rules, one.refusal) for key, one in base.groups.items()
+        key: SyscallGroup(key, reason, one.syscalls, one.rules, one.refusal)
+        for key, one in base.groups.items()
     }
-    own = SeccompProfile(reason, reason, groups, base.grants)
-    with_comments = json.loads(json_text(render_oci(own, comments=True)))
+    own = CatalogueProfile(reason, reason, groups, base.grants)
+    with_comments = json.loads(json_text(oci_json(own.expand(), comments=True)))
     plain = {json.dumps(_without_comment(rule)) for rule in with_comments["syscalls"]}
-    expected = json.loads(json_text(render_oci(base, comments=True)))
+    expected = json.loads(json_text(oci_json(base.expand(), comments=True)))
     assert plain == {json.dumps(_without_comment(rule)) for rule in expected["syscalls"]}
 
 
@@ -228,7 +228,7 @@ def _without_comment(rule: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _moby_like() -> str:
-    return json_text(render_oci(profile("default"), comments=True))
+    return json_text(oci_json(profile("default").expand(), comments=True))
 
 
 @given(st.integers(0, 60_000), st.binary(max_size=3))

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from sandwright.seccomp import profiles
-from sandwright.seccomp.abi import Abi, Target, guess, known_names, names, numbers, targets
-from sandwright.seccomp.action import Action, Kind, errno_name, errno_numbers, from_value
+from sandwright.seccomp.abi import Abi, SyscallTarget, guess, known_names, names, numbers, targets
+from sandwright.seccomp.action import Action, ActionKind, errno_name, errno_numbers, from_value
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_no_number_has_two_names() -> None:
 
 
 def test_a_socket_of_i386_has_two_ways_in() -> None:
-    assert targets(Abi.I386, "socket") == (Target(102, 1), Target(359))
-    assert targets(Abi.I386, "send") == (Target(102, 9),)
-    assert targets(Abi.I386, "shmget") == (Target(117, 23), Target(395))
-    assert targets(Abi.AMD64, "socket") == (Target(41),)
+    assert targets(Abi.I386, "socket") == (SyscallTarget(102, 1), SyscallTarget(359))
+    assert targets(Abi.I386, "send") == (SyscallTarget(102, 9),)
+    assert targets(Abi.I386, "shmget") == (SyscallTarget(117, 23), SyscallTarget(395))
+    assert targets(Abi.AMD64, "socket") == (SyscallTarget(41),)
     assert targets(Abi.AMD64, "socketcall") == ()
 
 
@@ -65,7 +65,7 @@ def test_libseccomp_knows_the_same_numbers(abi: Abi) -> None:
 
 
 def test_each_call_of_64_bits_has_a_group() -> None:
-    grouped = set(profiles()["default"].treatments())
+    grouped = set(profiles()["default"].rules())
     assert {name for abi in (Abi.AMD64, Abi.ARM64) for name in numbers(abi)} == grouped
 
 
@@ -99,13 +99,13 @@ def test_errors_have_names() -> None:
 @pytest.mark.parametrize(
     ("value", "action"),
     [
-        (0x7FFF0000, Action(Kind.ALLOW)),
-        (0x00050026, Action(Kind.ERRNO, 38)),
-        (0x7FF00007, Action(Kind.TRACE, 7)),
-        (0x00000000, Action(Kind.KILL_THREAD)),
-        (0x80000000, Action(Kind.KILL_PROCESS)),
-        (0x12345678, Action(Kind.KILL_PROCESS)),
-        (0x7FFF0001, Action(Kind.ALLOW)),
+        (0x7FFF0000, Action(ActionKind.ALLOW)),
+        (0x00050026, Action(ActionKind.ERRNO, 38)),
+        (0x7FF00007, Action(ActionKind.TRACE, 7)),
+        (0x00000000, Action(ActionKind.KILL_THREAD)),
+        (0x80000000, Action(ActionKind.KILL_PROCESS)),
+        (0x12345678, Action(ActionKind.KILL_PROCESS)),
+        (0x7FFF0001, Action(ActionKind.ALLOW)),
     ],
     ids=["allow", "errno", "trace", "kill-thread", "kill-process", "unknown", "allow-with-data"],
 )

@@ -15,10 +15,10 @@ import pytest
 from sandwright import process
 from sandwright.evaluate.bpf import run_program
 from sandwright.render.artifact import json_text
-from sandwright.seccomp import Call, decide, load_profile_json, profile, render_oci, resolve
+from sandwright.seccomp import SeccompCall, decide, load_profile_json, oci_json, profile, resolve
 from sandwright.seccomp.abi import NATIVE, Architecture
 from sandwright.seccomp.lint_rules import int_arguments
-from sandwright.seccomp.resolve import Filter
+from sandwright.seccomp.model import SeccompFilter
 from seccomp_calls import as_seen, calls
 from seccomp_engines import image, name
 from seccomp_oracle import compile_with_libseccomp, known_to_libseccomp
@@ -27,9 +27,11 @@ PODMAN = Path("/usr/share/containers/seccomp.json")
 CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME", "CAP_SYSLOG")
 
 
-def looser(theirs: Filter, caps: tuple[str, ...], arch: Architecture) -> set[str]:
+def looser(theirs: SeccompFilter, caps: tuple[str, ...], arch: Architecture) -> set[str]:
     """The calls that our default lets through and theirs does not, for some arguments."""
-    ours = resolve(load_profile_json(json_text(render_oci(profile("default"), caps=caps)), "ours"), arch=arch)
+    ours = resolve(
+        load_profile_json(json_text(oci_json(profile("default").expand(caps=caps))), "ours"), arch=arch
+    )
     return {
         call.name
         for call in calls(ours, theirs, arch=arch)
@@ -37,18 +39,18 @@ def looser(theirs: Filter, caps: tuple[str, ...], arch: Architecture) -> set[str
     }
 
 
-def as_the_kernel_sees(call: Call) -> Call:
+def as_the_kernel_sees(call: SeccompCall) -> SeccompCall:
     """Ours compares the lower halves of int arguments, theirs more: what counts is what the kernel then
     does."""
     if call.name not in int_arguments():
         return call
     first, second, third, fourth, fifth, sixth = (value & 0xFFFFFFFF for value in call.arguments)
-    return Call(call.abi, call.number, (first, second, third, fourth, fifth, sixth))
+    return SeccompCall(call.abi, call.number, (first, second, third, fourth, fifth, sixth))
 
 
-def tighter(theirs: Filter, arch: Architecture) -> set[str]:
+def tighter(theirs: SeccompFilter, arch: Architecture) -> set[str]:
     """The calls that theirs lets through and ours does not, for some arguments."""
-    ours = resolve(load_profile_json(json_text(render_oci(profile("default"))), "ours"), arch=arch)
+    ours = resolve(load_profile_json(json_text(oci_json(profile("default").expand())), "ours"), arch=arch)
     return {
         call.name
         for call in calls(ours, theirs, arch=arch)

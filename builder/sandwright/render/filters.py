@@ -7,27 +7,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sandwright.errors import RenderError
+from sandwright.document import field_name
+from sandwright.errors import DocumentError, Problem, RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.seccomp import SeccompProfile, compile_bpf, profile, render_gvisor, render_oci
-from sandwright.seccomp.abi import Architecture
-from sandwright.seccomp.action import ALLOW, EPERM
-from sandwright.seccomp.adopted import (
-    AF_UNIX,
-    DATAGRAMS,
-    TYPE_MASK,
-    Adopted,
-    adopt,
-    makes_unix_sockets,
-)
+from sandwright.seccomp import compile_profile, gvisor_json, load_profile_json, oci_json, profile
+from sandwright.seccomp.abi import BOTH, Architecture
+from sandwright.seccomp.action import ActionKind
+from sandwright.seccomp.adapt import in_order, without_unix
 from sandwright.seccomp.document import kernel_version
-from sandwright.seccomp.model import ArgumentRule, Case, Comparison, Group
-from sandwright.seccomp.oci import BOTH
+from sandwright.seccomp.model import SeccompProfile, SeccompRule
+from sandwright.seccomp.resolve import for_machine, resolve
+from sandwright.seccomp.sockets import makes_unix_sockets
 
 Json = dict[str, Any]
 
@@ -42,41 +36,63 @@ def oci_filter(
 ) -> Json:
     """The filter as `linux.seccomp` of the OCI runtime specification, which Docker and Podman read too.
 
-    `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
-    abstract name; a policy that lists none then gets a filter with which none can be made but pairs. `caps`
-    is the bounding set of who runs under it. A file is rendered for the architecture of the policy's host.
-    Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
+    Arguments and errors are those of `engine_profile`; `comments` is that of `oci_json`.
     """
-    given = from_file(policy)
-    if given is None:
-        chosen = seccomp_profile(policy, host_sockets=host_sockets)
-        return render_oci(chosen, arch=arch, caps=caps, comments=comments)
-    _check_sockets(policy, given, caps, host_sockets=host_sockets)
-    return given.oci(caps)
+    chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps, arch=arch)
+    return oci_json(chosen, comments=comments)
 
 
 def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collection[str] = ()) -> Json:
     """The filter as runsc takes it with `--oci-seccomp`. Arguments and errors are those of `oci_filter`."""
-    given = from_file(policy)
-    if given is None:
-        return render_gvisor(seccomp_profile(policy, host_sockets=host_sockets), caps=caps)
-    _check_sockets(policy, given, caps, host_sockets=host_sockets)
-    return given.gvisor(caps)
+    chosen = engine_profile(policy, host_sockets=host_sockets, caps=caps)
+    return gvisor_json(chosen if chosen.first_wins else in_order(chosen, arch=architecture(policy)))
 
 
 def bpf_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
     """The filter as BPF for the policy's host, whose sockets can be reached. Raise like `oci_filter`."""
-    given = from_file(policy)
+    given = from_file(policy, caps=caps)
+    arch, sockets = architecture(policy), bool(policy.network.unix_sockets)
     if given is None:
-        chosen = seccomp_profile(policy, host_sockets=True)
-        return _compiled(chosen.name, bool(policy.network.unix_sockets), architecture(policy), tuple(caps))
-    return given.bpf(caps, unix_sockets=bool(policy.network.unix_sockets))
+        return _compiled(policy.process.seccomp, sockets, arch, tuple(caps))
+    return compile_profile(given if sockets else without_unix(given), arch=arch)
 
 
-def from_file(policy: ResolvedPolicy) -> Adopted | None:
-    """The profile of the file that `process.seccomp` names; None when it names a shipped profile.
+def engine_profile(
+    policy: ResolvedPolicy,
+    *,
+    host_sockets: bool,
+    caps: Collection[str] = (),
+    arch: Sequence[Architecture] = BOTH,
+) -> SeccompProfile:
+    """The profile that an engine is given as JSON.
 
-    Raise DocumentError with what is wrong in the file, RenderError when it could not be read on the host.
+    `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
+    abstract name; a policy that lists none then gets a profile with which none can be made but pairs. `caps`
+    is the bounding set of who runs under it. A file is taken for the architecture of the policy's host.
+    Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
+    """
+    closed = host_sockets and not policy.network.unix_sockets
+    given = from_file(policy, caps=caps)
+    if given is None:
+        return _shipped(policy.process.seccomp, closed, tuple(caps), tuple(arch))
+    if closed and makes_unix_sockets(resolve(given, arch=architecture(policy))):
+        # No rule can be added: engines try rules in an order of their own.
+        source = policy.source("process.seccomp")
+        raise RenderError(
+            f"{source}: process.seccomp: {given.file} lets AF_UNIX sockets be made, by which the "
+            f"host's are reached with network.mode: {policy.network.mode}, and network.unix_sockets lists "
+            "none; refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
+            "socketpair with 2 or 3 in the lower four bits of argument 1"
+        )
+    return given
+
+
+def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompProfile | None:
+    """The profile of the file that `process.seccomp` names, as it holds on the policy's host for `caps`.
+
+    None when it names a shipped profile. The file says what is let through; nothing is added to it. `flags`
+    and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the file
+    or refused by every engine, RenderError when it could not be read on the host.
     """
     file = policy.process.seccomp
     if file in SECCOMP_PROFILES:
@@ -88,46 +104,51 @@ def from_file(policy: ResolvedPolicy) -> Adopted | None:
             f"{source}: process.seccomp: {file} is not on the host, can't be read there, or is no profile: "
             "more than 1 MiB, or no plain file"
         )
-    return adopt(text, file, arch=architecture(policy), kernel=kernel_version(policy.facts.kernel))
+    arch = architecture(policy)
+    kernel = kernel_version(policy.facts.kernel)
+    found = for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel)
+    problems = [
+        _problem(one, f"answers differently than {field_name(other.path)} for equal calls")
+        for one, other in resolve(found, arch=arch).clashes
+    ]
+    if problems:
+        raise DocumentError(file, problems)
+    return found
 
 
-def _check_sockets(
-    policy: ResolvedPolicy, given: Adopted, caps: Collection[str], *, host_sockets: bool
-) -> None:
-    """Refuse a file that lets sockets be made by which the host's are reached, which no rule can add."""
-    if host_sockets and not policy.network.unix_sockets and makes_unix_sockets(given.filter(caps)):
-        source = policy.source("process.seccomp")
-        raise RenderError(
-            f"{source}: process.seccomp: {given.document.file} lets AF_UNIX sockets be made, by which the "
-            f"host's are reached with network.mode: {policy.network.mode}, and network.unix_sockets lists "
-            "none; refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
-            "socketpair with 2 or 3 in the lower four bits of argument 1"
-        )
+@functools.lru_cache(maxsize=8)
+def _adoptable(text: str, file: str) -> SeccompProfile:
+    """The profile of a file. One that asks a listener is refused: no sandbox has a listener."""
+    found = load_profile_json(text.encode("utf-8", "surrogateescape"), file)
+    problems = [
+        _problem(rule, "SCMP_ACT_NOTIFY asks a supervisor, which a sandbox does not have")
+        for rule in found.rules
+        if rule.action.kind is ActionKind.NOTIFY
+    ]
+    if found.default.kind is ActionKind.NOTIFY:
+        problems.append(Problem(1, 1, "defaultAction", "asks a supervisor, which a sandbox does not have"))
+    if problems:
+        raise DocumentError(file, problems)
+    return found
 
 
-def seccomp_profile(policy: ResolvedPolicy, *, host_sockets: bool) -> SeccompProfile:
-    """The shipped profile that `process.seccomp` names; `host_sockets` is that of `oci_filter`.
-
-    Raise RenderError for a file, which only the functions above render.
-    """
-    name = policy.process.seccomp
-    if name not in SECCOMP_PROFILES:
-        source = policy.source("process.seccomp")
-        raise RenderError(f"{source}: process.seccomp: {name} is a file, where a shipped profile is needed")
-    return _closed(name) if host_sockets and not policy.network.unix_sockets else profile(name)
+def _problem(rule: SeccompRule, message: str) -> Problem:
+    return Problem(*rule.position, field_name(rule.path), message)
 
 
-@functools.cache
-def _closed(name: str) -> SeccompProfile:
-    """A shipped profile that makes no sockets of AF_UNIX but pairs."""
-    chosen = profile(name)
-    return replace(chosen, groups=dict(_without_unix(chosen.groups)))
+@functools.lru_cache(maxsize=32)
+def _shipped(
+    name: str, closed: bool, caps: tuple[str, ...], arch: tuple[Architecture, ...]
+) -> SeccompProfile:
+    """A shipped profile; a `closed` one makes no sockets of AF_UNIX but pairs."""
+    chosen = profile(name).expand(caps=caps, arch=arch)
+    return without_unix(chosen) if closed else chosen
 
 
 @functools.cache
 def _compiled(name: str, sockets: bool, arch: Architecture, caps: tuple[str, ...]) -> bytes:
     """The program of a shipped profile, which is the same for every policy."""
-    return compile_bpf(profile(name) if sockets else _closed(name), arch=arch, caps=caps)
+    return compile_profile(_shipped(name, not sockets, caps, (arch,)), arch=arch)
 
 
 def architecture(policy: ResolvedPolicy) -> Architecture:
@@ -139,39 +160,3 @@ def architecture(policy: ResolvedPolicy) -> Architecture:
             return "arm64"
         case other:
             raise RenderError(f"there is no table of system calls for {other or 'an unnamed processor'}")
-
-
-def _without_unix(groups: Mapping[str, Group]) -> Iterator[tuple[str, Group]]:
-    """The groups, with the cases that grant AF_UNIX refusing it; pairs stay that can't send elsewhere."""
-    for name, group in groups.items():
-        yield name, replace(group, rules=tuple(map(_refusing_unix, group.rules)))
-
-
-def _refusing_unix(rule: ArgumentRule) -> ArgumentRule:
-    if "socket" in rule.syscalls:
-        return replace(rule, cases=tuple(map(_refused, rule.cases)))
-    if "socketpair" in rule.syscalls:
-        return replace(rule, cases=tuple(each for case in rule.cases for each in _pairs(case)))
-    return rule
-
-
-def _grants_unix(case: Case) -> bool:
-    return case.action == ALLOW and case.when == (Comparison(0, (AF_UNIX,)),)
-
-
-def _refused(case: Case) -> Case:
-    if _grants_unix(case):
-        return Case(case.when, EPERM, "AF_UNIX, by which sockets of the host would be reached.")
-    return case
-
-
-def _pairs(case: Case) -> Iterator[Case]:
-    """A case of socketpair(2) by types: an end of a pair of datagrams can send to any other address."""
-    if not _grants_unix(case):
-        yield case
-        return
-    for kind in DATAGRAMS:
-        when = (*case.when, Comparison(1, (kind,), TYPE_MASK))
-        yield Case(when, EPERM, "Datagrams, by which sockets of the host would be reached.")
-    others = Comparison(1, DATAGRAMS, TYPE_MASK, negated=True)
-    yield Case((*case.when, others), ALLOW, case.reason)

@@ -65,6 +65,7 @@ _OCI: Mapping[Abi, str] = {
 }
 BY_OCI_NAME: Mapping[str, Abi] = {name: abi for abi, name in _OCI.items()}
 
+BOTH: tuple[Architecture, ...] = ("amd64", "arm64")
 NATIVE: Mapping[Architecture, Abi] = {"amd64": Abi.AMD64, "arm64": Abi.ARM64}
 RUNS: Mapping[Architecture, tuple[Abi, ...]] = {
     "amd64": (Abi.AMD64, Abi.I386, Abi.X32),
@@ -74,7 +75,7 @@ RUNS: Mapping[Architecture, tuple[Abi, ...]] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class SyscallTarget:
     """Where a named call arrives: its number, and for a multiplexed one the value its argument 0 then has."""
 
     number: int
@@ -100,13 +101,13 @@ def known_names() -> frozenset[str]:
     return frozenset(row["name"] for row in tables.rows("syscalls.csv"))
 
 
-def targets(abi: Abi, name: str) -> tuple[Target, ...]:
+def targets(abi: Abi, name: str) -> tuple[SyscallTarget, ...]:
     """The numbers under which a named call arrives; nothing when the ABI does not have it.
 
     libseccomp applies a rule for a socket or SysV IPC call of i386 to both ways in.
     """
     number = numbers(abi).get(name)
-    direct = () if number is None else (Target(number),)
+    direct = () if number is None else (SyscallTarget(number),)
     through = _multiplexed().get(name) if abi is Abi.I386 else None
     return direct if through is None else (through, *direct)
 
@@ -118,10 +119,10 @@ def guess(name: str) -> str | None:
 
 
 @functools.cache
-def _multiplexed() -> Mapping[str, Target]:
+def _multiplexed() -> Mapping[str, SyscallTarget]:
     found = {}
     for row in tables.rows("syscalls.csv"):
         if row["i386_via"]:
             through, _, selector = row["i386_via"].partition(":")
-            found[row["name"]] = Target(numbers(Abi.I386)[through], int(selector))
+            found[row["name"]] = SyscallTarget(numbers(Abi.I386)[through], int(selector))
     return found

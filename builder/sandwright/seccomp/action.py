@@ -13,7 +13,7 @@ MAX_ERRNO = 4095
 """The kernel turns a larger one into this (kernel/seccomp.c, SECCOMP_RET_ERRNO)."""
 
 
-class Kind(Enum):
+class ActionKind(Enum):
     """The actions; the value is the one the kernel knows (include/uapi/linux/seccomp.h)."""
 
     KILL_PROCESS = 0x80000000
@@ -31,20 +31,23 @@ class Kind(Enum):
         return f"SCMP_ACT_{self.name}"
 
 
-BY_OCI_NAME: Mapping[str, Kind] = {**{kind.oci: kind for kind in Kind}, "SCMP_ACT_KILL": Kind.KILL_THREAD}
+BY_OCI_NAME: Mapping[str, ActionKind] = {
+    **{kind.oci: kind for kind in ActionKind},
+    "SCMP_ACT_KILL": ActionKind.KILL_THREAD,
+}
 
 
 @dataclass(frozen=True)
 class Action:
     """An action, with the number that ERRNO and TRACE carry; 0 for all others."""
 
-    kind: Kind
+    kind: ActionKind
     data: int = 0
 
     def __str__(self) -> str:
-        if self.kind is Kind.ERRNO:
+        if self.kind is ActionKind.ERRNO:
             return f"{self.kind.oci} {self.data} ({errno_name(self.data)})"
-        return f"{self.kind.oci} {self.data}" if self.kind is Kind.TRACE else self.kind.oci
+        return f"{self.kind.oci} {self.data}" if self.kind is ActionKind.TRACE else self.kind.oci
 
     @property
     def value(self) -> int:
@@ -54,24 +57,24 @@ class Action:
     @property
     def kills(self) -> bool:
         """Whether the caller does not come back from the call."""
-        return self.kind in (Kind.KILL_PROCESS, Kind.KILL_THREAD)
+        return self.kind in (ActionKind.KILL_PROCESS, ActionKind.KILL_THREAD)
 
     @property
     def lets_run(self) -> bool:
         """Whether the kernel carries the call out: by itself, or unless someone who watches objects."""
-        return self.kind in (Kind.ALLOW, Kind.LOG, Kind.TRACE, Kind.NOTIFY)
+        return self.kind in (ActionKind.ALLOW, ActionKind.LOG, ActionKind.TRACE, ActionKind.NOTIFY)
 
 
-ALLOW = Action(Kind.ALLOW)
-KILL_PROCESS = Action(Kind.KILL_PROCESS)
-KILL_THREAD = Action(Kind.KILL_THREAD)
-EPERM = Action(Kind.ERRNO, 1)
-ENOSYS = Action(Kind.ERRNO, 38)
+ALLOW = Action(ActionKind.ALLOW)
+KILL_PROCESS = Action(ActionKind.KILL_PROCESS)
+KILL_THREAD = Action(ActionKind.KILL_THREAD)
+EPERM = Action(ActionKind.ERRNO, 1)
+ENOSYS = Action(ActionKind.ERRNO, 38)
 
 
 def refusal(name: str) -> Action:
     """ERRNO with a number by its name, as `EPERM`. Raise KeyError for a name that is none."""
-    return Action(Kind.ERRNO, errno_numbers()[name])
+    return Action(ActionKind.ERRNO, errno_numbers()[name])
 
 
 def errno_name(number: int) -> str:
@@ -93,7 +96,7 @@ def _errno_names() -> Mapping[int, str]:
 def from_value(value: int) -> Action:
     """The action of a value that a program returned; what the kernel does not know kills the process."""
     try:
-        kind = Kind(value & 0xFFFF0000)
+        kind = ActionKind(value & 0xFFFF0000)
     except ValueError:
         return KILL_PROCESS
-    return Action(kind, value & 0xFFFF if kind in (Kind.ERRNO, Kind.TRACE) else 0)
+    return Action(kind, value & 0xFFFF if kind in (ActionKind.ERRNO, ActionKind.TRACE) else 0)

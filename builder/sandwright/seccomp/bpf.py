@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from sandwright.seccomp.abi import MINUS_ONE, NATIVE, RUNS, X32_BIT, Abi, Architecture, numbers
-from sandwright.seccomp.action import KILL_PROCESS, Action
+from sandwright.seccomp.abi import MINUS_ONE, RUNS, X32_BIT, Abi, Architecture
+from sandwright.seccomp.action import Action
 from sandwright.seccomp.assembler import (
     JUMP_AT_LEAST,
     JUMP_EQUAL,
@@ -21,8 +21,14 @@ from sandwright.seccomp.assembler import (
     Assembler,
     Label,
 )
-from sandwright.seccomp.model import DEFAULT, Comparison, SeccompProfile, Treatment
-from sandwright.seccomp.resolve import U32, Check, Filter, Relation
+from sandwright.seccomp.model import (
+    U32,
+    ArgumentComparison,
+    ComparisonOperator,
+    SeccompFilter,
+    SeccompProfile,
+)
+from sandwright.seccomp.resolve import resolve
 
 NUMBER = 0
 ARCH = 4
@@ -32,9 +38,9 @@ ARGUMENTS = 16
 
 @dataclass(frozen=True)
 class _Clause:
-    """What is answered when all checks hold."""
+    """What is answered when all comparisons hold."""
 
-    checks: tuple[Check | Comparison, ...]
+    when: tuple[ArgumentComparison, ...]
     answer: int
 
 
@@ -46,37 +52,28 @@ class _Plan:
     otherwise: int
 
 
-def compile_bpf(profile: SeccompProfile, *, arch: Architecture, caps: Collection[str] = ()) -> bytes:
-    """The program of a profile of ours for who has the capabilities `caps`.
-
-    Calls of 32-bit ABIs and of x32 kill the process. Raise ProgramTooLong when the kernel would not take it.
-    """
-    native = NATIVE[arch]
-    known = numbers(native)
-    plans = {
-        known[name]: _treatment_plan(treatment)
-        for name, treatment in profile.treatments(caps).items()
-        if name in known
-    }
-    return _program({native: plans}, _Plan((), DEFAULT.value), KILL_PROCESS, arch)
+def compile_profile(
+    profile: SeccompProfile,
+    *,
+    arch: Architecture,
+    caps: Collection[str] = (),
+    kernel: tuple[int, int] | None = None,
+) -> bytes:
+    """The program of a profile, for who has the capabilities `caps`. Raise as `compile_filter` does."""
+    return compile_filter(resolve(profile, arch=arch, caps=caps, kernel=kernel), arch=arch)
 
 
-def compile_filter(filter_: Filter, *, arch: Architecture) -> bytes:
-    """The program of any resolved profile, as the engines would have it. Raise as `compile_bpf` does."""
+def compile_filter(filter_: SeccompFilter, *, arch: Architecture) -> bytes:
+    """The program of a filter. Raise ProgramTooLong when the kernel would not take it."""
     otherwise = filter_.default.value
     plans = {
         abi: {
-            number: _Plan(tuple(_Clause(rule.checks, rule.action.value) for rule in rules), otherwise)
+            number: _Plan(tuple(_Clause(rule.when, rule.action.value) for rule in rules), otherwise)
             for number, rules in table.items()
         }
         for abi, table in filter_.tables.items()
     }
     return _program(plans, _Plan((), otherwise), filter_.foreign, arch)
-
-
-def _treatment_plan(treatment: Treatment) -> _Plan:
-    clauses = tuple(_Clause(case.when, case.action.value) for case in treatment.cases)
-    return _Plan(clauses, treatment.action.value)
 
 
 def _program(
@@ -140,60 +137,61 @@ class _Emitter:
         self._loaded = None
         for clause in plan.clauses:
             failed = Label()
-            for check in clause.checks:
-                self._check(check, failed)
+            for comparison in clause.when:
+                self._compare(comparison, failed)
             self.asm.give(clause.answer)
             self.asm.place(failed)
-            if not clause.checks:
+            if not clause.when:
                 return
-            if len(clause.checks) > 1:
+            if len(clause.when) > 1:
                 self._loaded = None
         self.asm.give(plan.otherwise)
 
-    def _check(self, check: Check | Comparison, failed: Label) -> None:
+    def _compare(self, comparison: ArgumentComparison, failed: Label) -> None:
         """Go on when it holds, else to `failed`."""
-        if isinstance(check, Comparison):
-            self._word(check.argument, 0, check.mask)
-            self._compare_any(check, failed)
-            return
         passed = Label()
-        yes, no = (failed, passed) if check.negated else (passed, failed)
-        match check.relation:
-            case Relation.EQUAL:
-                self._equal(check, yes, no)
-            case Relation.GREATER | Relation.AT_LEAST:
-                self._ordered(check, yes, no)
+        match comparison.operator:
+            case ComparisonOperator.EQ | ComparisonOperator.MASKED_EQ:
+                self._equal(comparison, comparison.value, passed, failed)
+            case ComparisonOperator.NE:
+                self._equal(comparison, comparison.value, failed, passed)
+            case ComparisonOperator.NONE_OF:
+                for value in comparison.values:
+                    self._equal(comparison, value, failed, passed := Label())
+                    self.asm.place(passed)
+                return
+            case ComparisonOperator.GT:
+                self._ordered(comparison, JUMP_GREATER, passed, failed)
+            case ComparisonOperator.LE:
+                self._ordered(comparison, JUMP_GREATER, failed, passed)
+            case ComparisonOperator.GE:
+                self._ordered(comparison, JUMP_AT_LEAST, passed, failed)
+            case ComparisonOperator.LT:
+                self._ordered(comparison, JUMP_AT_LEAST, failed, passed)
             case _:
-                assert_never(check.relation)
+                assert_never(comparison.operator)
         self.asm.place(passed)
 
-    def _compare_any(self, check: Comparison, failed: Label) -> None:
-        if check.negated:
-            for value in check.values:
-                self.asm.jump(JUMP_EQUAL, value, when_true=failed)
-        else:
-            self.asm.jump(JUMP_EQUAL, check.values[0], when_false=failed)
-
-    def _equal(self, check: Check, yes: Label, no: Label) -> None:
-        halves = [half for half in (0, 1) if check.mask >> 32 * half & U32]
+    def _equal(self, comparison: ArgumentComparison, expected: int, yes: Label, no: Label) -> None:
+        halves = [half for half in (0, 1) if comparison.mask >> 32 * half & U32]
         for half in halves:
             last = half == halves[-1]
-            self._word(check.argument, half, check.mask >> 32 * half & U32)
-            value = check.value >> 32 * half & U32
+            self._word(comparison.argument, half, comparison.mask >> 32 * half & U32)
+            value = expected >> 32 * half & U32
             self.asm.jump(JUMP_EQUAL, value, when_true=yes if last else None, when_false=no)
         if len(halves) > 1:
             self._loaded = None
 
-    def _ordered(self, check: Check, yes: Label, no: Label) -> None:
+    def _ordered(self, comparison: ArgumentComparison, code: int, yes: Label, no: Label) -> None:
         """The upper halves decide unless they are equal."""
-        if check.mask > U32:
-            self._word(check.argument, 1, U32)
-            self.asm.jump(JUMP_GREATER, check.value >> 32, when_true=yes)
-            self.asm.jump(JUMP_EQUAL, check.value >> 32, when_false=no)
-        self._word(check.argument, 0, U32)
-        code = JUMP_GREATER if check.relation is Relation.GREATER else JUMP_AT_LEAST
-        self.asm.jump(code, check.value & U32, when_true=yes, when_false=no)
-        if check.mask > U32:
+        wide, value = comparison.mask > U32, comparison.value
+        if wide:
+            self._word(comparison.argument, 1, U32)
+            self.asm.jump(JUMP_GREATER, value >> 32, when_true=yes)
+            self.asm.jump(JUMP_EQUAL, value >> 32, when_false=no)
+        self._word(comparison.argument, 0, U32)
+        self.asm.jump(code, value & U32, when_true=yes, when_false=no)
+        if wide:
             self._loaded = None
 
     def _word(self, argument: int, half: int, mask: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -12,24 +12,25 @@ from sandwright.errors import DocumentError, Problem
 from sandwright.resources import data_path
 from sandwright.seccomp import abi
 from sandwright.seccomp.action import ALLOW, EPERM, Action, refusal
-from sandwright.seccomp.model import INT, ArgumentRule, Case, Comparison, Group, SeccompProfile
+from sandwright.seccomp.groups import CatalogueProfile, SyscallGroup, argument_rule, comparison
+from sandwright.seccomp.model import U32, ArgumentComparison, SeccompRule
 
 T = TypeVar("T")
 
 
-def profile(name: str) -> SeccompProfile:
+def profile(name: str) -> CatalogueProfile:
     """One of the shipped profiles. Raise KeyError when there is none of this name."""
     return profiles()[name]
 
 
 @functools.cache
-def profiles() -> Mapping[str, SeccompProfile]:
+def profiles() -> Mapping[str, CatalogueProfile]:
     """The shipped profiles by name, in the order of their file."""
     groups = read_groups(_shipped("groups.yaml"))
     return MappingProxyType(read_profiles(_shipped("profiles.yaml"), groups))
 
 
-def read_groups(document: Document) -> Mapping[str, Group]:
+def read_groups(document: Document) -> Mapping[str, SyscallGroup]:
     """The groups of a document. Raise DocumentError with the first thing that is wrong and its position."""
     reader = _Reader(document)
     return {
@@ -38,10 +39,10 @@ def read_groups(document: Document) -> Mapping[str, Group]:
     }
 
 
-def read_profiles(document: Document, groups: Mapping[str, Group]) -> Mapping[str, SeccompProfile]:
+def read_profiles(document: Document, groups: Mapping[str, SyscallGroup]) -> Mapping[str, CatalogueProfile]:
     """The profiles of a document. One that extends another comes after it. Raise as `read_groups` does."""
     reader = _Reader(document)
-    found: dict[str, SeccompProfile] = {}
+    found: dict[str, CatalogueProfile] = {}
     for name in reader.mapping(("profiles",), reader.top("profiles")):
         found[name] = reader.profile(name, ("profiles", name), groups, found)
     return found
@@ -61,12 +62,13 @@ class _Reader:
     def top(self, key: str) -> Value:
         return self.mapping((), self._document.data, (key,))[key]
 
-    def group(self, name: str, path: Path) -> Group:
+    def group(self, name: str, path: Path) -> SyscallGroup:
         keys = ("reason", "syscalls", "rules", "errno", "left_to_sentry")
         data = self.mapping(path, self._at(path), keys)
         rules = [
-            self.rule((*path, "rules", index))
+            rule
             for index, _ in enumerate(self.list(path, data.get("rules", [])))
+            for rule in self.rules((*path, "rules", index))
         ]
         syscalls = self.syscalls((*path, "syscalls"), data["syscalls"]) if "syscalls" in data else ()
         action = self.errno((*path, "errno"), data.get("errno"))
@@ -74,39 +76,43 @@ class _Reader:
         sentry = data.get("left_to_sentry", False)
         if not isinstance(sentry, bool):
             raise self.fault((*path, "left_to_sentry"), "must be true or false")
-        return self.make(path, lambda: Group(name, reason, syscalls, tuple(rules), action, sentry))
+        return self.make(path, lambda: SyscallGroup(name, reason, syscalls, tuple(rules), action, sentry))
 
-    def rule(self, path: Path) -> ArgumentRule:
+    def rules(self, path: Path) -> tuple[SeccompRule, ...]:
         data = self.mapping(path, self._at(path), ("syscalls", "allow", "refuse"))
-        cases = [
-            self.case((*path, verb, index), verb)
+        names = self.syscalls((*path, "syscalls"), data.get("syscalls"))
+        return tuple(
+            self.rule((*path, verb, index), verb, names)
             for verb in ("allow", "refuse")
             for index, _ in enumerate(self.list((*path, verb), data.get(verb, [])))
-        ]
-        return ArgumentRule(self.syscalls((*path, "syscalls"), data.get("syscalls")), tuple(cases))
+        )
 
-    def case(self, path: Path, verb: str) -> Case:
+    def rule(self, path: Path, verb: str, names: tuple[str, ...]) -> SeccompRule:
         data = self.mapping(path, self._at(path), ("when", "reason", "errno"))
         when = tuple(
             self.comparison((*path, "when", i)) for i, _ in enumerate(self.list(path, data.get("when")))
         )
         action = ALLOW if verb == "allow" else self.errno((*path, "errno"), data.get("errno"))
         reason = self.text((*path, "reason"), data.get("reason"))
-        return self.make(path, lambda: Case(when, action, reason))
+        return self.make(path, lambda: argument_rule(names, when, action, reason))
 
-    def comparison(self, path: Path) -> Comparison:
+    def comparison(self, path: Path) -> ArgumentComparison:
         data = self.mapping(path, self._at(path), ("arg", "mask", "is", "none_of"))
-        argument, mask = self.number(path, data.get("arg")), self.number(path, data.get("mask", INT))
+        argument, mask = self.number(path, data.get("arg")), self.number(path, data.get("mask", U32))
         negated = "none_of" in data
         if negated == ("is" in data):
             raise self.fault(path, "say one of is and none_of")
         values = self.list(path, data["none_of"]) if negated else [data["is"]]
         numbers = tuple(self.number(path, value) for value in values)
-        return self.make(path, lambda: Comparison(argument, numbers, mask, negated))
+        return self.make(path, lambda: comparison(argument, numbers, mask, negated=negated))
 
     def profile(
-        self, name: str, path: Path, groups: Mapping[str, Group], before: Mapping[str, SeccompProfile]
-    ) -> SeccompProfile:
+        self,
+        name: str,
+        path: Path,
+        groups: Mapping[str, SyscallGroup],
+        before: Mapping[str, CatalogueProfile],
+    ) -> CatalogueProfile:
         data = self.mapping(path, self._at(path), ("reason", "extends", "without", "grants", "with"))
         base = self.base((*path, "extends"), data.get("extends"), before)
         without = self.names((*path, "without"), data["without"]) if "without" in data else ()
@@ -123,10 +129,12 @@ class _Reader:
         chosen = {key: value for key, value in kept.items() if value}
         reason = self.text((*path, "reason"), data.get("reason"))
         return self.make(
-            path, lambda: SeccompProfile(name, reason, groups, granted, MappingProxyType(chosen))
+            path, lambda: CatalogueProfile(name, reason, groups, granted, MappingProxyType(chosen))
         )
 
-    def base(self, path: Path, value: Value, before: Mapping[str, SeccompProfile]) -> SeccompProfile | None:
+    def base(
+        self, path: Path, value: Value, before: Mapping[str, CatalogueProfile]
+    ) -> CatalogueProfile | None:
         if value is None:
             return None
         name = self.text(path, value)
@@ -195,8 +203,3 @@ class _Reader:
         for step in path:
             value = value[step]  # type: ignore[index]
         return value
-
-
-def names() -> Iterator[str]:
-    """The names of the shipped profiles."""
-    return iter(profiles())

@@ -21,10 +21,11 @@ from sandwright.seccomp.abi import (
     numbers,
     targets,
 )
-from sandwright.seccomp.action import Action, Kind, errno_name
-from sandwright.seccomp.decide import Call, Decision, Stage, decide
-from sandwright.seccomp.document import U64, ProfileRule, kernel_version, load_profile_json
-from sandwright.seccomp.resolve import Filter, resolve
+from sandwright.seccomp.action import Action, ActionKind, errno_name
+from sandwright.seccomp.decide import DecisionStage, SeccompCall, SeccompDecision, decide
+from sandwright.seccomp.document import kernel_version, load_profile_json
+from sandwright.seccomp.model import U64, SeccompFilter, SeccompRule
+from sandwright.seccomp.resolve import resolve
 
 CAPABILITIES = tuple(
     f"CAP_{name}"
@@ -82,11 +83,11 @@ _UNSURE = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class SeccompAnswer:
     """What a profile does with a call. `clashes` are faults for which an engine refuses the whole profile."""
 
     file: str
-    decision: Decision
+    decision: SeccompDecision
     arch: str
     clashes: tuple[str, ...]
 
@@ -132,14 +133,14 @@ class Answer:
     def _reason(self) -> str:
         rule = self.decision.rule
         match self.decision.stage:
-            case Stage.RULE:
+            case DecisionStage.RULE:
                 assert rule is not None
                 return _place(self.file, rule) + (f": {rule.comment}" if rule.comment else "")
-            case Stage.DEFAULT if rule is not None:
+            case DecisionStage.DEFAULT if rule is not None:
                 return f"{_place(self.file, rule)} says the same as the default, so engines leave it out"
-            case Stage.DEFAULT:
+            case DecisionStage.DEFAULT:
                 return "no rule of the profile holds; this is its default action"
-            case Stage.ARCHITECTURE:
+            case DecisionStage.ARCHITECTURE:
                 oci = self.decision.call.abi.oci
                 return f"the profile has no architecture {oci}; libseccomp stops such calls"
 
@@ -153,7 +154,7 @@ def evaluate_command(
     arch: str = "amd64",
     caps: Collection[str] = (),
     kernel: str | None = None,
-) -> Answer:
+) -> SeccompAnswer:
     """Ask a profile, given as JSON text, what it does with one call.
 
     `syscall` is a name or a number; `arguments` are up to six numbers, decimal or with 0x, 0o or 0b, negative
@@ -162,14 +163,14 @@ def evaluate_command(
     UsageError for a question that is none.
     """
     machine, abi = _abi(arch)
-    call = Call(abi, _number(syscall, abi), _arguments(arguments))
+    call = SeccompCall(abi, _number(syscall, abi), _arguments(arguments))
     version = None if kernel is None else kernel_version(kernel)
     if kernel is not None and version is None:
         raise UsageError(f"{kernel} is not a version of a kernel")
     filter_ = resolve(
         load_profile_json(text, file), arch=machine, caps=frozenset(map(capability, caps)), kernel=version
     )
-    return Answer(file, decide(filter_, call), arch, _clashes(filter_, file))
+    return SeccompAnswer(file, decide(filter_, call), arch, _clashes(filter_, file))
 
 
 def capability(name: str) -> str:
@@ -229,19 +230,19 @@ def _integer(text: str, what: str) -> int:
     return -value if text.startswith("-") else value
 
 
-def _clashes(filter_: Filter, file: str) -> tuple[str, ...]:
+def _clashes(filter_: SeccompFilter, file: str) -> tuple[str, ...]:
     return tuple(
-        f"{_place(file, one.source)} and {_place(file, other.source)} compare the same and answer differently"
+        f"{_place(file, one)} and {_place(file, other)} compare the same and answer differently"
         for one, other in filter_.clashes
     )
 
 
-def _place(file: str, rule: ProfileRule) -> str:
+def _place(file: str, rule: SeccompRule) -> str:
     line, column = rule.position
     return f"{file}:{line}:{column}: {field_name(rule.path)}"
 
 
-def _rule_json(file: str, rule: ProfileRule) -> dict[str, Any]:
+def _rule_json(file: str, rule: SeccompRule) -> dict[str, Any]:
     line, column = rule.position
     return {
         "file": file,
@@ -253,11 +254,11 @@ def _rule_json(file: str, rule: ProfileRule) -> dict[str, Any]:
 
 
 def _action_json(action: Action) -> dict[str, Any]:
-    numbered = action.kind in (Kind.ERRNO, Kind.TRACE)
+    numbered = action.kind in (ActionKind.ERRNO, ActionKind.TRACE)
     return {
         "action": action.kind.oci,
         "errno": action.data if numbered else None,
-        "errno_name": errno_name(action.data) if action.kind is Kind.ERRNO else None,
+        "errno_name": errno_name(action.data) if action.kind is ActionKind.ERRNO else None,
     }
 
 

@@ -8,15 +8,14 @@ from enum import Enum
 
 from sandwright.seccomp.abi import MINUS_ONE, X32_BIT, Abi, names
 from sandwright.seccomp.action import ENOSYS, Action
-from sandwright.seccomp.document import ProfileRule
-from sandwright.seccomp.model import DEFAULT, Case, Comparison, SeccompProfile, Treatment
-from sandwright.seccomp.resolve import Check, Filter, FilterRule, Relation
+from sandwright.seccomp.groups import DEFAULT, CatalogueProfile
+from sandwright.seccomp.model import ArgumentComparison, ComparisonOperator, SeccompFilter, SeccompRule
 
 Arguments = tuple[int, int, int, int, int, int]
 """The six arguments of a call, as 64 bits without a sign."""
 
 
-class Stage(Enum):
+class DecisionStage(Enum):
     """What decided about a call."""
 
     RULE = "rule"
@@ -25,7 +24,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True)
-class Call:
+class SeccompCall:
     """One call of one ABI. `number` is without the bit of x32."""
 
     abi: Abi
@@ -39,7 +38,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Decision:
+class SeccompDecision:
     """What happens to a call.
 
     `rule` is the one that decided; where the default did, one that says the same and was therefore left out.
@@ -50,60 +49,63 @@ class Decision:
     """
 
     action: Action
-    stage: Stage
-    call: Call
-    rule: ProfileRule | None = None
-    others: tuple[ProfileRule, ...] = ()
+    stage: DecisionStage
+    call: SeccompCall
+    rule: SeccompRule | None = None
+    others: tuple[SeccompRule, ...] = ()
     runc: Action | None = None
     unsure: bool = False
 
 
-def decide(filter_: Filter, call: Call) -> Decision:
-    """What a resolved profile answers to a call."""
+def decide(filter_: SeccompFilter, call: SeccompCall) -> SeccompDecision:
+    """What a filter answers to a call."""
     call = _as_seen(call)
     table = filter_.tables.get(call.abi)
     if table is None:
-        return Decision(filter_.foreign, Stage.ARCHITECTURE, call)
+        return SeccompDecision(filter_.foreign, DecisionStage.ARCHITECTURE, call)
     rules = table.get(call.number, ())
     holding = [rule for rule in rules if rule.holds(call.arguments)]
-    rule: ProfileRule | None
+    rule: SeccompRule | None
     if holding:
-        action, stage, rule = holding[0].action, Stage.RULE, holding[0].source
+        action, stage, rule = holding[0].action, DecisionStage.RULE, holding[0]
     else:
-        action, stage = filter_.default, Stage.DEFAULT
+        action, stage = filter_.default, DecisionStage.DEFAULT
         rule = next((silent for silent in filter_.silent if call.name in silent.names), None)
-    others = tuple(other.source for other in holding[1:] if other.action != action)
+    others = tuple(other for other in holding[1:] if other.action != action)
     unsure = _merged_wrongly(rules, overlap=bool(others))
-    return Decision(action, stage, call, rule, others, _stub(filter_, call, action), unsure)
+    return SeccompDecision(action, stage, call, rule, others, _stub(filter_, call, action), unsure)
 
 
-def _merged_wrongly(rules: Sequence[FilterRule], *, overlap: bool) -> bool:
+def _merged_wrongly(rules: Sequence[SeccompRule], *, overlap: bool) -> bool:
     """Whether libseccomp may make something else of the rules of one call (GHSA-4q85-33p6-j5g6).
 
     It merges rules, and mixes up branches where one compares several arguments by more than equality, where
     two compare by more than equality, one of them by order, and where rules with different actions hold
     together. What is none of these was compared with libseccomp 2.5.4, and was right.
     """
-    unequal = [rule for rule in rules if any(map(_is_unequal, rule.checks))]
-    by_order = any(check.relation is not Relation.EQUAL for rule in unequal for check in rule.checks)
-    several = any(len(rule.checks) > 1 for rule in unequal)
+    unequal = [rule for rule in rules if any(map(_is_unequal, rule.when))]
+    by_order = any(one.operator in _BY_ORDER for rule in unequal for one in rule.when)
+    several = any(len(rule.when) > 1 for rule in unequal)
     if len(rules) < 2:
         return False
     return several or (by_order and len(unequal) > 1) or (overlap and bool(unequal))
 
 
-def _is_unequal(check: Check) -> bool:
-    return check.negated or check.relation is not Relation.EQUAL
+def _is_unequal(comparison: ArgumentComparison) -> bool:
+    return comparison.operator not in (ComparisonOperator.EQ, ComparisonOperator.MASKED_EQ)
 
 
-def _as_seen(call: Call) -> Call:
+_BY_ORDER = (ComparisonOperator.LT, ComparisonOperator.LE, ComparisonOperator.GE, ComparisonOperator.GT)
+
+
+def _as_seen(call: SeccompCall) -> SeccompCall:
     """The call as filters take it: a number of amd64 with bit 30 is one of x32, but for -1."""
     if call.abi is Abi.AMD64 and call.number & X32_BIT and call.number != MINUS_ONE:
-        return Call(Abi.X32, call.number & ~X32_BIT, call.arguments)
+        return SeccompCall(Abi.X32, call.number & ~X32_BIT, call.arguments)
     return call
 
 
-def _stub(filter_: Filter, call: Call, action: Action) -> Action | None:
+def _stub(filter_: SeccompFilter, call: SeccompCall, action: Action) -> Action | None:
     """What runc's stub answers, if that is not what the filter does."""
     newest = filter_.newest.get(call.abi, 0)
     if not newest or filter_.default.lets_run or call.number <= newest or action == ENOSYS:
@@ -112,45 +114,36 @@ def _stub(filter_: Filter, call: Call, action: Action) -> Action | None:
 
 
 @dataclass(frozen=True)
-class ProfileDecision:
-    """What one of our profiles does with a call.
+class CatalogueDecision:
+    """What a shipped profile does with a call.
 
-    `case` is there where arguments decide; `group` is empty for a call that the profile does not know.
+    `rule` is there where arguments decide; `group` is empty for a call that the profile does not know.
     """
 
     action: Action
     group: str
     reason: str
-    case: Case | None = None
+    rule: SeccompRule | None = None
 
 
-def decide_profile(
-    profile: SeccompProfile,
+def decide_by_name(
+    profile: CatalogueProfile,
     name: str,
     arguments: Arguments = (0, 0, 0, 0, 0, 0),
     *,
     caps: Collection[str] = (),
-) -> ProfileDecision:
-    """What a profile of ours does with a call, straight from its groups. An unknown name gets the default."""
-    treatment = profile.treatments(caps).get(name)
-    if treatment is None:
-        return ProfileDecision(
+) -> CatalogueDecision:
+    """What a shipped profile does with a call, straight from its groups, on any architecture.
+
+    An unknown name gets the default.
+    """
+    rules = profile.rules(caps).get(name)
+    if rules is None:
+        return CatalogueDecision(
             DEFAULT, "", "Newer than the profile: answered as by a kernel that does not have it."
         )
-    if not treatment.cases:
-        return ProfileDecision(treatment.action, treatment.group, treatment.reason)
-    return _of_case(treatment, arguments)
-
-
-def _of_case(treatment: Treatment, arguments: Arguments) -> ProfileDecision:
-    for case in treatment.cases:
-        if all(_holds(comparison, arguments) for comparison in case.when):
-            return ProfileDecision(case.action, treatment.group, case.reason, case)
-    return ProfileDecision(
-        treatment.action, treatment.group, "None of the group's cases holds for these arguments."
-    )
-
-
-def _holds(comparison: Comparison, arguments: Arguments) -> bool:
-    found = arguments[comparison.argument] & comparison.mask in comparison.values
-    return found != comparison.negated
+    group = rules[0].group
+    rule = next((rule for rule in rules if rule.holds(arguments)), None)
+    if rule is None:
+        return CatalogueDecision(DEFAULT, group, "None of the group's cases holds for these arguments.")
+    return CatalogueDecision(rule.action, group, rule.comment, rule if rule.when else None)

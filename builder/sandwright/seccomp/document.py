@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 
-from sandwright.document import Document, Path, Position, Value, field_name
+from sandwright.document import Document, Path, Value, field_name
 from sandwright.errors import DocumentError, Problem
 from sandwright.seccomp import action as actions
-from sandwright.seccomp.action import Action, Kind
+from sandwright.seccomp.action import Action, ActionKind
 from sandwright.seccomp.jsontext import parse_json
+from sandwright.seccomp.model import (
+    ALWAYS,
+    U64,
+    ArgumentComparison,
+    ComparisonOperator,
+    RuleCondition,
+    SeccompProfile,
+    SeccompRule,
+)
 
-U64 = (1 << 64) - 1
 ARCHITECTURES = frozenset(
     f"SCMP_ARCH_{name}"
     for name in (
@@ -29,69 +35,7 @@ ARCHITECTURES = frozenset(
 """What `architectures` may hold (runtime-spec, config-linux.md, "Seccomp"; NATIVE is Podman's)."""
 
 
-class Operator(Enum):
-    """How a rule compares an argument: all of it, as 64 bits without a sign."""
-
-    NE = "SCMP_CMP_NE"
-    LT = "SCMP_CMP_LT"
-    LE = "SCMP_CMP_LE"
-    EQ = "SCMP_CMP_EQ"
-    GE = "SCMP_CMP_GE"
-    GT = "SCMP_CMP_GT"
-    MASKED_EQ = "SCMP_CMP_MASKED_EQ"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One comparison. For MASKED_EQ `value` is the mask and `value_two` what must come of it."""
-
-    index: int
-    operator: Operator
-    value: int
-    value_two: int = 0
-
-
-@dataclass(frozen=True)
-class Condition:
-    """When an engine takes a rule over (`includes`) or leaves it out (`excludes`). Empty: not asked.
-
-    `caps` is compared with the bounding set of the container.
-    """
-
-    caps: tuple[str, ...] = ()
-    arches: tuple[str, ...] = ()
-    min_kernel: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class ProfileRule:
-    """One entry of `syscalls`."""
-
-    names: tuple[str, ...]
-    action: Action
-    arguments: tuple[Argument, ...] = ()
-    includes: Condition = Condition()
-    excludes: Condition = Condition()
-    comment: str = ""
-    path: Path = ()
-    position: Position = (0, 0)
-
-
-@dataclass(frozen=True)
-class ProfileDocument:
-    """A whole profile. `architecture_map` is `archMap`: an architecture and what comes with it."""
-
-    file: str
-    default: Action
-    rules: tuple[ProfileRule, ...]
-    architectures: tuple[str, ...] = ()
-    architecture_map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
-    source: Document | None = field(default=None, repr=False, compare=False)
-    path: Path = ()
-
-
-def load_profile_json(text: str | bytes, file: str) -> ProfileDocument:
+def load_profile_json(text: str | bytes, file: str) -> SeccompProfile:
     """Read a profile; of the configuration of an OCI bundle, what it has under `linux.seccomp`.
 
     Raise DocumentError with everything that is wrong and where.
@@ -99,7 +43,7 @@ def load_profile_json(text: str | bytes, file: str) -> ProfileDocument:
     return read_profile(parse_json(text, file=file))
 
 
-def read_profile(document: Document) -> ProfileDocument:
+def read_profile(document: Document) -> SeccompProfile:
     """The profile that a document holds. Raise as `load_profile_json` does."""
     reader = _Reader(document)
     path: Path = ()
@@ -120,7 +64,7 @@ class _Reader:
         self._document = document
         self.problems: list[Problem] = []
 
-    def profile(self, path: Path, value: Value) -> ProfileDocument:
+    def profile(self, path: Path, value: Value) -> SeccompProfile:
         data = self.mapping(path, value)
         default = self.action(path, data, "defaultAction", "defaultErrnoRet", "defaultErrno")
         listed = self.architectures((*path, "architectures"), data.get("architectures"))
@@ -138,11 +82,11 @@ class _Reader:
             for index, item in enumerate(self.items((*path, "syscalls"), data.get("syscalls")))
         )
         flags = self.texts((*path, "flags"), data.get("flags"))
-        return ProfileDocument(
+        return SeccompProfile(
             self._document.file, default, rules, listed, mapped, flags, self._document, path
         )
 
-    def rule(self, path: Path, value: Value) -> ProfileRule:
+    def rule(self, path: Path, value: Value) -> SeccompRule:
         data = self.mapping(path, value)
         names = self.texts((*path, "names"), data.get("names"))
         if data.get("name"):
@@ -155,7 +99,7 @@ class _Reader:
             for index, item in enumerate(self.items((*path, "args"), data.get("args")))
         )
         comment = data.get("comment")
-        return ProfileRule(
+        return SeccompRule(
             names,
             self.action(path, data, "action", "errnoRet", "errno"),
             arguments,
@@ -166,27 +110,28 @@ class _Reader:
             self._document.position(path),
         )
 
-    def argument(self, path: Path, value: Value) -> Argument:
+    def argument(self, path: Path, value: Value) -> ArgumentComparison:
         data = self.mapping(path, value)
         index = self.number((*path, "index"), data.get("index"), 5)
         text = data.get("op")
         if text not in _OPERATORS:
             self.fault((*path, "op"), f"must be one of {', '.join(sorted(_OPERATORS))}")
-        operator = _OPERATORS.get(str(text), Operator.EQ)
+        operator = _OPERATORS.get(str(text), ComparisonOperator.EQ)
         first = self.number((*path, "value"), data.get("value", 0), U64)
-        return Argument(
-            index, operator, first, self.number((*path, "valueTwo"), data.get("valueTwo", 0), U64)
-        )
+        second = self.number((*path, "valueTwo"), data.get("valueTwo", 0), U64)
+        if operator is ComparisonOperator.MASKED_EQ:
+            return ArgumentComparison(index, operator, (second,), first)
+        return ArgumentComparison(index, operator, (first,))
 
-    def condition(self, path: Path, value: Value) -> Condition:
+    def condition(self, path: Path, value: Value) -> RuleCondition:
         if value is None:
-            return Condition()
+            return ALWAYS
         data = self.mapping(path, value)
         text = data.get("minKernel")
         kernel = None if text is None else kernel_version(str(text))
         if text is not None and kernel is None:
             self.fault((*path, "minKernel"), 'must be a version such as "4.8"')
-        return Condition(
+        return RuleCondition(
             self.texts((*path, "caps"), data.get("caps")),
             self.texts((*path, "arches"), data.get("arches")),
             kernel,
@@ -205,7 +150,11 @@ class _Reader:
             code = actions.errno_numbers().get(str(name), 0)
             if not code:
                 self.fault((*path, name_key), f"{name} is not the name of an error")
-        return Action(kind, code) if kind in (Kind.ERRNO, Kind.TRACE) else Action(kind or Kind.ERRNO)
+        return (
+            Action(kind, code)
+            if kind in (ActionKind.ERRNO, ActionKind.TRACE)
+            else Action(kind or ActionKind.ERRNO)
+        )
 
     def architectures(self, path: Path, value: Value) -> tuple[str, ...]:
         found = self.texts(path, value)
@@ -246,7 +195,9 @@ class _Reader:
         self.problems.append(Problem(*position, field_name(path), message))
 
 
-_OPERATORS: Mapping[str, Operator] = {operator.value: operator for operator in Operator}
+_OPERATORS: Mapping[str, ComparisonOperator] = {
+    operator.value: operator for operator in ComparisonOperator if operator is not ComparisonOperator.NONE_OF
+}
 
 
 def kernel_version(text: str) -> tuple[int, int] | None:

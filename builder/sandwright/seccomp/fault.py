@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sandwright.seccomp.document import ProfileRule
+from sandwright.seccomp.model import SeccompRule
 
 
 class Severity(Enum):
@@ -17,7 +17,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True)
-class Fault:
+class SeccompFault:
     """What is wrong and where: line and column from 1, or 0 for the whole profile. `code` names the kind."""
 
     line: int
@@ -32,7 +32,7 @@ class Fault:
         return f"{where}: {self.severity.value}: {self.message} [{self.code}]"
 
 
-def fault_at(rule: ProfileRule, severity: Severity, code: str, message: str) -> Fault:
+def fault_at(rule: SeccompRule, severity: Severity, code: str, message: str) -> SeccompFault:
     """A fault of one rule."""
     line, column = rule.position
-    return Fault(line, column, severity, code, message)
+    return SeccompFault(line, column, severity, code, message)

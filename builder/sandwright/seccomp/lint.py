@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sandwright.seccomp.abi import Architecture
 from sandwright.seccomp.document import load_profile_json
-from sandwright.seccomp.fault import Fault
+from sandwright.seccomp.fault import SeccompFault
 from sandwright.seccomp.lint_answers import answer_faults
 from sandwright.seccomp.lint_rules import rule_faults
 from sandwright.seccomp.resolve import applies, resolve
@@ -14,7 +14,7 @@ from sandwright.seccomp.resolve import applies, resolve
 
 def lint_profile(
     text: str | bytes, file: str, *, arch: Architecture = "amd64", caps: Collection[str] = ()
-) -> tuple[Fault, ...]:
+) -> tuple[SeccompFault, ...]:
     """The faults of a profile, given as JSON text, in the order of its lines, each once.
 
     What depends on the machine and on capabilities is judged for `arch` and `caps`. Raise DocumentError for

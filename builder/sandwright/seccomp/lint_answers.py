@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers, targets
-from sandwright.seccomp.action import ENOSYS, EPERM, Action, Kind
+from sandwright.seccomp.action import ENOSYS, EPERM, Action, ActionKind
 from sandwright.seccomp.catalogue import profile as shipped_profile
-from sandwright.seccomp.decide import Arguments, Call, decide
-from sandwright.seccomp.document import ProfileRule
-from sandwright.seccomp.fault import Fault, Severity, fault_at
+from sandwright.seccomp.decide import Arguments, SeccompCall, decide
+from sandwright.seccomp.fault import SeccompFault, Severity, fault_at
 from sandwright.seccomp.lint_rules import ordered_pairs
-from sandwright.seccomp.resolve import Filter
+from sandwright.seccomp.model import SeccompFilter, SeccompRule
 
 TIOCSTI = 0x5412
 CLONE_NEWUSER = 0x10000000
 
 
-def answer_faults(filter_: Filter, rules: Sequence[ProfileRule], arch: Architecture) -> Iterator[Fault]:
+def answer_faults(
+    filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
+) -> Iterator[SeccompFault]:
     """All of them, in no particular order. `rules` are those that `filter_` was resolved from."""
     yield from _undone(rules, filter_.default)
     yield from _clashes(filter_)
@@ -27,13 +28,13 @@ def answer_faults(filter_: Filter, rules: Sequence[ProfileRule], arch: Architect
     yield from _grants(filter_, rules, arch)
     if filter_.default.lets_run:
         message = "allows by default, and so every call it does not name: those of newer kernels too"
-        yield Fault(0, 0, Severity.WARNING, "wide-open", message)
+        yield SeccompFault(0, 0, Severity.WARNING, "wide-open", message)
 
 
-def _undone(rules: Sequence[ProfileRule], default: Action) -> Iterator[Fault]:
+def _undone(rules: Sequence[SeccompRule], default: Action) -> Iterator[SeccompFault]:
     """Rules that another one for the same call makes ineffective."""
     for name, listed in _by_name(rules, default).items():
-        whole = next((rule for rule in listed if not rule.arguments), None)
+        whole = next((rule for rule in listed if not rule.when), None)
         for rule in listed:
             if whole is not None and rule is not whole and rule.action != whole.action:
                 line = whole.position[0]
@@ -47,21 +48,23 @@ def _undone(rules: Sequence[ProfileRule], default: Action) -> Iterator[Fault]:
             yield fault_at(listed[-1], Severity.WARNING, "ordered-comparisons", message)
 
 
-def _clashes(filter_: Filter) -> Iterator[Fault]:
+def _clashes(filter_: SeccompFilter) -> Iterator[SeccompFault]:
     seen = set()
     for one, other in filter_.clashes:
-        if (one.source.path, other.source.path) not in seen:
-            seen.add((one.source.path, other.source.path))
-            line = one.source.position[0]
+        if (one.path, other.path) not in seen:
+            seen.add((one.path, other.path))
+            line = one.position[0]
             message = f"compares as the rule in line {line} does and answers differently: engines refuse that"
-            yield fault_at(other.source, Severity.ERROR, "clash", message)
+            yield fault_at(other, Severity.ERROR, "clash", message)
 
 
-def _clone3(filter_: Filter, rules: Sequence[ProfileRule], arch: Architecture) -> Iterator[Fault]:
+def _clone3(
+    filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
+) -> Iterator[SeccompFault]:
     answer = _answer(filter_, arch, "clone3")
     clone = _answer(filter_, arch, "clone", (CLONE_NEWUSER, 0, 0, 0, 0, 0))
     where = next((rule for rule in rules if "clone3" in rule.names), None)
-    if answer.kind is Kind.ERRNO and answer != ENOSYS:
+    if answer.kind is ActionKind.ERRNO and answer != ENOSYS:
         message = (
             f"clone3 is answered with {answer}: glibc tries clone only after ENOSYS, so no thread can be made"
         )
@@ -71,12 +74,14 @@ def _clone3(filter_: Filter, rules: Sequence[ProfileRule], arch: Architecture) -
         yield _fault(where, Severity.ERROR, "clone3", message)
 
 
-def _ways_around(filter_: Filter, rules: Sequence[ProfileRule], arch: Architecture) -> Iterator[Fault]:
+def _ways_around(
+    filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
+) -> Iterator[SeccompFault]:
     if _answer(filter_, arch, "ioctl", (0, TIOCSTI, 0, 0, 0, 0)).lets_run:
         where = next((rule for rule in rules if "ioctl" in rule.names), None)
         message = "TIOCSTI is allowed: what runs inside can type on the terminal it was started from"
         yield _fault(where, Severity.WARNING, "terminal-input", message)
-    by_family = [rule for rule in rules if "socket" in rule.names and rule.arguments]
+    by_family = [rule for rule in rules if "socket" in rule.names and rule.when]
     if by_family and _answer(filter_, arch, "io_uring_setup").lets_run:
         message = (
             "socket is compared by its arguments, but io_uring is allowed, which makes sockets without it"
@@ -84,7 +89,7 @@ def _ways_around(filter_: Filter, rules: Sequence[ProfileRule], arch: Architectu
         yield _fault(by_family[0], Severity.ERROR, "io-uring", message)
 
 
-def _foreign(filter_: Filter, rules: Sequence[ProfileRule]) -> Iterator[Fault]:
+def _foreign(filter_: SeccompFilter, rules: Sequence[SeccompRule]) -> Iterator[SeccompFault]:
     """Calls of i386 that hide their arguments."""
     multiplexed = [number for number in (102, 117) if Abi.I386 in filter_.tables]
     for number in multiplexed:
@@ -92,7 +97,7 @@ def _foreign(filter_: Filter, rules: Sequence[ProfileRule]) -> Iterator[Fault]:
             {
                 name
                 for rule in rules
-                if rule.arguments
+                if rule.when
                 for name in rule.names
                 if any(target.number == number and target.selector for target in targets(Abi.I386, name))
             }
@@ -104,44 +109,46 @@ def _foreign(filter_: Filter, rules: Sequence[ProfileRule]) -> Iterator[Fault]:
                 f"32-bit programs reach {', '.join(reached)} through {call}, where filters see no arguments;"
                 " leave SCMP_ARCH_X86 out"
             )
-            yield Fault(0, 0, Severity.WARNING, "multiplexed", message)
+            yield SeccompFault(0, 0, Severity.WARNING, "multiplexed", message)
 
 
-def _selected(filter_: Filter, number: int, name: str) -> Action:
+def _selected(filter_: SeccompFilter, number: int, name: str) -> Action:
     selector = next(t.selector for t in targets(Abi.I386, name) if t.number == number)
-    return decide(filter_, Call(Abi.I386, number, (selector or 0, 0, 0, 0, 0, 0))).action
+    return decide(filter_, SeccompCall(Abi.I386, number, (selector or 0, 0, 0, 0, 0, 0))).action
 
 
-def _grants(filter_: Filter, rules: Sequence[ProfileRule], arch: Architecture) -> Iterator[Fault]:
+def _grants(
+    filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
+) -> Iterator[SeccompFault]:
     """What is allowed outright although our default profile refuses it."""
     refused = {
-        name: treatment
-        for name, treatment in shipped_profile("default").treatments().items()
-        if treatment.action == EPERM and not treatment.cases
+        name: shipped
+        for name, (shipped, *_) in shipped_profile("default").rules().items()
+        if shipped.action == EPERM and not shipped.when
     }
     for rule in rules:
-        if not rule.action.lets_run or rule.arguments:
+        if not rule.action.lets_run or rule.when:
             continue
         more = [name for name in rule.names if name in refused and _answer(filter_, arch, name).lets_run]
         groups = dict.fromkeys(refused[name].group for name in more)
         for group in groups:
             names = ", ".join(name for name in more if refused[name].group == group)
-            reason = next(refused[name].reason for name in more if refused[name].group == group)
+            reason = next(refused[name].comment for name in more if refused[name].group == group)
             yield fault_at(rule, Severity.NOTE, "grants", f"allows {names}: {reason}")
 
 
 def _answer(
-    filter_: Filter, arch: Architecture, name: str, arguments: Arguments = (0, 0, 0, 0, 0, 0)
+    filter_: SeccompFilter, arch: Architecture, name: str, arguments: Arguments = (0, 0, 0, 0, 0, 0)
 ) -> Action:
     native = NATIVE[arch]
     number = numbers(native).get(name)
     if number is None:
         return filter_.default
-    return decide(filter_, Call(native, number, arguments)).action
+    return decide(filter_, SeccompCall(native, number, arguments)).action
 
 
-def _by_name(rules: Sequence[ProfileRule], default: Action) -> dict[str, list[ProfileRule]]:
-    found: dict[str, list[ProfileRule]] = {}
+def _by_name(rules: Sequence[SeccompRule], default: Action) -> dict[str, list[SeccompRule]]:
+    found: dict[str, list[SeccompRule]] = {}
     for rule in rules:
         if rule.action != default:
             for name in rule.names:
@@ -149,5 +156,9 @@ def _by_name(rules: Sequence[ProfileRule], default: Action) -> dict[str, list[Pr
     return found
 
 
-def _fault(rule: ProfileRule | None, severity: Severity, code: str, message: str) -> Fault:
-    return Fault(0, 0, severity, code, message) if rule is None else fault_at(rule, severity, code, message)
+def _fault(rule: SeccompRule | None, severity: Severity, code: str, message: str) -> SeccompFault:
+    return (
+        SeccompFault(0, 0, severity, code, message)
+        if rule is None
+        else fault_at(rule, severity, code, message)
+    )

@@ -9,12 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from sandwright.document import Path, Value
 from sandwright.seccomp import tables
 from sandwright.seccomp.abi import guess, known_names
-from sandwright.seccomp.action import Kind, errno_name
-from sandwright.seccomp.document import Argument, Operator, ProfileDocument, ProfileRule
-from sandwright.seccomp.fault import Fault, Severity, fault_at
-from sandwright.seccomp.resolve import U32
+from sandwright.seccomp.action import ActionKind, errno_name
+from sandwright.seccomp.fault import SeccompFault, Severity, fault_at
+from sandwright.seccomp.model import U32, ArgumentComparison, ComparisonOperator, SeccompProfile, SeccompRule
 
-ORDERED = (Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+ORDERED = (
+    ComparisonOperator.NE,
+    ComparisonOperator.LT,
+    ComparisonOperator.LE,
+    ComparisonOperator.GT,
+    ComparisonOperator.GE,
+)
 
 _CONDITION_KEYS = frozenset({"caps", "arches", "minKernel"})
 _KEYS: Mapping[str, frozenset[str]] = {
@@ -35,7 +40,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
 """The keys that Docker, Podman or the runtime specification know, by the list or object they stand in."""
 
 
-def rule_faults(profile: ProfileDocument) -> Iterator[Fault]:
+def rule_faults(profile: SeccompProfile) -> Iterator[SeccompFault]:
     """All of them, in no particular order."""
     yield from _unknown_keys(profile)
     for rule in profile.rules:
@@ -46,7 +51,7 @@ def rule_faults(profile: ProfileDocument) -> Iterator[Fault]:
             yield _same_as_default(rule, profile)
 
 
-def _unknown_keys(profile: ProfileDocument) -> Iterator[Fault]:
+def _unknown_keys(profile: SeccompProfile) -> Iterator[SeccompFault]:
     source = profile.source
     if source is None:
         return
@@ -58,7 +63,7 @@ def _unknown_keys(profile: ProfileDocument) -> Iterator[Fault]:
         close = difflib.get_close_matches(str(path[-1]), sorted(known), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         message = f"{path[-1]} is no key that an engine knows, so it does nothing{hint}"
-        yield Fault(line, column, Severity.WARNING, "unknown-key", message)
+        yield SeccompFault(line, column, Severity.WARNING, "unknown-key", message)
 
 
 def _objects(value: Value, path: Path, kind: str) -> Iterator[tuple[Path, frozenset[str]]]:
@@ -74,7 +79,7 @@ def _objects(value: Value, path: Path, kind: str) -> Iterator[tuple[Path, frozen
                 yield from _objects(inner, (*path, key), key)
 
 
-def _names(rule: ProfileRule, profile: ProfileDocument) -> Iterator[Fault]:
+def _names(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
     if not rule.names:
         yield fault_at(rule, Severity.ERROR, "no-names", "a rule without names holds for nothing")
     open_end = profile.default.lets_run and not rule.action.lets_run
@@ -88,22 +93,22 @@ def _names(rule: ProfileRule, profile: ProfileDocument) -> Iterator[Fault]:
             yield fault_at(rule, severity, "unknown-name", message)
 
 
-def _errors(rule: ProfileRule, profile: ProfileDocument) -> Iterator[Fault]:
-    if _has_key(rule, profile, "errnoRet") and rule.action.kind not in (Kind.ERRNO, Kind.TRACE):
+def _errors(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
+    if _has_key(rule, profile, "errnoRet") and rule.action.kind not in (ActionKind.ERRNO, ActionKind.TRACE):
         message = (
             f"errnoRet with {rule.action.kind.oci}: the specification forbids it and crun refuses the profile"
         )
         yield fault_at(rule, Severity.ERROR, "errno-without-error", message)
-    if rule.action.kind is Kind.ERRNO and rule.action.data == 0:
+    if rule.action.kind is ActionKind.ERRNO and rule.action.data == 0:
         message = "error 0 tells the caller that the call was made"
         yield fault_at(rule, Severity.ERROR, "errno-zero", message)
-    if rule.action.kind is Kind.ERRNO and rule.action.data > 4095:
+    if rule.action.kind is ActionKind.ERRNO and rule.action.data > 4095:
         message = f"the kernel turns error {rule.action.data} into 4095"
         yield fault_at(rule, Severity.WARNING, "errno-large", message)
 
 
-def _arguments(rule: ProfileRule, profile: ProfileDocument) -> Iterator[Fault]:
-    indices = [argument.index for argument in rule.arguments]
+def _arguments(rule: SeccompRule, profile: SeccompProfile) -> Iterator[SeccompFault]:
+    indices = [argument.argument for argument in rule.when]
     for index in sorted(set(indices)):
         if indices.count(index) > 1:
             message = (
@@ -112,14 +117,16 @@ def _arguments(rule: ProfileRule, profile: ProfileDocument) -> Iterator[Fault]:
             )
             yield fault_at(rule, Severity.ERROR, "argument-twice", message)
     for name in rule.names:
-        for argument in rule.arguments:
-            if argument.index in int_arguments().get(name, ()) and _looks_above(argument):
+        for argument in rule.when:
+            if argument.argument in int_arguments().get(name, ()) and _looks_above(argument):
                 yield _wide(rule, name, argument, profile)
 
 
-def _wide(rule: ProfileRule, name: str, argument: Argument, profile: ProfileDocument) -> Fault:
+def _wide(
+    rule: SeccompRule, name: str, argument: ArgumentComparison, profile: SeccompProfile
+) -> SeccompFault:
     """A comparison of 64 bits where the kernel sees 32; in some directions that only refuses more."""
-    inverse = argument.operator in (Operator.NE, Operator.GT, Operator.GE)
+    inverse = argument.operator in (ComparisonOperator.NE, ComparisonOperator.GT, ComparisonOperator.GE)
     walks_past = inverse == rule.action.lets_run
     effect = (
         "a caller that sets upper bits gets past it"
@@ -127,14 +134,14 @@ def _wide(rule: ProfileRule, name: str, argument: Argument, profile: ProfileDocu
         else "a caller that sets upper bits is refused what it could have"
     )
     message = (
-        f"{name} compares all 64 bits of argument {argument.index}, of which the kernel sees 32: {effect};"
+        f"{name} compares all 64 bits of argument {argument.argument}, of which the kernel sees 32: {effect};"
         f" use SCMP_CMP_MASKED_EQ with the mask {U32}"
     )
     severity = Severity.ERROR if walks_past and rule.action != profile.default else Severity.NOTE
     return fault_at(rule, severity, "wide-comparison", message)
 
 
-def _same_as_default(rule: ProfileRule, profile: ProfileDocument) -> Fault:
+def _same_as_default(rule: SeccompRule, profile: SeccompProfile) -> SeccompFault:
     others = sorted(
         {
             name
@@ -153,9 +160,9 @@ def _same_as_default(rule: ProfileRule, profile: ProfileDocument) -> Fault:
     return fault_at(rule, Severity.NOTE, "same-as-default", message)
 
 
-def ordered_pairs(rules: Sequence[ProfileRule]) -> bool:
+def ordered_pairs(rules: Sequence[SeccompRule]) -> bool:
     """Whether several rules for one call compare by more than equality."""
-    with_order = [rule for rule in rules if any(argument.operator in ORDERED for argument in rule.arguments)]
+    with_order = [rule for rule in rules if any(argument.operator in ORDERED for argument in rule.when)]
     return len(with_order) > 1
 
 
@@ -167,13 +174,13 @@ def int_arguments() -> Mapping[str, frozenset[int]]:
     }
 
 
-def _looks_above(argument: Argument) -> bool:
-    return argument.operator is not Operator.MASKED_EQ or argument.value > U32
+def _looks_above(argument: ArgumentComparison) -> bool:
+    return argument.operator is not ComparisonOperator.MASKED_EQ or argument.mask > U32
 
 
-def _has_key(rule: ProfileRule, profile: ProfileDocument, key: str) -> bool:
+def _has_key(rule: SeccompRule, profile: SeccompProfile, key: str) -> bool:
     return profile.source is not None and (*rule.path, key) in profile.source.key_marks
 
 
-def _errno_text(rule: ProfileRule) -> str:
-    return f" ({errno_name(rule.action.data)})" if rule.action.kind is Kind.ERRNO else ""
+def _errno_text(rule: SeccompRule) -> str:
+    return f" ({errno_name(rule.action.data)})" if rule.action.kind is ActionKind.ERRNO else ""

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
-from sandwright.seccomp.action import Action
+from sandwright.seccomp.abi import Abi
+from sandwright.seccomp.model import U32, ArgumentComparison, ComparisonOperator, SeccompRule
 
-R = TypeVar("R")
 Rank = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Step:
+class HalfComparison:
     """One comparison of half an argument. Of two, the one with the higher `rank` is tried first.
 
-    Steps with equal `identity` are the same node of the tree.
+    Those with equal `identity` are the same node of the tree.
     """
 
     rank: Rank
@@ -29,55 +28,79 @@ class Step:
 
 
 @dataclass
-class Node(Generic[R]):
+class _Node:
     """A comparison in the tree, and what follows when it holds: a rule, or further comparisons."""
 
-    step: Step
-    rule: tuple[Action, R] | None = None
-    below: list[Node[R]] = field(default_factory=list)
+    half: HalfComparison
+    rule: SeccompRule | None = None
+    below: list[_Node] = field(default_factory=list)
 
 
 @dataclass
-class Tree(Generic[R]):
-    """The rules of one call. `clashes` are pairs that libseccomp refuses: one says what the other unsays."""
+class RuleTree:
+    """The rules of one call. `clashes`: equal comparisons with other actions, which libseccomp refuses."""
 
-    nodes: list[Node[R]] = field(default_factory=list)
-    clashes: list[tuple[R, R]] = field(default_factory=list)
+    abi: Abi
+    nodes: list[_Node] = field(default_factory=list)
+    clashes: list[tuple[SeccompRule, SeccompRule]] = field(default_factory=list)
 
-    def add(self, steps: Sequence[Step], action: Action, rule: R) -> None:
-        """Put in a rule that has at least one step."""
+    def add(self, rule: SeccompRule) -> None:
+        """Put in a rule that has at least one comparison."""
+        ordered = sorted(rule.when, key=lambda comparison: comparison.argument)
+        halves = [half for comparison in ordered for half in _halves(comparison, self.abi)]
         level = self.nodes
-        for step in steps[:-1]:
-            node = _place(level, step)
+        for half in halves[:-1]:
+            node = _place(level, half)
             if node.rule is not None:
                 return  # A shorter rule is there, and wins.
             level = node.below
-        node = _place(level, steps[-1])
-        others = list(_rules([node]))
-        self.clashes += [(found, rule) for other, found in others if other != action]
-        if not any(other != action for other, _ in others):
-            node.rule, node.below = node.rule or (action, rule), []
+        node = _place(level, halves[-1])
+        others = [other for other in _rules([node]) if other.action != rule.action]
+        self.clashes += [(other, rule) for other in others]
+        if not others:
+            node.rule, node.below = node.rule or rule, []
 
-    def ordered(self) -> Iterator[R]:
+    def ordered(self) -> Iterator[SeccompRule]:
         """The rules that are left, in the order in which they are tried."""
-        return (rule for _, rule in _rules(self.nodes))
+        return _rules(self.nodes)
 
 
-def _place(level: list[Node[R]], step: Step) -> Node[R]:
-    """The node of a step on one level, made where it belongs if it is not there."""
-    made: Node[R] = Node(step)
+def _place(level: list[_Node], half: HalfComparison) -> _Node:
+    """The node of a comparison on one level, made where it belongs if it is not there."""
+    made = _Node(half)
     for index, node in enumerate(level):
-        if node.step.identity == step.identity:
+        if node.half.identity == half.identity:
             return node
-        if node.step.rank < step.rank:
+        if node.half.rank < half.rank:
             level.insert(index, made)
             return made
     level.append(made)
     return made
 
 
-def _rules(nodes: Sequence[Node[R]]) -> Iterator[tuple[Action, R]]:
+def _rules(nodes: Sequence[_Node]) -> Iterator[SeccompRule]:
     for node in nodes:
         if node.rule is not None:
             yield node.rule
         yield from _rules(node.below)
+
+
+def _halves(comparison: ArgumentComparison, abi: Abi) -> Iterator[HalfComparison]:
+    """The comparisons that libseccomp makes of one, the upper half first."""
+    operator = comparison.operator
+    mergeable = operator in (ComparisonOperator.EQ, ComparisonOperator.MASKED_EQ)
+    kind = _KINDS.get(operator, 3)
+    for half in (1, 0) if abi.is_64_bit else (0,):
+        value, mask = comparison.value >> 32 * half & U32, comparison.mask >> 32 * half & U32
+        rank = (2 * comparison.argument + half, kind, -value if kind == 2 else value)
+        same = (comparison.argument, half, value, mask, operator)
+        yield HalfComparison(rank, same if mergeable else (comparison, half))
+
+
+_KINDS = {
+    ComparisonOperator.GT: 1,
+    ComparisonOperator.GE: 1,
+    ComparisonOperator.LT: 2,
+    ComparisonOperator.LE: 2,
+}
+"""How libseccomp ranks the comparisons of one half; equality and its opposite come first, with 3."""

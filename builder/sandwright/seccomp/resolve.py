@@ -10,126 +10,87 @@ crun 1.8, src/libcrun/seccomp.c):
 - a rule without arguments puts an end to those with arguments for the same call, earlier ones included;
 - rules with arguments are tried in an order of libseccomp's own;
 - on 32-bit ABIs arguments and values lose their upper halves.
+
+Of a profile whose first rule wins, the rules stay in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import assert_never
 
-from sandwright.seccomp.abi import BY_OCI_NAME, NATIVE, RUNS, Abi, Architecture, Target, targets
-from sandwright.seccomp.action import KILL_THREAD, Action
-from sandwright.seccomp.document import (
+from sandwright.seccomp.abi import BY_OCI_NAME, NATIVE, RUNS, Abi, Architecture, SyscallTarget, targets
+from sandwright.seccomp.model import (
+    ALWAYS,
+    U32,
     U64,
-    Argument,
-    Condition,
-    Operator,
-    ProfileDocument,
-    ProfileRule,
+    ArgumentComparison,
+    ComparisonOperator,
+    RuleCondition,
+    RuleTable,
+    SeccompFilter,
+    SeccompProfile,
+    SeccompRule,
 )
-from sandwright.seccomp.order import Step, Tree
+from sandwright.seccomp.order import RuleTree
 
-U32 = (1 << 32) - 1
-
-
-class Relation(Enum):
-    """How a test relates an argument to its value."""
-
-    EQUAL = "=="
-    GREATER = ">"
-    AT_LEAST = ">="
-
-
-@dataclass(frozen=True)
-class Check:
-    """One comparison as a filter makes it: the argument, masked, relates to the value; or, `negated`, not."""
-
-    argument: int
-    relation: Relation
-    value: int
-    mask: int = U64
-    negated: bool = False
-    masked: bool = False
-    """Whether it was written with a mask, which libseccomp tells apart from a mask of all bits."""
-
-    def holds(self, arguments: tuple[int, ...]) -> bool:
-        """Whether it is true of a call with these arguments, unsigned."""
-        given = arguments[self.argument] & self.mask
-        match self.relation:
-            case Relation.EQUAL:
-                found = given == self.value
-            case Relation.GREATER:
-                found = given > self.value
-            case Relation.AT_LEAST:
-                found = given >= self.value
-            case _:
-                assert_never(self.relation)
-        return found != self.negated
-
-
-@dataclass(frozen=True)
-class FilterRule:
-    """A rule for one number of one ABI. Without checks it holds for every call."""
-
-    name: str
-    action: Action
-    checks: tuple[Check, ...]
-    source: ProfileRule
-
-    def holds(self, arguments: tuple[int, ...]) -> bool:
-        """Whether it applies to a call with these arguments."""
-        return all(check.holds(arguments) for check in self.checks)
-
-
-RuleTable = Mapping[int, tuple[FilterRule, ...]]
-"""The rules for each number of an ABI; the first that holds decides."""
-
-
-@dataclass(frozen=True)
-class Filter:
-    """The rules that hold on one machine. `foreign` is what calls of ABIs without a table get."""
-
-    default: Action
-    tables: Mapping[Abi, RuleTable]
-    foreign: Action = KILL_THREAD
-    clashes: tuple[tuple[FilterRule, FilterRule], ...] = ()
-    """Rules for which the engines refuse the whole profile: equal comparisons, different actions."""
-    newest: Mapping[Abi, int] = field(default_factory=dict)
-    """The highest number that the profile names; runc answers ENOSYS to those above it."""
-    silent: tuple[ProfileRule, ...] = ()
-    """Rules that are left out because their action is the default one."""
+Clashes = list[tuple[SeccompRule, SeccompRule]]
 
 
 def resolve(
-    profile: ProfileDocument,
+    profile: SeccompProfile,
     *,
     arch: Architecture,
     caps: Collection[str] = (),
     kernel: tuple[int, int] | None = None,
-) -> Filter:
+) -> SeccompFilter:
     """The filter that an engine makes of a profile on a machine of this architecture.
 
     `caps` is the bounding set of the container. `kernel` is the version that `minKernel` is compared
     with; without one every kernel is taken to be new enough.
     """
-    chosen = [rule for rule in profile.rules if applies(rule, arch, caps, kernel)]
-    clashes: list[tuple[FilterRule, FilterRule]] = []
-    tables = {abi: _table(chosen, abi, profile.default, clashes) for abi in _abis(profile, arch)}
-    newest = {abi: _newest(chosen, abi) for abi in tables}
-    return Filter(
+    profile = for_machine(profile, arch=arch, caps=caps, kernel=kernel)
+    clashes: Clashes = []
+    abis = _abis(profile, arch)
+    tables = {abi: _guarded(_table(profile, abi, clashes), profile, abi) for abi in abis}
+    return SeccompFilter(
         profile.default,
         MappingProxyType(tables),
+        profile.foreign,
         clashes=tuple(clashes),
-        newest=MappingProxyType(newest),
-        silent=tuple(rule for rule in chosen if rule.action == profile.default),
+        newest=MappingProxyType({abi: _newest(profile.rules, abi) for abi in abis}),
+        silent=tuple(rule for rule in profile.rules if _is_silent(rule, profile)),
+    )
+
+
+def for_machine(
+    profile: SeccompProfile,
+    *,
+    arch: Architecture,
+    caps: Collection[str] = (),
+    kernel: tuple[int, int] | None = None,
+) -> SeccompProfile:
+    """The profile with the rules that an engine takes over on one machine, and that machine's architectures.
+
+    `archMap`, `includes` and `excludes` are decided: the runtime specification has none of them.
+    """
+    rules = (rule for rule in profile.rules if applies(rule, arch, caps, kernel))
+    return replace(
+        profile,
+        rules=tuple(
+            rule
+            if rule.includes is ALWAYS is rule.excludes
+            else replace(rule, includes=ALWAYS, excludes=ALWAYS)
+            for rule in rules
+        ),
+        architectures=tuple(abi.oci for abi in _abis(profile, arch)),
+        architecture_map={},
     )
 
 
 def applies(
-    rule: ProfileRule,
+    rule: SeccompRule,
     arch: Architecture,
     caps: Collection[str],
     kernel: tuple[int, int] | None,
@@ -141,7 +102,7 @@ def applies(
 
 
 def _answers(
-    condition: Condition,
+    condition: RuleCondition,
     arch: Architecture,
     caps: Collection[str],
     kernel: tuple[int, int] | None,
@@ -158,7 +119,7 @@ def _answers(
         yield kernel is None or kernel >= condition.min_kernel
 
 
-def _abis(profile: ProfileDocument, arch: Architecture) -> list[Abi]:
+def _abis(profile: SeccompProfile, arch: Architecture) -> list[Abi]:
     """The machine's own ABI, which every filter has, and those that the profile adds to it."""
     native = NATIVE[arch]
     listed = set(profile.architectures)
@@ -168,82 +129,84 @@ def _abis(profile: ProfileDocument, arch: Architecture) -> list[Abi]:
     return [abi for abi in RUNS[arch] if abi in wanted]
 
 
-def _newest(rules: Sequence[ProfileRule], abi: Abi) -> int:
+def _newest(rules: Sequence[SeccompRule], abi: Abi) -> int:
     """The highest number of an ABI that any rule names, whatever its action is."""
     return max(
         (target.number for rule in rules for name in rule.names for target in targets(abi, name)), default=0
     )
 
 
-def _table(
-    rules: list[ProfileRule], abi: Abi, default: Action, clashes: list[tuple[FilterRule, FilterRule]]
-) -> RuleTable:
-    found: dict[int, list[FilterRule]] = {}
-    for rule in rules:
-        if rule.action == default:
+def _is_silent(rule: SeccompRule, profile: SeccompProfile) -> bool:
+    """Whether a rule is left out, for its action is the default one."""
+    return rule.action == profile.default and not (profile.first_wins and rule.when)
+
+
+def _table(profile: SeccompProfile, abi: Abi, clashes: Clashes) -> RuleTable:
+    found: dict[int, list[SeccompRule]] = {}
+    for rule in profile.rules:
+        if _is_silent(rule, profile):
             continue
         for name in rule.names:
             for target in targets(abi, name):
-                for checks in _checks(rule.arguments, abi, target):
-                    found.setdefault(target.number, []).append(FilterRule(name, rule.action, checks, rule))
-    return MappingProxyType(
-        {number: tuple(_effective(listed, abi, clashes)) for number, listed in found.items()}
-    )
+                for when in _comparisons(rule.when, abi, target):
+                    found.setdefault(target.number, []).append(replace(rule, names=(name,), when=when))
+    if profile.first_wins:
+        return {number: tuple(rules) for number, rules in found.items()}
+    return {number: tuple(_effective(rules, abi, clashes)) for number, rules in found.items()}
 
 
-def _effective(
-    rules: Sequence[FilterRule], abi: Abi, clashes: list[tuple[FilterRule, FilterRule]]
-) -> Iterator[FilterRule]:
+def _effective(rules: Sequence[SeccompRule], abi: Abi, clashes: Clashes) -> Iterator[SeccompRule]:
     """The rules of one number as libseccomp keeps them, in the order in which they are tried."""
-    tree: Tree[FilterRule] = Tree()
+    tree = RuleTree(abi)
     for rule in rules:
-        if not rule.checks:
+        if not rule.when:
             yield rule
             break
-        checks = sorted(rule.checks, key=lambda check: check.argument)
-        tree.add([step for check in checks for step in _steps(check, abi)], rule.action, rule)
+        tree.add(rule)
     else:
         yield from tree.ordered()
     clashes += tree.clashes
 
 
-def _steps(check: Check, abi: Abi) -> Iterator[Step]:
-    """A check as the comparisons that libseccomp makes of it, the upper half first."""
-    mergeable = check.relation is Relation.EQUAL and not check.negated
-    kind = 3 if check.relation is Relation.EQUAL else 2 if check.negated else 1
-    for half in (1, 0) if abi.is_64_bit else (0,):
-        value, mask = check.value >> 32 * half & U32, check.mask >> 32 * half & U32
-        rank = (2 * check.argument + half, kind, -value if kind == 2 else value)
-        same = (check.argument, half, value, mask, check.masked)
-        yield Step(rank, same if mergeable else (check, half))
-
-
-def _checks(arguments: tuple[Argument, ...], abi: Abi, target: Target) -> Iterator[tuple[Check, ...]]:
-    """The checks of a rule: one tuple, or one for each comparison when an argument is named twice."""
-    indices = [argument.index for argument in arguments]
+def _comparisons(
+    when: tuple[ArgumentComparison, ...], abi: Abi, target: SyscallTarget
+) -> Iterator[tuple[ArgumentComparison, ...]]:
+    """What a rule compares: one tuple, or one for each comparison when an argument is named twice."""
+    indices = [comparison.argument for comparison in when]
     twice = len(set(indices)) < len(indices)
-    parts: list[tuple[Argument, ...]] = [(argument,) for argument in arguments] if twice else [arguments]
+    parts: list[tuple[ArgumentComparison, ...]] = [(one,) for one in when] if twice else [when]
     for part in parts:
         if target.selector is not None:
-            selector = Argument(0, Operator.EQ, target.selector)
-            part = (selector, *(argument for argument in part if argument.index != 0))  # noqa: PLW2901
-        made = (_check(argument, wide=abi.is_64_bit) for argument in part)
-        yield tuple(check for check in made if check.mask)
+            part = (_selects(target.selector), *(one for one in part if one.argument != 0))  # noqa: PLW2901
+        made = (_as_compared(one, wide=abi.is_64_bit) for one in part)
+        yield tuple(comparison for comparison in made if comparison.mask)
 
 
-def _check(argument: Argument, *, wide: bool) -> Check:
-    index, value, everything = argument.index, argument.value, U64 if wide else U32
-    match argument.operator:
-        case Operator.MASKED_EQ:
-            mask = value & everything
-            return Check(index, Relation.EQUAL, argument.value_two & mask, mask, masked=True)
-        case Operator.EQ | Operator.NE:
-            check = Check(index, Relation.EQUAL, value & everything, everything)
-        case Operator.GT | Operator.LE:
-            check = Check(index, Relation.GREATER, value & everything, everything)
-        case Operator.GE | Operator.LT:
-            check = Check(index, Relation.AT_LEAST, value & everything, everything)
-        case _:
-            assert_never(argument.operator)
-    negated = argument.operator in (Operator.NE, Operator.LE, Operator.LT)
-    return replace(check, negated=negated)
+def _selects(selector: int) -> ArgumentComparison:
+    """What a multiplexed call has as its argument 0."""
+    return ArgumentComparison(0, ComparisonOperator.EQ, (selector,))
+
+
+def _as_compared(comparison: ArgumentComparison, *, wide: bool) -> ArgumentComparison:
+    """A comparison within the width of an ABI's arguments."""
+    mask = comparison.mask & (U64 if wide else U32)
+    return replace(comparison, values=tuple(value & mask for value in comparison.values), mask=mask)
+
+
+def _guarded(table: RuleTable, profile: SeccompProfile, abi: Abi) -> RuleTable:
+    """A table with the profile's guards before its rules.
+
+    A multiplexed call hides its arguments, so that a guard refuses all of it.
+    """
+    guards: dict[int, dict[SeccompRule, None]] = {}
+    for guard in profile.guards:
+        for name in guard.names:
+            for target in targets(abi, name):
+                when = guard.when if target.selector is None else (_selects(target.selector),)
+                made = tuple(_as_compared(one, wide=abi.is_64_bit) for one in when)
+                guards.setdefault(target.number, {})[replace(guard, names=(name,), when=made)] = None
+    merged = dict(table)
+    for number, added in guards.items():
+        last = [*added][-1]
+        merged[number] = (*added, *(table.get(number, ()) if last.when else ()))
+    return MappingProxyType(merged)

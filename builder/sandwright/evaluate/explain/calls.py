@@ -9,7 +9,7 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
-from sandwright.seccomp import Call, Decision, decide
+from sandwright.seccomp import SeccompCall, SeccompDecision, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.document import load_profile_json
 from sandwright.seccomp.resolve import resolve
@@ -64,7 +64,7 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
         if wanted is None:
             return _unknown(asked, arch)
         filter_ = resolve(document, arch=machine, caps=caps)
-        decision = decide(filter_, Call(NATIVE[machine], wanted, padded(asked)))
+        decision = decide(filter_, SeccompCall(NATIVE[machine], wanted, padded(asked)))
         return Verdict(decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file))
 
     return answer
@@ -79,7 +79,7 @@ def none(reason: str) -> Calls:
     return answer
 
 
-def _at(decision: Decision, file: str) -> Place:
+def _at(decision: SeccompDecision, file: str) -> Place:
     rule = decision.rule
     if rule is None:
         return Place(file, f"defaultAction: {decision.action}")

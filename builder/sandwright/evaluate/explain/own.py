@@ -15,7 +15,7 @@ from sandwright.policy.paths import follow
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.wording import one_of
 from sandwright.render.filters import from_file
-from sandwright.seccomp import Call, decide, decide_profile, profile
+from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile, resolve
 from sandwright.seccomp.abi import NATIVE, guess, known_names, numbers
 
 _KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
@@ -58,7 +58,7 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
         if number is None:
             ground = Ground(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
-        decision = decide(given.filter(()), Call(abi, number, arguments))
+        decision = decide(resolve(given, arch=architecture(arch)), SeccompCall(abi, number, arguments))
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = Ground(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)
@@ -66,10 +66,10 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
 
 
 def _of_shipped(question: Asked, arguments: Arguments, name: str, policy: ResolvedPolicy) -> Explanation:
-    found = decide_profile(profile(name), question.name, arguments)
+    found = decide_by_name(profile(name), question.name, arguments)
     group = f"group {found.group}" if found.group else "no group"
     text = f"seccomp {name}, {group}: {found.reason} ({found.action})"
-    if question.arguments is None and found.case is not None:
+    if question.arguments is None and found.rule is not None:
         text += " [it depends on the arguments, taken as 0]"
     ground = Ground(text, policy.source("process.seccomp"))
     return Explanation("syscall", question.subject, found.action.lets_run, ground)

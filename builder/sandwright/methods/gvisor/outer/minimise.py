@@ -31,8 +31,8 @@ from sandwright.policy.names import Outer
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import unpacked
 from sandwright.rootfs.images.source import open_image
-from sandwright.seccomp import SeccompProfile, profile
-from sandwright.seccomp.model import Group
+from sandwright.seccomp import CatalogueProfile, profile
+from sandwright.seccomp.groups import SyscallGroup
 
 MODES = ("rootful", "rootless")
 """Whether runsc is root in the container, or anybody else with `--rootless`."""
@@ -93,14 +93,16 @@ def _as_data(found: Least) -> dict[str, Any]:
     }
 
 
-def with_calls(names: Sequence[str]) -> SeccompProfile:
+def with_calls(names: Sequence[str]) -> CatalogueProfile:
     """The profile `default` with some of `CALLS`, and nothing more for whoever holds a capability."""
     base = profile("default")
-    own = {f"only-{name}": Group(f"only-{name}", _REASON, (name,)) for name in names if name != "clone"}
+    own = {
+        f"only-{name}": SyscallGroup(f"only-{name}", _REASON, (name,)) for name in names if name != "clone"
+    }
     before, after = _CLONE
     granted = [after if each == before and "clone" in names else each for each in base.grants]
     groups = MappingProxyType({**base.groups, **own})
-    return SeccompProfile("measured", "What is being measured.", groups, (*granted, *own))
+    return CatalogueProfile("measured", "What is being measured.", groups, (*granted, *own))
 
 
 _REASON = "It is being measured whether it is needed."

@@ -38,7 +38,7 @@ from sandwright.render.recipe import proxy_environment
 from sandwright.render.uncovered import plan_without_covers
 from sandwright.render.watched import engine_watch
 from sandwright.resources import data_path
-from sandwright.seccomp import SeccompProfile, profile, render_oci
+from sandwright.seccomp import CatalogueProfile, oci_json, profile
 
 HOST = "/host"
 """Where the container shows paths of the host: none of them lies over a program of the container's own."""
@@ -61,12 +61,12 @@ class Grant:
     """
 
     capabilities: tuple[str, ...]
-    seccomp: SeccompProfile
+    seccomp: CatalogueProfile
     masked: bool
 
     def filter(self) -> dict[str, Any]:
         """The profile as the engines read it."""
-        return render_oci(self.seccomp, caps=self.capabilities)
+        return oci_json(self.seccomp.expand(caps=self.capabilities))
 
 
 @functools.cache

@@ -1,0 +1,163 @@
+"""Adapts profiles to what runs under them: profile in, profile out, wherever the profile came from."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sandwright.seccomp.abi import NATIVE, Architecture
+from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
+from sandwright.seccomp.catalogue import profile as shipped_profile
+from sandwright.seccomp.model import (
+    ArgumentComparison,
+    ComparisonOperator,
+    SeccompProfile,
+    SeccompRule,
+    masked,
+)
+from sandwright.seccomp.resolve import resolve
+
+AF_UNIX = 1
+"""The address family of Unix sockets on every architecture (linux/socket.h)."""
+
+IP = (2, 10)
+"""AF_INET and AF_INET6 on Linux of every architecture (linux/socket.h)."""
+
+TYPE_MASK = 0xF
+"""The type of a socket; above it lie SOCK_CLOEXEC and SOCK_NONBLOCK (linux/net.h)."""
+
+DATAGRAMS = (2, 3)
+"""SOCK_DGRAM, and SOCK_RAW, which Unix sockets take for the same: types of pairs whose ends can still be
+connected to, or send to, any other address (unix(7); net/unix/af_unix.c, unix_create, unix_dgram_sendmsg)."""
+
+HIDDEN = ("socketcall", "io_uring_setup")
+"""Calls that make sockets whose family no filter sees: i386's, and io_uring's IORING_OP_SOCKET (Linux
+5.19)."""
+
+_UNIX = masked(0, AF_UNIX)
+_DATAGRAM_PAIRS = tuple(
+    SeccompRule(
+        ("socketpair",),
+        EPERM,
+        (_UNIX, masked(1, kind, TYPE_MASK)),
+        comment="Datagrams, by which sockets of the host would be reached.",
+    )
+    for kind in DATAGRAMS
+)
+_UNIX_GUARDS = (
+    *_DATAGRAM_PAIRS,
+    SeccompRule(("socket",), EPERM, (_UNIX,)),
+    SeccompRule(("io_uring_setup",), EPERM),
+)
+
+
+def without_unix(profile: SeccompProfile) -> SeccompProfile:
+    """A profile that refuses sockets of AF_UNIX; pairs stay, but of datagrams.
+
+    The rules of the catalogue are rewritten, as JSON needs them without overlap. A file's are guarded: i386
+    makes both through socketcall(2) too, whose arguments no filter sees; they are refused for all families
+    there, and io_uring, which makes sockets unseen, altogether.
+    """
+    if not profile.first_wins:
+        return replace(profile, guards=(*profile.guards, *_UNIX_GUARDS))
+    reason = "AF_UNIX, by which sockets of the host would be reached."
+    closed = without_families(profile, (AF_UNIX,), reason)
+    return replace(closed, rules=tuple(made for rule in closed.rules for made in _pairs(rule)))
+
+
+def without_ip(profile: SeccompProfile) -> SeccompProfile:
+    """A profile of the catalogue that refuses sockets of IPv4 and IPv6."""
+    return without_families(profile, IP, "IP, which a policy without a network closes in the kernel.")
+
+
+def without_families(profile: SeccompProfile, families: Iterable[int], reason: str) -> SeccompProfile:
+    """A profile of the catalogue; all its rules about a granted family of socket(2) become one refusal."""
+    granted = {_family(rule) for rule in profile.rules if rule.action == ALLOW} & {*families}
+    refused: set[int] = set()
+    rules: list[SeccompRule] = []
+    for rule in profile.rules:
+        family = _family(rule)
+        if family is None or family not in granted:
+            rules.append(rule)
+        elif family not in refused:
+            refused.add(family)
+            refusal = replace(rule, action=EPERM, when=(masked(0, family),), comment=reason)
+            rules.append(replace(refusal, left_to_sentry=False))
+    return replace(profile, rules=tuple(rules))
+
+
+def _family(rule: SeccompRule) -> int | None:
+    """The family that a rule of socket(2) is about."""
+    if "socket" not in rule.names:
+        return None
+    asked = (one for one in rule.when if one.argument == 0)
+    return next((one.value for one in asked if one.operator is ComparisonOperator.MASKED_EQ), None)
+
+
+def _pairs(rule: SeccompRule) -> Iterator[SeccompRule]:
+    """A rule of socketpair(2) by types: an end of a pair of datagrams can send to any other address."""
+    if "socketpair" not in rule.names or rule.action != ALLOW or rule.when != (_UNIX,):
+        yield rule
+        return
+    for refusal in _DATAGRAM_PAIRS:
+        yield replace(refusal, group=rule.group)
+    others = ArgumentComparison(1, ComparisonOperator.NONE_OF, DATAGRAMS, TYPE_MASK)
+    yield replace(rule, when=(*rule.when, others))
+
+
+def in_order(profile: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
+    """A profile with the rules that an engine makes for the machine's own ABI, in the order it tries them."""
+    found = resolve(profile, arch=arch)
+    native = NATIVE[arch]
+    rules = tuple(rule for rules in found.tables[native].values() for rule in rules)
+    return replace(profile, rules=rules, architectures=(native.oci,), first_wins=True)
+
+
+def for_gvisor(profile: SeccompProfile) -> SeccompProfile:
+    """A profile whose first rule wins, with what runsc can answer.
+
+    runsc answers every ERRNO with EPERM and does not start with LOG, KILL_PROCESS, KILL_THREAD or NOTIFY
+    (runsc/specutils/seccomp). So calls whose callers would be lost with EPERM are left to the sentry to
+    answer: clone3, without which glibc makes threads only when told ENOSYS, and rules that refuse with
+    another error. What is not granted gets EPERM, what the profile does not know too.
+    """
+    default = ALLOW if profile.default.lets_run else EPERM
+    rules = (replace(rule, action=_of_gvisor(rule)) for rule in profile.rules)
+    # Rules of the catalogue don't overlap, so that those with the default action add nothing.
+    needed = [rule for rule in rules if rule.action != default or not rule.group]
+    return replace(profile, default=default, rules=merged(needed))
+
+
+def _of_gvisor(rule: SeccompRule) -> Action:
+    spared = rule.left_to_sentry if rule.group else _is_spared(rule)
+    return ALLOW if rule.action.lets_run or spared else EPERM
+
+
+def _is_spared(rule: SeccompRule) -> bool:
+    """Whether gVisor's kernel may answer what a file refuses: as in the catalogue, with another error."""
+    other = rule.action.kind is ActionKind.ERRNO and rule.action != EPERM
+    return other and not rule.when and _left_to_sentry().issuperset(rule.names)
+
+
+@functools.cache
+def _left_to_sentry() -> frozenset[str]:
+    groups = shipped_profile("default").groups.values()
+    return frozenset(name for group in groups if group.left_to_sentry for name in group.syscalls)
+
+
+def merged(rules: Iterable[SeccompRule]) -> tuple[SeccompRule, ...]:
+    """Rules with one for each action in place of those that are a name's only one and hold always."""
+    rules = tuple(rules)
+    times = Counter(name for rule in rules for name in rule.names)
+    outright: dict[Action, list[SeccompRule]] = {}
+    others: list[SeccompRule] = []
+    for rule in rules:
+        alone = not rule.when and all(times[name] == 1 for name in rule.names)
+        (outright.setdefault(rule.action, []) if alone else others).append(rule)
+    whole = (
+        replace(same[0], names=tuple(sorted(name for rule in same for name in rule.names)))
+        for same in outright.values()
+    )
+    return (*whole, *others)

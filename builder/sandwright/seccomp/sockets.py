@@ -1,0 +1,76 @@
+"""Says whether a profile may let sockets be made, in doubt that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.seccomp.abi import targets
+from sandwright.seccomp.action import Action
+from sandwright.seccomp.adapt import AF_UNIX, DATAGRAMS, HIDDEN, IP
+from sandwright.seccomp.model import (
+    MAX_ARGUMENTS,
+    U32,
+    ComparisonOperator,
+    SeccompFilter,
+    SeccompProfile,
+    SeccompRule,
+)
+
+_WIDE = tuple(AF_UNIX | high << 32 for high in (0, 1, U32))
+_FREE_PAIRS = tuple({0: family, 1: kind} for family in _WIDE for kind in DATAGRAMS)
+
+
+def makes_unix_sockets(found: SeccompFilter) -> bool:
+    """Whether a filter may let a socket of AF_UNIX be made, or one whose making it can't see.
+
+    A pair counts when it is one of datagrams. An argument whose upper half is not 0 counts: socket(2) takes
+    an int. io_uring makes sockets without a system call of its own (IORING_OP_SOCKET, Linux 5.19).
+    """
+    asked: Mapping[str, tuple[Mapping[int, int], ...]] = {
+        "socket": tuple({0: family} for family in _WIDE),
+        "socketpair": _FREE_PAIRS,
+        "io_uring_setup": ({0: 0},),
+    }
+    for abi, table in found.tables.items():
+        for name, free in asked.items():
+            for target in targets(abi, name):
+                seen = free if target.selector is None else ({0: target.selector},)
+                if any(_may_run(table.get(target.number, ()), known, found.default) for known in seen):
+                    return True
+    return False
+
+
+def _may_run(rules: tuple[SeccompRule, ...], known: Mapping[int, int], default: Action) -> bool:
+    """Whether a call with these arguments may be let run, whatever its others are."""
+    arguments = tuple(known.get(index, 0) for index in range(MAX_ARGUMENTS))
+    for rule in rules:
+        own = [comparison for comparison in rule.when if comparison.argument in known]
+        if all(comparison.holds(arguments) for comparison in own):
+            if rule.action.lets_run:
+                return True
+            if len(own) == len(rule.when):
+                return False
+    return default.lets_run
+
+
+def makes_ip_sockets(profile: SeccompProfile) -> bool:
+    """Whether a profile may let a socket of IPv4 or IPv6 be made, whatever its other arguments are.
+
+    It says so of a profile that it can't tell from one that does, as of one whose default lets calls run.
+    """
+    running = [rule for rule in profile.rules if rule.action.lets_run]
+    return (
+        profile.default.lets_run
+        or any(set(HIDDEN) & set(rule.names) for rule in running)
+        or any("socket" in rule.names and _may_match(rule, family) for rule in running for family in IP)
+    )
+
+
+def _may_match(rule: SeccompRule, value: int) -> bool:
+    """Whether a rule may hold for a value of the lower half of argument 0."""
+    exact = (ComparisonOperator.EQ, ComparisonOperator.MASKED_EQ)
+    return all(
+        value & one.mask & U32 == one.value & U32
+        for one in rule.when
+        if one.argument == 0 and one.operator in exact
+    )
