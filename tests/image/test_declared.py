@@ -9,10 +9,10 @@ import pytest
 from sandwright.errors import BuildError
 from sandwright.image import accounts, declared, ldcache
 from sandwright.image.declared import Declared, declare, mount_points
-from sandwright.image.elfscan import Elf
 from sandwright.image.overlay import Overlay
 from sandwright.image.sections import ImageGroup, ImageUser
 from sandwright.image.tree import FileNode, FileTree, PackageContents
+from sandwright.rootfs.elf import Elf
 from sandwright.rootfs.tar.entry import EntryKind
 
 EPOCH = 1_700_000_000
@@ -113,8 +113,8 @@ def test_ld_cache() -> None:
         },
     )
     overlay.tree.elves = {
-        b"usr/lib/x86_64-linux-gnu/liba.so.1.2": Elf(64, 62, True, b"liba.so.1"),
-        b"opt/odd/libb.so.1": Elf(64, 62, True, b"libb.so.1"),
+        b"usr/lib/x86_64-linux-gnu/liba.so.1.2": Elf((64, 1, 62), soname=b"liba.so.1"),
+        b"opt/odd/libb.so.1": Elf((64, 1, 62), soname=b"libb.so.1"),
     }
     declare("merged-usr", overlay, given())
     declare("ld-cache", overlay, given())

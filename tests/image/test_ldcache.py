@@ -6,7 +6,8 @@ import functools
 import itertools
 import os
 import platform
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,9 @@ from hypothesis import strategies as st
 import elves
 from elves import elf
 from sandwright import process
-from sandwright.image import elfscan
-from sandwright.image.elfscan import Elf, ElfScan
 from sandwright.image.ldcache import CachedLibrary, LibraryLink, directories, order, scan, write
 from sandwright.image.tree import FileNode, FileTree
+from sandwright.rootfs.elf import Elf, read_elf
 from sandwright.rootfs.tar.entry import EntryKind
 
 X64 = b"usr/lib/x86_64-linux-gnu/"
@@ -31,16 +31,11 @@ CONFIGURATION = {
 }
 
 
-def scanned(content: bytes, *, piece: int = 1 << 20) -> Elf | None:
-    look = ElfScan()
-    for _ in range(2):
-        for at in range(0, len(content), piece):
-            look.feed(content[at : at + piece])
-        look.finish()
-        if look.again is None:
-            break
-        look = look.again
-    return look.elf
+def scanned(content: bytes) -> Elf | None:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return read_elf(file.fileno(), symbols=False)
 
 
 def tree_of(files: Mapping[bytes, bytes | str]) -> tuple[FileTree, dict[bytes, Elf]]:
@@ -242,35 +237,3 @@ ORDERED = [b"", b"lib.so", b"liba.so", b"libb.so", b"libb.so.1", b"libb.so.2", b
 @pytest.mark.parametrize(("low", "high"), list(itertools.combinations(ORDERED, 2)))
 def test_order_written_down(low: bytes, high: bytes) -> None:
     assert order(low, high) < 0 < order(high, low)
-
-
-SONAMES: Mapping[str, tuple[Callable[[], bytes], Elf | None]] = {
-    "64 bits": (lambda: elf("liba.so.1"), Elf(64, 62, True, b"liba.so.1")),
-    "32 bits": (lambda: elf("liba.so.1", machine=3, bits=32), Elf(32, 3, True, b"liba.so.1")),
-    "none": (elf, Elf(64, 62, True, b"")),
-    "program": (lambda: elf(kind=2), Elf(64, 62, False, b"")),
-    "strings beyond what is kept": (
-        lambda: elf("liba.so.1", gap=elfscan.HEAD),
-        Elf(64, 62, True, b"liba.so.1"),
-    ),
-    "section far away": (lambda: elf("liba.so.1", late=3 << 20), Elf(64, 62, True, b"liba.so.1")),
-    "text": (lambda: b"#!/bin/sh\n", None),
-    "empty": (lambda: b"", None),
-    "header alone": (lambda: elf("liba.so.1")[:64], None),
-    "section cut off": (lambda: elf("liba.so.1")[:-96], Elf(64, 62, True, b"")),
-}
-
-
-@pytest.mark.parametrize("piece", [100, 1 << 20])
-@pytest.mark.parametrize(("make", "expected"), SONAMES.values(), ids=list(SONAMES))
-def test_sonames_are_found_on_the_way(make: Callable[[], bytes], expected: Elf | None, piece: int) -> None:
-    assert scanned(make(), piece=piece) == expected
-
-
-@given(st.data())
-def test_no_bytes_make_the_scan_fail(data: st.DataObject) -> None:
-    content = bytearray(elf("liba.so.1"))
-    for _ in range(data.draw(st.integers(1, 8))):
-        at = data.draw(st.integers(4, len(content) - 1))
-        content[at] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
-    scanned(bytes(content))

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import elffiles
 from elffiles import AUDIT, AUXILIARY, DEPAUDIT, FILTER, FLAGS_1, NEEDED, RPATH, RUNPATH, SONAME, Machine
 from sandwright import process
+from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root
-from sandwright.rootfs.minimal.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.linking import link
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sandwright.check.finding import ImageFinding
 from sandwright.image.tree import FileTree
 from sandwright.release.contents import Contents
-from sandwright.rootfs.minimal.elf import Elf
+from sandwright.rootfs.elf import Elf
 from sandwright.rootfs.tar.entry import EntryKind, show
 
 PASSWD, GROUP, SHADOW = b"etc/passwd", b"etc/group", b"etc/shadow"

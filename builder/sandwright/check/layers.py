@@ -11,8 +11,8 @@ from sandwright.check.finding import ImageFinding
 from sandwright.check.secrets import LARGEST, secret_file, secrets_in
 from sandwright.errors import ArchiveRefused
 from sandwright.rootfs.digest import VerifiedReader
+from sandwright.rootfs.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.minimal.elf import MAGIC, Elf, Malformed, read_elf
 from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
 from sandwright.rootfs.tar.reader import TarReader

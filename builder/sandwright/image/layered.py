@@ -1,20 +1,55 @@
-"""The tree that layers make, put one on the other, by names alone: nothing is unpacked.
+"""Merges layers into a file tree in memory, by names alone: nothing is unpacked.
 
-The rules are those of `rootfs/unpacking`, and so are the bounds: a stranger's layer must not cost more than
-its length.
+Rules and limits are those of `rootfs/unpacking`: the cost of a hostile layer must not exceed its length.
+Whiteouts apply to lower layers only, whatever the order of the members (image-spec 1.1, layer.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from sandwright.errors import ArchiveRefused
 from sandwright.image.tree import MOST_LINKS, FileNode, FileTree
-from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused, show
+from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, EntryRefused, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT, NAMED, ArchiveLimits
+from sandwright.rootfs.tar.reader import TarReader
+from sandwright.rootfs.unpacking.merge import whiteout
 from sandwright.rootfs.unpacking.steps import LONGEST, StepBudget
 
 _IMPLIED_MODE = 0o755
+
+T = TypeVar("T")
+
+
+@dataclass
+class LayerEntries(Generic[T]):
+    """What one layer holds: paths that it removes, directories that it empties, and its entries in order.
+
+    Each entry comes with what `read_layer` was asked to read of it.
+    """
+
+    removed: list[bytes] = field(default_factory=list)
+    emptied: list[bytes] = field(default_factory=list)
+    entries: list[tuple[TarEntry, T]] = field(default_factory=list)
+
+
+def read_layer(reader: TarReader, read: Callable[[TarEntry], T]) -> LayerEntries[T]:
+    """Read a layer to its end. `read` is called for each entry that is no whiteout, while it is current."""
+    found = LayerEntries[T]()
+    for entry in reader:
+        try:
+            hidden = whiteout(entry.path)
+        except EntryRefused as refusal:
+            reader.refuse(entry.path, str(refusal))
+        if hidden is None:
+            found.entries.append((entry, read(entry)))
+        elif hidden == entry.path:
+            found.emptied.append(hidden.rpartition(b"/")[0])
+        else:
+            found.removed.append(hidden)
+    return found
 
 
 class LayeredTree:
@@ -32,9 +67,9 @@ class LayeredTree:
         self._implied = 0  # bytes that the names of implied directories take
         self._led: dict[bytes, bytes] = {}  # a folder's path through links: where it leads
 
-    def apply_whiteouts(self, gone: Iterable[bytes], emptied: Iterable[bytes]) -> None:
-        """Apply a layer's whiteouts: `gone` are paths, `emptied` directories that lose what they hold."""
-        for path in sorted(gone):
+    def apply_whiteouts(self, removed: Iterable[bytes], emptied: Iterable[bytes]) -> None:
+        """Remove the paths `removed`, and everything in the directories `emptied`."""
+        for path in sorted(removed):
             place = self.find(path)
             if place is not None:
                 self._discard(place)

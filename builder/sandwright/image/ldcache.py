@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from itertools import groupby
-from typing import Protocol
 
-from sandwright.image.elfscan import Elf
+from sandwright.image.tree import FileTree
+from sandwright.rootfs.elf import Elf
 
 MAGIC = b"glibc-ld.so.cache1.1"
 _HEADER = struct.Struct("<20sIIB3xI12x")
@@ -27,12 +27,12 @@ _RECORD = struct.Struct("<iIIIQ")
 _LITTLE_ENDIAN = 2
 _ELF_LIBC6 = 0x0003
 
-FLAGS: Mapping[str, Mapping[tuple[int, int], int]] = {
-    "amd64": {(64, 62): 0x0300 | _ELF_LIBC6, (32, 3): _ELF_LIBC6, (32, 62): 0x0800 | _ELF_LIBC6},
-    "arm64": {(64, 183): 0x0A00 | _ELF_LIBC6},
+FLAGS: Mapping[str, Mapping[tuple[int, int, int], int]] = {
+    "amd64": {(64, 1, 62): 0x0300 | _ELF_LIBC6, (32, 1, 3): _ELF_LIBC6, (32, 1, 62): 0x0800 | _ELF_LIBC6},
+    "arm64": {(64, 1, 183): 0x0A00 | _ELF_LIBC6},
 }
-"""For an architecture, the flags of a library by the bits and machine of its ELF header (glibc, ldconfig.h).
-A library of another kind is not listed."""
+"""The flags of a library by `Elf.target`, for each architecture (glibc, ldconfig.h). ldconfig lists no other
+library."""
 
 TRIPLETS: Mapping[str, str] = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 """Debian's multiarch directory names."""
@@ -55,22 +55,6 @@ class LibraryLink:
     target: bytes
 
 
-class Tree(Protocol):
-    """The file tree to look at. Paths are relative to the root, without a slash at either end."""
-
-    def names(self, directory: bytes) -> Sequence[bytes]:
-        """The names in a directory, in any order; none when it isn't there. Links on the way are followed."""
-        ...
-
-    def resolve(self, path: bytes) -> bytes | None:
-        """The path of what `path` is after all links; None when there is nothing."""
-        ...
-
-    def is_link(self, path: bytes) -> bool:
-        """Whether the last component is a symbolic link."""
-        ...
-
-
 def directories(configuration: Mapping[bytes, bytes], architecture: str) -> list[bytes]:
     """Where ldconfig looks, in its order: what `etc/ld.so.conf` says, then its built-in directories.
 
@@ -84,7 +68,7 @@ def directories(configuration: Mapping[bytes, bytes], architecture: str) -> list
 
 
 def scan(
-    tree: Tree, elves: Mapping[bytes, Elf], directories: Iterable[bytes], architecture: str
+    tree: FileTree, elves: Mapping[bytes, Elf], directories: Iterable[bytes], architecture: str
 ) -> tuple[list[CachedLibrary], list[LibraryLink]]:
     """The records for a tree, and the links that have to be added to it for them to be true.
 
@@ -172,7 +156,7 @@ def _by_flags(same: Iterable[CachedLibrary]) -> list[CachedLibrary]:
 
 
 def _libraries_in(
-    tree: Tree, directory: bytes, elves: Mapping[bytes, Elf], flags: Mapping[tuple[int, int], int]
+    tree: FileTree, directory: bytes, elves: Mapping[bytes, Elf], flags: Mapping[tuple[int, int, int], int]
 ) -> dict[bytes, tuple[bytes, int]]:
     """Library name → (the file it should lead to, flags) for one real directory."""
     found: dict[bytes, tuple[bytes, int]] = {}
@@ -181,7 +165,7 @@ def _libraries_in(
             continue
         real = tree.resolve(directory + b"/" + name)
         elf = elves.get(real) if real is not None else None
-        if elf is None or not elf.shared or (elf.bits, elf.machine) not in flags:
+        if elf is None or not elf.shared or elf.target not in flags:
             continue
         soname = elf.soname or name
         linked = tree.is_link(directory + b"/" + name)
@@ -189,11 +173,11 @@ def _libraries_in(
             soname = name
         if linked and name != soname and soname in found:
             continue  # one more name for a library that has its own
-        found[soname] = (name, flags[elf.bits, elf.machine])
+        found[soname] = (name, flags[elf.target])
     return found
 
 
-def _missing_links(tree: Tree, directory: bytes, found: Mapping[bytes, bytes]) -> list[LibraryLink]:
+def _missing_links(tree: FileTree, directory: bytes, found: Mapping[bytes, bytes]) -> list[LibraryLink]:
     return [
         LibraryLink(directory + b"/" + soname, name)
         for soname, name in found.items()

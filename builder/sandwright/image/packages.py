@@ -6,16 +6,18 @@ tree, the contents of a few files, the sonames of libraries) is noted on the way
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandwright.errors import BuildError
 from sandwright.image.deb import ExpectedDigest, open_package
-from sandwright.image.elfscan import ElfScan
 from sandwright.image.layer import LayerWriter
 from sandwright.image.ldcache import is_library_name
 from sandwright.image.tree import FileNode, PackageContents
+from sandwright.rootfs.elf import Malformed, read_elf
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryKind, TarEntry, show
 from sandwright.rootfs.tar.reader import TarReader
 
@@ -110,7 +112,6 @@ class _PackageWriter:
         self._unwanted: dict[bytes, TarEntry] = {}
         self._originals: dict[bytes, bytes] = {}
         self._heirs: dict[bytes, bytes] = {}
-        self._again: dict[bytes, ElfScan] = {}
 
     def run(self, advance: Callable[[int], object]) -> PackageContents:
         with open_package(self._source.path, self._source.promise, advance=advance) as package:
@@ -118,7 +119,6 @@ class _PackageWriter:
             for entry in package.data:
                 self._take(entry, package.data)
             self._found.control = package.control
-        self._look_again()
         return self._found
 
     @property
@@ -149,7 +149,7 @@ class _PackageWriter:
         elif entry.kind is EntryKind.DIRECTORY:
             self._directory(entry)
         else:
-            self._other(entry, path, reader)
+            self._other(entry, reader)
 
     def _check_top(self, entry: TarEntry) -> None:
         """A package may bring the root, and `/bin` as a directory or as the link that merging makes of it."""
@@ -189,11 +189,11 @@ class _PackageWriter:
             self._directories[entry.path] = node
             self._layer.add(entry)
 
-    def _other(self, entry: TarEntry, original: bytes, reader: TarReader) -> None:
+    def _other(self, entry: TarEntry, reader: TarReader) -> None:
         if entry.path in self._found.nodes:
             self._refuse_second(entry.path)
         self._parents(entry)
-        content: Iterable[bytes] = self._watched(entry.path, original, reader) if entry.size else ()
+        content: Iterable[bytes] = self._watched(entry.path, reader) if entry.size else ()
         if entry.kind is EntryKind.HARDLINK:
             entry, content = self._hard_link(entry)
         self._found.nodes[entry.path] = FileNode.of(entry, self._source.name)
@@ -217,39 +217,29 @@ class _PackageWriter:
     def _refuse_second(self, path: bytes) -> None:
         raise BuildError(f"package {self._label}: has {show(path)} twice")
 
-    def _watched(self, place: bytes, original: bytes, reader: TarReader) -> Iterator[bytes]:
-        """A file's content, noted on its way where it is of interest."""
-        scan = ElfScan() if is_library_name(place.rpartition(b"/")[2]) else None
+    def _watched(self, place: bytes, reader: TarReader) -> Iterator[bytes]:
+        """Yield a file's content. Keep it where the rules say so; read a library's ELF headers."""
         kept: list[bytes] | None = [] if self._rules.keep(place) else None
-        for chunk in reader.chunks():
-            if scan is not None:
-                scan.feed(chunk)
-            if kept is not None:
-                kept.append(chunk)
-            yield chunk
-        if scan is not None:
-            self._note(scan, place, original)
+        with (
+            tempfile.TemporaryFile() if is_library_name(place.rpartition(b"/")[2]) else nullcontext() as copy
+        ):
+            for chunk in reader.chunks():
+                if copy is not None:
+                    copy.write(chunk)
+                if kept is not None:
+                    kept.append(chunk)
+                yield chunk
+            if copy is not None:
+                copy.flush()
+                self._read_elf(place, copy.fileno())
         if kept is not None:
             self._found.kept[place] = b"".join(kept)
 
-    def _note(self, scan: ElfScan, place: bytes, original: bytes) -> None:
-        scan.finish()
-        if scan.elf is not None:
-            self._found.elves[place] = scan.elf
-        elif scan.again is not None:
-            self._again[original] = scan.again
-
-    def _look_again(self) -> None:
-        """Read the package again for libraries whose soname had passed before it was known where it lies."""
-        if not self._again:
-            return
-        with open_package(self._source.path, self._source.promise) as package:
-            for entry in package.data:
-                scan = self._again.get(entry.path)
-                if scan is not None and entry.kind is EntryKind.FILE:
-                    for chunk in package.data.chunks():
-                        scan.feed(chunk)
-                    self._note(scan, self._rules.place(entry.path), entry.path)
+    def _read_elf(self, place: bytes, fd: int) -> None:
+        with suppress(Malformed):
+            elf = read_elf(fd, symbols=False)
+            if elf is not None:
+                self._found.elves[place] = elf
 
     def _content_again(self, original: bytes) -> Iterator[bytes]:
         with open_package(self._source.path, self._source.promise) as package:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sandwright.errors import BuildError
-from sandwright.image.elfscan import Elf
+from sandwright.rootfs.elf import Elf
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 from sandwright.rootfs.unpacking.steps import LONGEST
 

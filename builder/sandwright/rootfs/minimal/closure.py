@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from sandwright.errors import BuildError
+from sandwright.rootfs.elf import Elf, Malformed
 from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.minimal import patterns
-from sandwright.rootfs.minimal.elf import Elf, Malformed
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.ledger import Ledger
 from sandwright.rootfs.minimal.linking import LibraryLookup, link

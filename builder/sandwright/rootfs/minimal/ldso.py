@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.errors import ArchiveRefused
+from sandwright.rootfs.elf import Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal import ldconf
-from sandwright.rootfs.minimal.elf import Elf, Malformed, read_elf
 
 CACHE = b"/etc/ld.so.cache"
 _LARGEST_CACHE = 64 << 20

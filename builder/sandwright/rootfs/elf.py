@@ -47,6 +47,7 @@ _LARGEST_STRINGS = 64 << 20
 _MOST_SYMBOLS = 1 << 20
 _LONGEST_STRING = 4096
 
+_ET_DYN = 3
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 1, 2, 3, 4
 _DT_NEEDED, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 1, 4, 5, 6, 10
 _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 14, 15, 29
@@ -76,10 +77,12 @@ class Elf:
 
     `target` (bits, byte order, machine) must be equal for files that are loaded together. Paths are as
     written, `$ORIGIN` and all. `optional` are libraries that the loader takes when they are there
-    (DT_AUXILIARY). `imports` are those of `WATCHED` that it takes from others.
+    (DT_AUXILIARY). `imports` are those of `WATCHED` that it takes from others. `shared` (ET_DYN) is true of
+    position-independent programs, too.
     """
 
     target: tuple[int, int, int]
+    shared: bool = True
     interpreter: bytes = b""
     needed: tuple[bytes, ...] = ()
     optional: tuple[bytes, ...] = ()
@@ -109,13 +112,16 @@ _LAYOUTS = {
 }
 
 
-def read_elf(fd: int) -> Elf | None:
-    """Read the file behind a descriptor; None when it is no ELF file. Raise Malformed for a broken one."""
+def read_elf(fd: int, *, symbols: bool = True) -> Elf | None:
+    """Read the file behind a descriptor; None when it is no ELF file. Raise Malformed for a broken one.
+
+    Without `symbols`, `imports` and `dlopens` stay empty.
+    """
     head = os.pread(fd, _HEADER, 0)
     if not head.startswith(MAGIC):
         return None
     try:
-        return _File(fd, head).elf()
+        return _File(fd, head).elf(symbols=symbols)
     except (struct.error, OverflowError) as error:
         raise Malformed(f"a field does not fit: {error}") from error
 
@@ -129,16 +135,18 @@ class _File:
         self._end = "<" if head[5] == 1 else ">"
         fields = struct.unpack_from(self._end + self._layout.header, head.ljust(_HEADER, b"\0"), 16)
         self._target = (32 * head[4], head[5], fields[1])
+        self._shared = fields[0] == _ET_DYN
         self._segments = list(self._read_segments(fields[4], fields[8], fields[9]))
         self._dynamic: dict[int, list[int]] = {}
         self._strings = b""
 
-    def elf(self) -> Elf:
+    def elf(self, *, symbols: bool) -> Elf:
         """Everything about the file."""
         self._read_dynamic()
         flags = self._first(_DT_FLAGS_1) or 0
         return Elf(
             target=self._target,
+            shared=self._shared,
             interpreter=self._interpreter(),
             needed=self._texts(_DT_NEEDED, _DT_FILTER) + self._paths(_DT_AUDIT, _DT_DEPAUDIT),
             optional=self._texts(_DT_AUXILIARY),
@@ -146,8 +154,8 @@ class _File:
             rpath=self._paths(_DT_RPATH),
             runpath=self._paths(_DT_RUNPATH),
             default_directories=not flags & _DF_1_NODEFLIB,
-            imports=self._imports(),
-            dlopens=tuple(self._dlopens()),
+            imports=self._imports() if symbols else frozenset(),
+            dlopens=tuple(self._dlopens()) if symbols else (),
         )
 
     def _read_segments(self, at: int, size: int, count: int) -> Iterator[tuple[int, int, int, int]]:
