@@ -1,26 +1,21 @@
-"""What files an image consists of in the end, each with its digests: read from its layers, never unpacked.
-
-What layers make of each other: image-spec 1.1, layer.md. What a layer takes away it takes from those below,
-whatever the order of its members.
-"""
+"""Lists the files of an image with their digests, from its layers, without unpacking."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sandwright.errors import ArchiveRefused
-from sandwright.image.layered import LayeredTree
+from sandwright.image.layered import LayeredTree, LayerEntries, read_layer
 from sandwright.image.tree import FileNode, FileTree
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.images.source import Image
-from sandwright.rootfs.tar.entry import EntryKind, EntryRefused, TarEntry, show
+from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.unpacking.layers import ImageLayer
-from sandwright.rootfs.unpacking.merge import whiteout
 
 LARGEST_KEPT = 16 << 20
 _OWNER = "the image"
@@ -70,59 +65,36 @@ def read_contents(
     a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
     """
 
-    def read(numbered: tuple[int, ImageLayer]) -> _Read:
-        return _read_layer(*numbered, algorithms, keep)
+    def read(layer: ImageLayer) -> _Layer:
+        return _read_layer(layer, algorithms, keep)
 
     tree = _Layered(algorithms)
     with ThreadPoolExecutor(_JOBS, "sandwright-contents") as pool:
-        for layer in pool.map(read, enumerate(image.layers, 1)):
-            tree.apply(layer)
+        for number, layer in enumerate(pool.map(read, image.layers), 1):
+            tree.apply(layer, number)
     return Contents(tree.files(), tree.tree)
 
 
-@dataclass
-class _Read:
-    """One layer: what it takes away and what it brings, in its order."""
-
-    number: int
-    gone: list[bytes] = field(default_factory=list)
-    emptied: list[bytes] = field(default_factory=list)
-    members: list[tuple[TarEntry, Mapping[str, str]]] = field(default_factory=list)
-    kept: dict[bytes, bytes] = field(default_factory=dict)
+_Layer = LayerEntries[tuple[Mapping[str, str], bytes | None]]
+"""A layer's entries, each with its digests, and its content where that was asked for."""
 
 
-def _read_layer(
-    number: int, layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool]
-) -> _Read:
-    found = _Read(number)
+def _read_layer(layer: ImageLayer, algorithms: Sequence[str], keep: Callable[[bytes], bool]) -> _Layer:
+    """Read one layer. When this returns, blob and archive have had their digests."""
     layer.check()
-    for entry, reader in _members(layer):
-        try:
-            hidden = whiteout(entry.path)
-        except EntryRefused as refusal:
-            reader.refuse(entry.path, str(refusal))
-        if hidden == entry.path:
-            found.emptied.append(hidden.rpartition(b"/")[0])
-        elif hidden is not None:
-            found.gone.append(hidden)
-        elif entry.kind is EntryKind.FILE:
-            pieces: list[bytes] | None = [] if keep(entry.path) else None
-            if pieces is not None and entry.size > LARGEST_KEPT:
-                reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
-            found.members.append((entry, hashed(reader.chunks(), algorithms, pieces)))
-            if pieces is not None:
-                found.kept[entry.path] = b"".join(pieces)
-        else:
-            found.members.append((entry, {}))
-    return found
 
+    def read(entry: TarEntry) -> tuple[Mapping[str, str], bytes | None]:
+        if entry.kind is not EntryKind.FILE:
+            return {}, None
+        pieces: list[bytes] | None = [] if keep(entry.path) else None
+        if pieces is not None and entry.size > LARGEST_KEPT:
+            reader.refuse(entry.path, f"has more than the {LARGEST_KEPT} bytes that are read of it")
+        digests = hashed(reader.chunks(), algorithms, pieces)
+        return digests, None if pieces is None else b"".join(pieces)
 
-def _members(layer: ImageLayer) -> Iterator[tuple[TarEntry, TarReader]]:
-    """The members of a layer. When this ends without an error, blob and archive had their digests."""
     with layer.archive(DEFAULT, lambda _: None) as archive:
         reader = TarReader(VerifiedReader(archive, layer.diff_id, name=layer.name), name=layer.name)
-        for entry in reader:
-            yield entry, reader
+        return read_layer(reader, read)
 
 
 def hashed(
@@ -155,21 +127,19 @@ class _Layered:
             if node.kind is not EntryKind.DIRECTORY
         }
 
-    def apply(self, layer: _Read) -> None:
+    def apply(self, layer: _Layer, number: int) -> None:
         """Put the next layer on. Raise ArchiveRefused for a member that can't be where it says."""
         try:
-            self._layered.apply_whiteouts(layer.gone, layer.emptied)
-            for entry, digests in layer.members:
-                self._put(entry, digests, layer)
+            self._layered.apply_whiteouts(layer.removed, layer.emptied)
+            for entry, (digests, content) in layer.entries:
+                self._put(entry, digests, content, number)
         except ArchiveRefused as refused:
-            raise ArchiveRefused(f"layer {layer.number}: {refused}") from None
+            raise ArchiveRefused(f"layer {number}: {refused}") from None
 
-    def _put(self, entry: TarEntry, digests: Mapping[str, str], layer: _Read) -> None:
+    def _put(self, entry: TarEntry, digests: Mapping[str, str], content: bytes | None, number: int) -> None:
         same = self._layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
-        file = self._file(entry, digests, layer.number, same)
-        kept = layer.kept.get(entry.path)
-        if same is not None:
-            kept = self.tree.kept.get(same)
+        file = self._file(entry, digests, number, same)
+        kept = content if same is None else self.tree.kept.get(same)
         place = self._layered.put(entry.path, FileNode.of(entry, _OWNER))
         if file is not None:
             self._files[place] = file

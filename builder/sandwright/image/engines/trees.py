@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sandwright.image import ldcache
+from sandwright.image.layered import LayeredTree, read_layer
+from sandwright.image.tree import FileNode
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry, show
 from sandwright.rootfs.tar.limits import DEFAULT
 from sandwright.rootfs.tar.reader import TarReader
-from sandwright.rootfs.unpacking.merge import whiteout
 
 Value = object
 
@@ -72,21 +74,19 @@ class KnownDifference:
 
 def read_files(image: Image) -> dict[bytes, FileFacts]:
     """Path → what is there, of the whole image. Raise what reading its layers raises."""
-    tree: dict[bytes, FileFacts] = {}
+    layered = LayeredTree("the image")
+    facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:
-        gone, brought = [], []
         with layer.archive(DEFAULT, lambda _: None) as stream:
             reader = TarReader(stream, name=layer.name)
-            for entry in reader:
-                hidden = whiteout(entry.path)
-                if hidden is not None:
-                    gone.append((hidden, hidden == entry.path))
-                elif entry.path:
-                    brought.append((entry, *_digests(entry, reader)))
-        for path, emptied in gone:
-            _discard(tree, path.rpartition(b"/")[0] if emptied else path, itself=not emptied)
-        for entry, content, meaning in brought:
-            _put(tree, entry, content, meaning)
+            found = read_layer(reader, partial(_digests, reader))
+        layered.apply_whiteouts(found.removed, found.emptied)
+        for entry, digests in found.entries:
+            linked = layered.find(entry.link) if entry.kind is EntryKind.HARDLINK else None
+            same = None if linked is None else facts[linked]  # one object for one file
+            place = layered.put(entry.path, FileNode.of(entry, ""))
+            facts[place] = same or _facts(entry, *digests)
+    tree = {path: facts[path] for path in layered.tree.nodes if path in facts and path}
     _name_links(tree)
     return tree
 
@@ -152,13 +152,7 @@ KNOWN: tuple[KnownDifference, ...] = (
 """Every difference that is left between an image of the embedded builder and the same of an engine."""
 
 
-def _discard(tree: dict[bytes, FileFacts], path: bytes, *, itself: bool) -> None:
-    below = path + b"/" if path else b""
-    for each in [each for each in tree if each.startswith(below) or (itself and each == path)]:
-        del tree[each]
-
-
-def _digests(entry: TarEntry, reader: TarReader) -> tuple[str, str]:
+def _digests(reader: TarReader, entry: TarEntry) -> tuple[str, str]:
     """The digest of a file's content, and that of its meaning; nothing of anything else."""
     if entry.kind is not EntryKind.FILE:
         return "", ""
@@ -174,14 +168,8 @@ def _digests(entry: TarEntry, reader: TarReader) -> tuple[str, str]:
     return content, hashlib.sha256(repr(ldcache.read(b"".join(kept))).encode()).hexdigest()
 
 
-def _put(tree: dict[bytes, FileFacts], entry: TarEntry, content: str, meaning: str) -> None:
-    before = tree.get(entry.path)
-    if before is not None and before.kind == "directory" and entry.kind is not EntryKind.DIRECTORY:
-        _discard(tree, entry.path, itself=True)
-    if entry.kind is EntryKind.HARDLINK:
-        tree[entry.path] = tree[entry.link]  # one object for one file: `_name_links` finds it again
-        return
-    tree[entry.path] = FileFacts(
+def _facts(entry: TarEntry, content: str, meaning: str) -> FileFacts:
+    return FileFacts(
         entry.kind.value,
         entry.mode,
         (entry.uid, entry.gid),
