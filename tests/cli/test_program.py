@@ -179,8 +179,7 @@ def _sandwright(*words: str, cwd: Path) -> process.Result:
         pytest.param(
             ["build-images", "--name", "debain"],
             64,
-            "sandwright: there is no image 'debain'; "
-            "there is alpine, debian, distroless, gvisor, proxy, workspace",
+            "sandwright: there is no image 'debain'; did you mean 'debian'?",
             id="no such image",
         ),
         pytest.param(

@@ -72,10 +72,6 @@ SIDEWAYS = {
 CIRCULAR = {
     ("sandwright.methods.gvisor.outer.render", "sandwright.methods.shared.runtime_spec.render"),
     ("sandwright.verify.outer", "sandwright.verify.lifecycle"),
-    ("sandwright.cli.engines", "sandwright.cli.images"),
-    ("sandwright.cli.program", "sandwright.cli.completion"),
-    ("sandwright.cli.program", "sandwright.cli.tasks"),
-    ("sandwright.cli.tasks", "sandwright.cli.completion"),
 }
 """Late imports that close a circle. To be emptied."""
 

@@ -6,14 +6,11 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.inputs import load_policy
 from sandwright.cli.trust import looked_at
 from sandwright.errors import UsageError, VerdictError
-
-if TYPE_CHECKING:
-    from sandwright.policy.resolved import ResolvedPolicy
 
 
 def bridge(
@@ -30,7 +27,7 @@ def bridge(
     if not words:
         raise UsageError("give a command to run, behind --")
     looked_at(policy, set, word=trust_policy)
-    with serve(_resolved(policy, set)) as running:
+    with serve(load_policy(policy, set).resolve()) as running:
         environment, passed = {**os.environ, **running.environment}, (running.channel,)
         return foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)
 
@@ -46,7 +43,7 @@ def shim_check(
     from sandwright.bridge.grammar import Refused, compile_grammar, entry_text  # noqa: PLC0415
     from sandwright.bridge.profiles import profile_of  # noqa: PLC0415
 
-    resolved = _resolved(policy, set)
+    resolved = load_policy(policy, set).resolve()
     shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}
     if not words:
@@ -59,13 +56,3 @@ def shim_check(
         console.line(shlex.join([words[0], *given(resolved, grammars, words, Path.cwd())]))
     except Refused as refusal:
         raise VerdictError(str(refusal)) from refusal
-
-
-def _resolved(policy: str, settings: Sequence[str] | None) -> ResolvedPolicy:
-    from sandwright.api import Policy  # noqa: PLC0415
-    from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
-
-    path = Path(policy)
-    layers = layers_for(path.parent, os.environ, settings=list(settings or ()))
-    below = [layer for layer in layers if layer.kind != "project"]
-    return Policy.from_layers([*below, read_layer(path, kind="project")]).resolve()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.inputs import image_path
 from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,10 +77,7 @@ def _open(image: str, platform: str, ref: str, output: Path) -> Image:
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
 
-    built = output / "images" / image
-    path = built if "/" not in image and built.is_dir() else Path(image)
-    if not path.exists():
-        raise UsageError(f"there is no image '{image}': neither {built} nor a file or directory of that name")
+    path = image_path(image, output)
     try:
         return open_image(path, platform=platform or None, ref=ref or None)
     except UsageError:

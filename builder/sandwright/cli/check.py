@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.inputs import image_path
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def check_image(
     from sandwright.check.structure import read_tests  # noqa: PLC0415
     from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
 
-    path = _path(image, Path(output))
+    path = image_path(image, Path(output))
     waivers = [Waiver.parse(text) for text in accept or ()]
     tests = [read_tests(Path(file)) for file in structure or ()]
     with console.watching() as progress:
@@ -74,14 +75,6 @@ def _show(checked: CheckResult) -> None:
         f"{checked.name} {checked.platform} {checked.digest[:19]}: {checked.layers} layers, "
         f"{console.size(checked.size)}, {len(checked.faults)} errors, {warnings} warnings"
     )
-
-
-def _path(image: str, output: Path) -> Path:
-    built = output / "images" / image
-    path = built if "/" not in image and built.is_dir() else Path(image)
-    if not path.exists():
-        raise UsageError(f"there is no image '{image}': neither {built} nor a file or directory of that name")
-    return path
 
 
 def _platforms(path: Path, platform: str) -> Iterator[str | None]:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sandwright.cli import console, images, registries
+from sandwright.cli import console
+from sandwright.cli.inputs import (
+    RegistrySettingsFactory,
+    catalogue_of,
+    fetcher,
+    registry_settings,
+    source_date_epoch,
+)
+from sandwright.cli.locks import relock
 from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class EngineBuildOptions:
     """What a build with an engine is to do beside building."""
 
     engine: str
@@ -38,7 +46,7 @@ class Asked:
     dry_run: bool
 
     def refuse(self, given: Mapping[str, object]) -> None:
-        """Raise UsageError for an engine there isn't, and for options that mean nothing with one."""
+        """Raise UsageError without an engine, and for options that mean nothing with one."""
         if not self.engine:
             raise UsageError("--builder and --compare need --engine")
         for option, value in given.items():
@@ -49,8 +57,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What is to be built, in the words of a command line."""
+class CliArguments:
+    """What to build, as the command line names it."""
 
     definitions: str
     names: Sequence[str]
@@ -59,18 +67,24 @@ class Words:
     builder: str
     frozen: bool
 
-    def wish(self, host: HostFacts, progress: Progress, *, output: Path, speak: images.Speak) -> BuildRequest:
-        """The same as a value. No platform means this machine's."""
+    def request(
+        self, host: HostFacts, progress: Progress, *, output: Path, registry: RegistrySettingsFactory
+    ) -> BuildRequest:
+        """The same, resolved. No platform means this machine's."""
         from sandwright.image.engines.build import BuildRequest  # noqa: PLC0415
 
         return BuildRequest(
-            images.catalogue_of(self.definitions),
+            catalogue_of(self.definitions, self.names),
             self.names,
             self.platforms or [host.platform],
             output.absolute(),
-            images.supply_of(self.mirror, speak, progress),
+            fetcher(
+                self.mirror,
+                registry=registry,
+                relock=functools.partial(relock, mirror=self.mirror, registry=registry, progress=progress),
+            ),
             builder=self.builder,
-            epoch=images.epoch_asked(),
+            epoch=source_date_epoch(),
             frozen=self.frozen,
         )
 
@@ -91,38 +105,40 @@ def dockerfile(
 
     host = collect_host()
     chosen = platform or host.platform
-    words = Words(images, [name], [chosen], mirror, builder, frozen)
-    speak = functools.partial(registries.settings, (), "", "")
+    arguments = CliArguments(images, [name], [chosen], mirror, builder, frozen)
+    registry = functools.partial(registry_settings, (), "", "")
     with console.watching() as progress:
-        wish = words.wish(host, progress, output=Path("build"), speak=speak)
+        request = arguments.request(host, progress, output=Path("build"), registry=registry)
         if not to:
-            console.write(render_text(wish, name, chosen))
+            console.write(render_text(request, name, chosen))
             return
-        context = render_context(wish, name, chosen, progress=progress)
+        context = render_context(request, name, chosen, progress=progress)
     context.write_directory(Path(to))
     console.line(f"{to}: Dockerfile and {len(context.files) - 1} files for {name} {chosen}")
 
 
-def build_with_engine(words: Words, asked: Asked, *, output: Path, speak: images.Speak) -> None:
-    """Build, compare and start images as asked, and show it. Raise VerdictError unless all is green."""
+def build_with_engine(
+    arguments: CliArguments, options: EngineBuildOptions, *, output: Path, registry: RegistrySettingsFactory
+) -> None:
+    """Build, compare and smoke-test images, and show the outcome. Raise VerdictError unless all is green."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.image.engines.build import describe_build  # noqa: PLC0415
 
     started = time.monotonic()
     host = collect_host()
     with console.watching() as progress:
-        wish = words.wish(host, progress, output=output, speak=speak)
-        if asked.dry_run:
-            for line in describe_build(wish, asked.engine):
+        request = arguments.request(host, progress, output=output, registry=registry)
+        if options.dry_run:
+            for line in describe_build(request, options.engine):
                 console.line(line)
             return
-        left_out: list[SkippedImage] = []
-        where = output / "engines" / asked.engine
-        with _opened(asked, host) as (engine, start):
-            done = _built(wish, asked, engine, start, host=host, left_out=left_out, progress=progress)
+        skipped: list[SkippedImage] = []
+        where = output / "engines" / options.engine
+        with _opened(options, host) as (engine, start):
+            done = _built(request, options, engine, start, host=host, skipped=skipped, progress=progress)
             if done.report is not None:
-                _write(done.report, where, engine, wish.repository)
-    _show(done, left_out, where, time.monotonic() - started)
+                _write(done.report, where, engine, request.repository)
+    _show(done, skipped, where, time.monotonic() - started)
     if done.different or (done.report is not None and not done.report.green):
         raise VerdictError("not every image passed; see the lines above")
 
@@ -137,26 +153,26 @@ class _Done:
 
 
 def _built(
-    wish: BuildRequest,
-    asked: Asked,
+    request: BuildRequest,
+    options: EngineBuildOptions,
     engine: BuildEngine,
     start: Callable[[], Open],
     *,
     host: HostFacts,
-    left_out: list[SkippedImage],
+    skipped: list[SkippedImage],
     progress: Progress,
 ) -> _Done:
     from sandwright.image.engines.build import build_in_engine  # noqa: PLC0415
 
-    leave_out = None if asked.strict else left_out.append
-    built = build_in_engine(wish, engine, own=host.platform, leave_out=leave_out, progress=progress)
-    different = _compare(wish, engine, built, progress) if asked.compare else []
+    leave_out = None if options.strict else skipped.append
+    built = build_in_engine(request, engine, own=host.platform, leave_out=leave_out, progress=progress)
+    different = _compare(request, engine, built, progress) if options.compare else []
     report = None
-    if asked.smoke and built:
+    if options.smoke and built:
         from sandwright.verify.smoke.inengine import smoke_in_engine  # noqa: PLC0415
 
         report = smoke_in_engine(
-            built, wish.catalogue, engine, start(), host=host, output=wish.output, progress=progress
+            built, request.catalogue, engine, start(), host=host, output=request.output, progress=progress
         )
     return _Done(built, different, report)
 
@@ -175,18 +191,18 @@ def _write(report: Report, where: Path, engine: BuildEngine, repository: str) ->
 
 
 @contextlib.contextmanager
-def _opened(asked: Asked, host: HostFacts) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
+def _opened(options: EngineBuildOptions, host: HostFacts) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
     """The engine, and what gives how to start images in it."""
-    if asked.engine == "docker":
+    if options.engine == "docker":
         from sandwright.image.engines.docker import DockerBuilder  # noqa: PLC0415
         from sandwright.runtime.dockerd import docker_client  # noqa: PLC0415
 
         with docker_client() as client:
-            yield DockerBuilder(client, cache=not asked.again), functools.partial(_start_docker, client)
+            yield DockerBuilder(client, cache=not options.again), functools.partial(_start_docker, client)
         return
     from sandwright.image.engines.podman import PodmanBuilder  # noqa: PLC0415
 
-    name: Literal["podman", "buildah"] = "podman" if asked.engine == "podman" else "buildah"
+    name: Literal["podman", "buildah"] = "podman" if options.engine == "podman" else "buildah"
     yield PodmanBuilder(name, host), functools.partial(_start_podman, host)
 
 
@@ -203,7 +219,7 @@ def _start_podman(host: HostFacts) -> Open:
 
 
 def _compare(
-    wish: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
+    request: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
 ) -> list[str]:
     """A line for each difference from what the embedded builder makes that has no reason."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
@@ -212,7 +228,7 @@ def _compare(
     from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
 
     names = list(dict.fromkeys(each.name for each in built))
-    made = embedded(wish, wish.catalogue, names, progress=progress)
+    made = embedded(request, request.catalogue, names, progress=progress)
     lines = []
     for each in built:
         with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
@@ -229,16 +245,16 @@ def _compare(
     return lines
 
 
-def _show(done: _Done, left_out: Sequence[SkippedImage], where: Path, seconds: float) -> None:
+def _show(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: float) -> None:
     report = done.report
     rows = []
     for each in done.built:
         verdict = "" if report is None else _verdict(report, each)
         image = each.image.id.removeprefix("sha256:")[:12]
         rows.append([each.name, each.platform, each.references[0], image, f"{each.seconds:.1f} s", verdict])
-    rows += [[each.name, "", "", "", "", f"skipped: {each.reason}"] for each in left_out]
+    rows += [[each.name, "", "", "", "", f"skipped: {each.reason}"] for each in skipped]
     console.table(["image", "platform", "reference", "id", "time", "smoke"], rows)
-    for out in left_out:
+    for out in skipped:
         console.line(f"not built: {out.name}: {out.reason}: {out.detail}")
     for line in [*(report.explain() if report is not None else ()), *done.different]:
         console.line(line)

@@ -13,7 +13,7 @@ def function_of(command: str) -> Callable[..., int | None]:
 
             return setup
         case "lock-images":
-            from sandwright.cli.images import lock_images
+            from sandwright.cli.locks import lock_images
 
             return lock_images
         case "lock-diff":

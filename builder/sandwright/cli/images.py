@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sandwright.cli import console, registries
-from sandwright.errors import LockError, UsageError, VerdictError
+from sandwright.cli import console
+from sandwright.cli.inputs import catalogue_of, fetcher, registry_settings, source_date_epoch
+from sandwright.cli.locks import relock
+from sandwright.errors import VerdictError
 from sandwright.progress import Progress
 
 if TYPE_CHECKING:
-    from sandwright.image.baselock import BaseLock
-    from sandwright.image.build import BuiltImage, Fetcher, SkippedImage
+    from sandwright.image.build import BuiltImage, SkippedImage
     from sandwright.image.definition import ImageDefinition
-    from sandwright.image.lock import Lock
-    from sandwright.registry.settings import RegistrySettings
     from sandwright.verify.smoke.report import Report
-
-Speak = Callable[[], "RegistrySettings"]
-"""Gives how registries are spoken to."""
 
 
 def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
@@ -38,38 +33,6 @@ def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
     with console.watching() as progress:
         for note in plan.execute(progress):
             console.line(f"setup: {note}")
-
-
-def lock_images(
-    *,
-    name: Sequence[str] | None = None,
-    images: str = "",
-    mirror: str = "",
-    check: bool = False,
-    strict: bool = False,
-    insecure: Sequence[str] | None = None,
-    authorities: str = "",
-    logins: str = "",
-) -> None:
-    """Resolve the packages of images with apt, and the references of bases; write the lock files."""
-    from sandwright.image.lock import NotLocked  # noqa: PLC0415
-    from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
-
-    catalogue = catalogue_of(images)
-    chosen = [d for d in _named(catalogue, name or ()) if d.parent is None]
-    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
-    with console.watching() as progress:
-        for definition in chosen:
-            try:
-                if check:
-                    _check_lock(definition)
-                else:
-                    _lock(definition, mirror=mirror, speak=speak, progress=progress)
-            except (Unavailable, NotLocked) as error:
-                if strict or definition.suite:
-                    raise
-                how = "registry unreachable: " if isinstance(error, Unreachable) else ""
-                console.line(f"{definition.name}: not locked: {how}{error}")
 
 
 def build_images(
@@ -98,29 +61,29 @@ def build_images(
     from sandwright.image.build import build_images as build  # noqa: PLC0415
     from sandwright.image.plan import plan_build  # noqa: PLC0415
 
-    speak = functools.partial(registries.settings, insecure or (), authorities, logins)
+    registry = functools.partial(registry_settings, insecure or (), authorities, logins)
     if engine or builder or compare:
-        from sandwright.cli import engines  # noqa: PLC0415
+        from sandwright.cli import engines  # noqa: PLC0415 - only for --engine
 
         given = {"runtime": runtime, "require": require, "verify": verify}
-        asked = engines.Asked(
+        options = engines.EngineBuildOptions(
             engine, smoke=smoke, compare=compare, strict=strict, again=again, dry_run=dry_run
         )
-        asked.refuse(given)
-        words = engines.Words(images, name or (), platform or (), mirror, builder, frozen)
-        engines.build_with_engine(words, asked, output=Path(output), speak=speak)
+        options.refuse(given)
+        arguments = engines.CliArguments(images, name or (), platform or (), mirror, builder, frozen)
+        engines.build_with_engine(arguments, options, output=Path(output), registry=registry)
         return
     started = time.monotonic()
-    catalogue = catalogue_of(images)
+    catalogue = catalogue_of(images, name or ())
     where = Path(output)
-    options = {
+    settings: dict[str, Any] = {
         "platforms": list(platform or ()) or None,
         "frozen": frozen,
-        "epoch": epoch_asked(),
+        "epoch": source_date_epoch(),
         "verify": verify,
     }
     if dry_run:
-        for line in plan_build(catalogue, name or (), output=where, **options).describe():  # type: ignore[arg-type]
+        for line in plan_build(catalogue, name or (), output=where, **settings).describe():
             console.line(line)
         return
     left_out: list[SkippedImage] = []
@@ -129,10 +92,14 @@ def build_images(
             catalogue,
             name or (),
             output=where,
-            supply=supply_of(mirror, speak, progress),
+            supply=fetcher(
+                mirror,
+                registry=registry,
+                relock=functools.partial(relock, mirror=mirror, registry=registry, progress=progress),
+            ),
             leave_out=None if strict else left_out.append,
             progress=progress,
-            **options,  # type: ignore[arg-type]
+            **settings,
         )
         report = (
             _smoke(
@@ -167,104 +134,6 @@ def export_image(
     reference = reference or f"sandwright/{name}:latest"
     save_archive(Path(output) / "images" / name, platform, target, reference=reference)
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
-
-
-def catalogue_of(images: str) -> dict[str, ImageDefinition]:
-    """The definitions below a directory; empty: those that ship."""
-    from sandwright.image.definition import load_catalogue  # noqa: PLC0415
-    from sandwright.resources import data_path  # noqa: PLC0415
-
-    return load_catalogue(Path(images) if images else data_path("images"))
-
-
-def _named(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> list[ImageDefinition]:
-    for name in names:
-        if name not in catalogue:
-            raise UsageError(f"there is no image '{name}'; there is {', '.join(catalogue)}")
-    return [definition for name, definition in catalogue.items() if not names or name in names]
-
-
-def epoch_asked() -> int | None:
-    """SOURCE_DATE_EPOCH, as reproducible-builds.org specifies it."""
-    text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not text:
-        return None
-    if not text.isdecimal():
-        raise UsageError(f"SOURCE_DATE_EPOCH is {text!r}, not a whole number of seconds")
-    return int(text)
-
-
-def supply_of(mirror: str, speak: Speak, progress: Progress) -> Fetcher:
-    """Where packages and bases come from, in the words of a command line."""
-    from sandwright.image.build import Fetcher  # noqa: PLC0415
-    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
-    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
-
-    return Fetcher(
-        Cache(default_cache(os.environ)),
-        lambda: find_mirrors(mirror or None, os.environ),
-        functools.partial(_lock, mirror=mirror, speak=speak, progress=progress),
-        speak,
-    )
-
-
-def _check_lock(definition: ImageDefinition) -> None:
-    from sandwright.image.baselock import load_base_lock  # noqa: PLC0415
-    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
-
-    folder = definition.folder
-    check_lock(definition, load_lock(folder) if definition.suite else load_base_lock(folder))
-    console.line(f"{definition.name}: the lock fits")
-
-
-def _lock(
-    definition: ImageDefinition, *, mirror: str, speak: Callable[[], RegistrySettings], progress: Progress
-) -> Lock | BaseLock:
-    """Lock one image, write its lock file, and tell what is different."""
-    if definition.reference:
-        return _lock_base(definition, speak(), progress)
-    return _lock_packages(definition, mirror, progress)
-
-
-def _lock_base(definition: ImageDefinition, settings: RegistrySettings, progress: Progress) -> BaseLock:
-    from sandwright.image.baselock import base_lock_changes, load_base_lock, write_base_lock  # noqa: PLC0415
-    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
-    from sandwright.image.registrybase import lock_base  # noqa: PLC0415
-
-    try:
-        previous = load_base_lock(definition.folder)
-    except LockError:
-        previous = None
-    cache = Cache(default_cache(os.environ))
-    lock = lock_base(definition, settings=settings, cache=cache, progress=progress)
-    write_base_lock(definition.folder, lock)
-    for change in base_lock_changes(previous, lock) or ["nothing has changed"]:
-        progress.note(f"{definition.name}: {change}")
-    return lock
-
-
-def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress) -> Lock:
-    from sandwright.image.apt import lock_image  # noqa: PLC0415
-    from sandwright.image.cache import default_cache  # noqa: PLC0415
-    from sandwright.image.lock import load_lock, lock_changes, write_lock  # noqa: PLC0415
-    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
-
-    try:
-        previous = load_lock(definition.folder)
-    except LockError:
-        previous = None
-    lock = lock_image(
-        definition,
-        mirrors=find_mirrors(mirror or None, os.environ),
-        cache=default_cache(os.environ),
-        previous=previous,
-        progress=progress,
-    )
-    write_lock(definition.folder, lock)
-    changes = lock_changes(previous, lock)
-    for change in changes or ["nothing has changed"]:
-        progress.note(f"{definition.name}: {change}")
-    return lock
 
 
 def _smoke(

@@ -1,10 +1,57 @@
-"""The task that shows what new locks change: `sandwright lock-diff`."""
+"""Commands about the locks of images: writing them, and showing what new ones change."""
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.inputs import RegistrySettingsFactory, catalogue_of, registry_settings
+from sandwright.errors import LockError
+from sandwright.progress import Progress
+
+if TYPE_CHECKING:
+    from sandwright.image.baselock import BaseLock
+    from sandwright.image.definition import ImageDefinition
+    from sandwright.image.lock import Lock
+
+
+def lock_images(
+    *,
+    name: Sequence[str] | None = None,
+    images: str = "",
+    mirror: str = "",
+    check: bool = False,
+    strict: bool = False,
+    insecure: Sequence[str] | None = None,
+    authorities: str = "",
+    logins: str = "",
+) -> None:
+    """Resolve the packages of images with apt, and the references of bases; write the lock files."""
+    from sandwright.image.lock import NotLocked  # noqa: PLC0415
+    from sandwright.registry.failure import Unavailable, Unreachable  # noqa: PLC0415
+
+    chosen = [
+        definition
+        for definition in catalogue_of(images, name or ()).values()
+        if (not name or definition.name in name) and definition.parent is None
+    ]
+    registry = functools.partial(registry_settings, insecure or (), authorities, logins)
+    with console.watching() as progress:
+        for definition in chosen:
+            try:
+                if check:
+                    _check_lock(definition)
+                else:
+                    relock(definition, mirror=mirror, registry=registry, progress=progress)
+            except (Unavailable, NotLocked) as error:
+                if strict or definition.suite:
+                    raise
+                how = "registry unreachable: " if isinstance(error, Unreachable) else ""
+                console.line(f"{definition.name}: not locked: {how}{error}")
 
 
 def lock_diff(*, before: str, images: str = "images") -> None:
@@ -12,3 +59,66 @@ def lock_diff(*, before: str, images: str = "images") -> None:
     from sandwright.image.lockdiff import lock_differences, markdown  # noqa: PLC0415
 
     console.write(markdown(lock_differences(Path(before), Path(images))))
+
+
+def relock(
+    definition: ImageDefinition, *, mirror: str, registry: RegistrySettingsFactory, progress: Progress
+) -> Lock | BaseLock:
+    """Lock an image, write its lock file, and note what has changed."""
+    if definition.reference:
+        return _lock_base(definition, registry, progress)
+    return _lock_packages(definition, mirror, progress)
+
+
+def _check_lock(definition: ImageDefinition) -> None:
+    from sandwright.image.baselock import load_base_lock  # noqa: PLC0415
+    from sandwright.image.lock import check_lock, load_lock  # noqa: PLC0415
+
+    folder = definition.folder
+    check_lock(definition, load_lock(folder) if definition.suite else load_base_lock(folder))
+    console.line(f"{definition.name}: the lock fits")
+
+
+def _lock_base(
+    definition: ImageDefinition, registry: RegistrySettingsFactory, progress: Progress
+) -> BaseLock:
+    from sandwright.image.baselock import base_lock_changes, load_base_lock, write_base_lock  # noqa: PLC0415
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.registrybase import lock_base  # noqa: PLC0415
+
+    try:
+        previous = load_base_lock(definition.folder)
+    except LockError:
+        previous = None
+    cache = Cache(default_cache(os.environ))
+    lock = lock_base(definition, settings=registry(), cache=cache, progress=progress)
+    write_base_lock(definition.folder, lock)
+    _note(definition, base_lock_changes(previous, lock), progress)
+    return lock
+
+
+def _lock_packages(definition: ImageDefinition, mirror: str, progress: Progress) -> Lock:
+    from sandwright.image.apt import lock_image  # noqa: PLC0415
+    from sandwright.image.cache import default_cache  # noqa: PLC0415
+    from sandwright.image.lock import load_lock, lock_changes, write_lock  # noqa: PLC0415
+    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
+
+    try:
+        previous = load_lock(definition.folder)
+    except LockError:
+        previous = None
+    lock = lock_image(
+        definition,
+        mirrors=find_mirrors(mirror or None, os.environ),
+        cache=default_cache(os.environ),
+        previous=previous,
+        progress=progress,
+    )
+    write_lock(definition.folder, lock)
+    _note(definition, lock_changes(previous, lock), progress)
+    return lock
+
+
+def _note(definition: ImageDefinition, changes: Sequence[str], progress: Progress) -> None:
+    for change in changes or ["nothing has changed"]:
+        progress.note(f"{definition.name}: {change}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.errors import UsageError, VerdictError
+from sandwright.cli.inputs import image_path
+from sandwright.errors import VerdictError
 
 
 def prove_mapping(
@@ -27,7 +28,7 @@ def prove_mapping(
         platform, store = collect_host().platform, Path(output) / "rootfs"
         reports = list(
             prove_mapping(
-                _layout(image, Path(output)),
+                image_path(image, Path(output), kind="layout"),
                 platform=platform,
                 store=store,
                 runtimes=runtimes,
@@ -44,11 +45,3 @@ def prove_mapping(
         console.line(line)
     if faults:
         raise VerdictError(f"{image} does not map its user: {len(faults)} of {len(findings)} starts")
-
-
-def _layout(image: str, output: Path) -> Path:
-    built = output / "images" / image
-    path = built if "/" not in image and built.is_dir() else Path(image)
-    if not path.exists():
-        raise UsageError(f"there is no image '{image}': neither {built} nor a layout of that name")
-    return path

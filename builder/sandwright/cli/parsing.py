@@ -85,8 +85,10 @@ def _check_value(command: Command, option: Option, name: str) -> None:
         return
     if option.offered == "method":
         from sandwright.methods.registry import names  # noqa: PLC0415 - reads what is installed
+        from sandwright.render.methods import FORMS  # noqa: PLC0415
 
-        if name in (*names(), *["all"] * (option.metavar == "METHODS")):
+        known = (*names(), *FORMS, *known, *["all"] * (option.metavar == "METHODS"))
+        if name in known:
             return
     _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)
 
@@ -155,11 +157,18 @@ def _is_option(word: str) -> bool:
 
 def _refuse(problem: str, name: str, known: Iterable[str], page: str = "") -> NoReturn:
     """Raise UsageError, with the known name that is nearest; without a near one, with where to look."""
+    _fail(f"{problem}; {suggestion(name, known, page=page)}")
+
+
+def suggestion(name: str, known: Iterable[str], *, page: str = "") -> str:
+    """The known name that is nearest, as a question; without a near one, where to look, or all names."""
     import difflib  # noqa: PLC0415 - only for mistakes
 
-    near = difflib.get_close_matches(name, list(known), n=1)
-    other = f"see `{page}`" if page else f"there is {', '.join(known)}"
-    _fail(f"{problem}; " + (f"did you mean {near[0]!r}?" if near else other))
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"see `{page}`" if page else f"there is {', '.join(names)}"
 
 
 def _fail(message: str) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.cli.evaluators import read_file
+from sandwright.cli.inputs import load_policy
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def explain(
         raise UsageError(
             "usage: sandwright explain read|write|exec|connect|env|syscall SUBJECT [ARGUMENT ...]"
         )
-    loaded = _load(policy, set)
+    loaded = load_policy(policy, set)
     answer = explain_methods(
         loaded.resolve_for(question, subject, _facts(facts, loaded)),
         question,
@@ -102,7 +103,7 @@ def facts(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
 ) -> None:
     """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts."""
-    console.write(_load(policy, set).facts().to_json())
+    console.write(load_policy(policy, set).facts().to_json())
 
 
 def schema(*, document: str) -> None:
@@ -155,7 +156,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
-    policy = _load(file, None)
+    policy = load_policy(file, None)
     if facts:
         policy.resolve(_facts(facts, policy))
         return
@@ -177,22 +178,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _load(policy: str, settings: Sequence[str] | None) -> Policy:
-    """The policy as all layers say it: floor, user, the file named, and this run."""
-    from sandwright.api import Policy  # noqa: PLC0415
-    from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
-
-    path = Path(policy)
-    layers = [
-        layer
-        for layer in layers_for(path.parent, os.environ, settings=list(settings or ()))
-        if layer.kind != "project"
-    ]
-    return Policy.from_layers([*layers, read_layer(path, kind="project")])
-
-
 def _resolved(policy: str, facts: str, settings: Sequence[str] | None) -> ResolvedPolicy:
-    loaded = _load(policy, settings)
+    loaded = load_policy(policy, settings)
     return loaded.resolve(_facts(facts, loaded))
 
 

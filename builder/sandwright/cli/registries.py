@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sandwright.cli import console
+from sandwright.cli.inputs import image_path, registry_settings
 from sandwright.errors import UsageError
-
-if TYPE_CHECKING:
-    from sandwright.registry.settings import RegistrySettings
 
 
 def push_image(
@@ -35,11 +32,13 @@ def push_image(
     target = parse_reference(reference)
     if target.digest:
         raise UsageError(f"'{reference}': where to push is a tag; the digest is the image's own")
-    layout = open_layout(_place(image, Path(output)), ref or None)
+    layout = open_layout(image_path(image, Path(output)), ref or None)
     tags = [target.what, *(tag or ())]
     with (
         console.watching() as progress,
-        open_repository(target, settings(insecure or (), authorities, logins), push=True) as repository,
+        open_repository(
+            target, registry_settings(insecure or (), authorities, logins), push=True
+        ) as repository,
     ):
         done = push(
             repository,
@@ -76,33 +75,8 @@ def pull_image(
             source,
             where,
             platforms=platform or (),
-            settings=settings(insecure or (), authorities, logins),
+            settings=registry_settings(insecure or (), authorities, logins),
             cache=Cache(default_cache(os.environ)),
             progress=progress,
         )
     console.line(f"{where}: {source.name}@{digest}")
-
-
-def settings(insecure: Sequence[str], authorities: str, logins: str) -> RegistrySettings:
-    """How the command line says that registries are to be spoken to."""
-    from sandwright.registry.credentials import ANONYMOUS, auth_files  # noqa: PLC0415
-    from sandwright.registry.reference import split_host  # noqa: PLC0415
-    from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings  # noqa: PLC0415
-
-    for host in insecure:
-        split_host(host)
-    if logins and logins != "none" and not Path(logins).is_file():
-        raise UsageError(f"{logins}: there is no such file of logins")
-    who = ANONYMOUS if logins == "none" else auth_files(os.environ, explicit=Path(logins) if logins else None)
-    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
-    servers = frozenset(split_host(host)[0] for host in given)
-    trust = Path(authorities) if authorities else None
-    return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)
-
-
-def _place(image: str, output: Path) -> Path:
-    built = output / "images" / image
-    path = built if "/" not in image and built.is_dir() else Path(image)
-    if not path.exists():
-        raise UsageError(f"there is no image '{image}': neither {built} nor a file or directory of that name")
-    return path

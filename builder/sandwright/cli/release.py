@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandwright.cli import console, registries, signers
+from sandwright.cli import console, signers
+from sandwright.cli.inputs import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 
 if TYPE_CHECKING:
-    from sandwright.image.build import Fetcher
     from sandwright.image.definition import ImageDefinition
     from sandwright.progress import Progress
     from sandwright.registry.settings import RegistrySettings
@@ -44,7 +42,7 @@ def sbom(
     from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
     from sandwright.release.subject import built_image  # noqa: PLC0415
 
-    catalogue = _catalogue(images, [name])
+    catalogue = catalogue_of(images, [name])
     existing = built_image(Path(output), name)
     chosen = _platform(platform, list(existing.images), name)
     found = sources.locked(catalogue, name)
@@ -57,7 +55,7 @@ def sbom(
         console.line(f"{path}: fits {name} {chosen}: {count} files")
         return
     with console.watching() as progress:
-        sboms = make_sboms(existing, lock, directory, _supply(mirror), progress=progress)
+        sboms = make_sboms(existing, lock, directory, fetcher(mirror), progress=progress)
     document = sboms.documents[chosen][format]
     if to == "-":
         console.write(document.decode() + "\n")
@@ -121,8 +119,8 @@ def publish(
     started = time.monotonic()
     names, prefix = _names(list(image or ()), to)
     signer = signers.signer(key, public_key, keyless=keyless, token=token, trust=trust)
-    settings = registries.settings(insecure or (), authorities, logins)
-    catalogue = _catalogue(images, names)
+    settings = registry_settings(insecure or (), authorities, logins)
+    catalogue = catalogue_of(images, names)
     with console.watching() as progress:
         releases = [
             _prepared(
@@ -174,14 +172,14 @@ def verify_image(
 
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
     source = parse_reference(reference)
-    settings = registries.settings(insecure or (), authorities, logins)
+    settings = registry_settings(insecure or (), authorities, logins)
     failed = False
     with (
         console.watching() as progress,
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
         open_repository(source, settings) as repository,
     ):
-        again = Again(_supply(mirror, settings), list(platform or ())) if rebuild else None
+        again = Again(fetcher(mirror, registry=lambda: settings), list(platform or ())) if rebuild else None
         for finding in check_image(
             repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
@@ -215,7 +213,7 @@ def _prepared(
         name,
         proof,
         output=output,
-        supply=_supply(mirror),
+        supply=fetcher(mirror),
         builder=builder or BUILDER,
         progress=progress,
     )
@@ -262,27 +260,6 @@ def _names(words: list[str], to: str) -> tuple[list[str], str]:
     if "/" not in prefix and not set(prefix) & set(".:"):
         raise UsageError(f"publish: {prefix!r} does not name a registry: HOST[:PORT] or HOST[:PORT]/PREFIX")
     return list(dict.fromkeys(names)), prefix
-
-
-def _catalogue(images: str, names: Sequence[str]) -> dict[str, ImageDefinition]:
-    from sandwright.image.definition import load_catalogue  # noqa: PLC0415
-    from sandwright.resources import data_path  # noqa: PLC0415
-
-    catalogue = load_catalogue(Path(images) if images else data_path("images"))
-    for name in names:
-        if name not in catalogue:
-            raise UsageError(f"there is no image '{name}'; there is {', '.join(catalogue)}")
-    return catalogue
-
-
-def _supply(mirror: str, settings: RegistrySettings | None = None) -> Fetcher:
-    from sandwright.image.build import Fetcher  # noqa: PLC0415
-    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
-    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
-
-    mirrors = functools.partial(find_mirrors, mirror or None, os.environ)
-    registry = None if settings is None else lambda: settings
-    return Fetcher(Cache(default_cache(os.environ)), mirrors, None, registry)
 
 
 def _platform(asked: str, offered: Sequence[str], name: str) -> str:

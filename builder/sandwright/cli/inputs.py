@@ -1,0 +1,94 @@
+"""What the options of several commands name: images, definitions, registries, mirrors, policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.cli.parsing import suggestion
+from sandwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from sandwright.api import Policy
+    from sandwright.image.build import Fetcher, Relock
+    from sandwright.image.definition import ImageDefinition
+    from sandwright.registry.settings import RegistrySettings
+
+RegistrySettingsFactory = Callable[[], "RegistrySettings"]
+"""Reads the settings of registries when the first registry is needed."""
+
+
+def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:
+    """Where a built image lies, by its name, or else the path that was given.
+
+    Raise UsageError where there is neither; `kind` says what the path may be.
+    """
+    built = output / "images" / image
+    path = built if "/" not in image and built.is_dir() else Path(image)
+    if not path.exists():
+        raise UsageError(f"there is no image '{image}': neither {built} nor a {kind} of that name")
+    return path
+
+
+def catalogue_of(images: str, names: Sequence[str] = ()) -> dict[str, ImageDefinition]:
+    """The definitions below a directory; empty: those that ship. Raise UsageError unless it has `names`."""
+    from sandwright.image.definition import load_catalogue  # noqa: PLC0415
+    from sandwright.resources import data_path  # noqa: PLC0415
+
+    catalogue = load_catalogue(Path(images) if images else data_path("images"))
+    for name in names:
+        if name not in catalogue:
+            raise UsageError(f"there is no image '{name}'; {suggestion(name, catalogue)}")
+    return catalogue
+
+
+def source_date_epoch() -> int | None:
+    """SOURCE_DATE_EPOCH, as reproducible-builds.org specifies it."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"SOURCE_DATE_EPOCH is {text!r}, not a whole number of seconds")
+    return int(text)
+
+
+def fetcher(
+    mirror: str, *, registry: RegistrySettingsFactory | None = None, relock: Relock | None = None
+) -> Fetcher:
+    """What downloads packages and bases: from `mirror`, or as apt does here."""
+    from sandwright.image.build import Fetcher  # noqa: PLC0415
+    from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
+    from sandwright.image.mirrors import find_mirrors  # noqa: PLC0415
+
+    cache = Cache(default_cache(os.environ))
+    return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry)
+
+
+def registry_settings(insecure: Sequence[str], authorities: str, logins: str) -> RegistrySettings:
+    """How to speak to registries, by the options `--insecure`, `--authorities` and `--logins`."""
+    from sandwright.registry.credentials import ANONYMOUS, auth_files  # noqa: PLC0415
+    from sandwright.registry.reference import split_host  # noqa: PLC0415
+    from sandwright.registry.settings import TOKEN_SERVERS_VARIABLE, RegistrySettings  # noqa: PLC0415
+
+    for host in insecure:
+        split_host(host)
+    if logins and logins != "none" and not Path(logins).is_file():
+        raise UsageError(f"{logins}: there is no such file of logins")
+    who = ANONYMOUS if logins == "none" else auth_files(os.environ, explicit=Path(logins) if logins else None)
+    given = os.environ.get(TOKEN_SERVERS_VARIABLE, "").replace(",", " ").split()
+    servers = frozenset(split_host(host)[0] for host in given)
+    trust = Path(authorities) if authorities else None
+    return RegistrySettings(who, trust, frozenset(insecure), token_servers=servers)
+
+
+def load_policy(policy: str, settings: Sequence[str] | None = None) -> Policy:
+    """The policy of all layers: operator, user, the named file, and this run."""
+    from sandwright.api import Policy  # noqa: PLC0415
+    from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
+
+    path = Path(policy)
+    layers = layers_for(path.parent, os.environ, settings=list(settings or ()))
+    below = [layer for layer in layers if layer.kind != "project"]
+    return Policy.from_layers([*below, read_layer(path, kind="project")])
