@@ -113,8 +113,7 @@ class _Walk:
     def _read(self, descriptor: Descriptor) -> tuple[bytes | None, str]:
         """A document's content, or b"" for anything larger; and what is wrong with the blob."""
         algorithm, _, name = descriptor.digest.partition(":")
-        path = f"blobs/{algorithm}/{name}"
-        size = self.place.size(path)
+        size = self.place.size(descriptor.path)
         if size is None:
             return None, "is not there"
         if size != descriptor.size:
@@ -123,7 +122,7 @@ class _Walk:
         is_document = descriptor.media_type in INDEX_TYPES | MANIFEST_TYPES
         if size > (LARGEST_DOCUMENT if is_document else DEFAULT.bytes):
             return b"", f"has {size} bytes, more than are read of it"
-        with self.place.open(path) as file:
+        with self.place.open(descriptor.path) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
                 if is_document:

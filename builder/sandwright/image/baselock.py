@@ -73,8 +73,8 @@ def base_lock_text(lock: BaseLock) -> str:
         "definition": lock.definition,
         "reference": lock.reference,
         "epoch": lock.epoch,
-        "base": _plain(lock.base),
-        "platforms": {platform: _plain(each) for platform, each in lock.platforms.items()},
+        "base": lock.base.document(),
+        "platforms": {platform: each.document() for platform, each in lock.platforms.items()},
     }
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
@@ -125,11 +125,3 @@ def _descriptor(value: object, where: str, types: frozenset[str]) -> Descriptor:
     if not found.digest.startswith("sha256:"):
         raise ValueError(f"{where}: only SHA-256 can be kept here")
     return Descriptor(found.media_type, found.digest, found.size)
-
-
-def _plain(descriptor: Descriptor) -> dict[str, object]:
-    return {
-        "mediaType": descriptor.media_type,
-        "digest": descriptor.digest,
-        "size": descriptor.size,
-    }

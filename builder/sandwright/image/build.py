@@ -16,7 +16,7 @@ from sandwright.image.buildcontext import BuildContext, open_build_context
 from sandwright.image.cache import Cache
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import LayerHistory
-from sandwright.image.existing import ImageLayout, PlatformImage, settings_of
+from sandwright.image.existing import ImageLayout, PlatformImage
 from sandwright.image.fetch import fetch
 from sandwright.image.inherit import ImageSettings, inherited
 from sandwright.image.layout import is_littered, staging
@@ -247,7 +247,7 @@ class _Build:
         if parent in self._foreign and parent is not None:
             below = self._done[parent]
             return {
-                platform: inherited(settings_of(below, platform), parent).under(own)
+                platform: inherited(below.configs[platform].document, parent).under(own)
                 for platform in step.platforms
             }
         if parent is not None:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandwright.image.compress import IDENTITY
-from sandwright.image.layout import INDEX_TYPE, LAYER_TYPE, MANIFEST_TYPE, Blob
+from sandwright.image.layout import Blob
+from sandwright.rootfs.descriptor import OCI_INDEX, OCI_LAYER, OCI_MANIFEST
 
 if TYPE_CHECKING:
     from sandwright.image.sections import Config
@@ -63,7 +64,7 @@ class LayerHistory:
     diff_id: str
     created_by: str
     created: str
-    media_type: str = LAYER_TYPE
+    media_type: str = OCI_LAYER
 
 
 def timestamp(seconds: int) -> str:
@@ -137,7 +138,7 @@ def manifest(
     """The manifest. `configuration` is the descriptor of the config."""
     return {
         "schemaVersion": 2,
-        "mediaType": MANIFEST_TYPE,
+        "mediaType": OCI_MANIFEST,
         "config": configuration,
         "layers": [step.blob.descriptor(step.media_type) for step in steps],
         "annotations": {**about.annotations(), CODEC: IDENTITY},
@@ -148,9 +149,9 @@ def index(about: ImageDescription, manifests: Mapping[str, Blob]) -> Document:
     """The index of an image for several platforms: platform → its manifest."""
     return {
         "schemaVersion": 2,
-        "mediaType": INDEX_TYPE,
+        "mediaType": OCI_INDEX,
         "manifests": [
-            blob.descriptor(MANIFEST_TYPE, platform=platform_of(platform))
+            blob.descriptor(OCI_MANIFEST, platform=platform_of(platform))
             for platform, blob in manifests.items()
         ],
         "annotations": about.annotations(),
@@ -165,13 +166,13 @@ def layout_index(whole: Blob, manifests: Mapping[str, Blob], inputs: str) -> Doc
     """
     platforms = [
         blob.descriptor(
-            MANIFEST_TYPE, platform=platform_of(platform), annotations={REF_NAME: architecture(platform)}
+            OCI_MANIFEST, platform=platform_of(platform), annotations={REF_NAME: architecture(platform)}
         )
         for platform, blob in manifests.items()
     ]
     return {
         "schemaVersion": 2,
-        "mediaType": INDEX_TYPE,
-        "manifests": [whole.descriptor(INDEX_TYPE, annotations={REF_NAME: ALL_PLATFORMS}), *platforms],
+        "mediaType": OCI_INDEX,
+        "manifests": [whole.descriptor(OCI_INDEX, annotations={REF_NAME: ALL_PLATFORMS}), *platforms],
         "annotations": {INPUTS: inputs},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +13,11 @@ from sandwright.errors import IntegrityError, SandwrightError
 from sandwright.image.documents import ALL_PLATFORMS, INPUTS, REF_NAME
 from sandwright.image.layout import LAYOUT_FILE, Blob
 from sandwright.reading import open_regular
-from sandwright.rootfs.descriptor import parse_json, read_descriptor, sequence, strings
+from sandwright.registry.graph import ManifestNode, walk
+from sandwright.registry.graph import verify as verify_content
+from sandwright.rootfs.descriptor import Descriptor, parse_json, read_descriptor, sequence, strings
 from sandwright.rootfs.images.blobs import DirectoryBlobs, read
+from sandwright.rootfs.images.imageconfig import ImageConfig, parse_config
 
 _DOCUMENT_SIZE = 8 << 20
 
@@ -33,6 +36,16 @@ class PlatformImage:
     diff_ids: tuple[str, ...]
     history: tuple[Mapping[str, Any], ...]
     types: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, platform: str, node: ManifestNode, config: ImageConfig, history: tuple[Mapping[str, Any], ...]
+    ) -> PlatformImage:
+        """The image of a manifest, which names its config before its layers."""
+        blobs = [Blob.of(each) for each in node.blobs]
+        types = tuple(oci_type(each.media_type) for each in node.blobs[1:])
+        manifest = Blob.of(node.descriptor)
+        return cls(platform, manifest, blobs[0], tuple(blobs[1:]), config.diff_ids, history, types)
 
     @property
     def size(self) -> int:
@@ -53,6 +66,7 @@ class ImageLayout:
     whole: Blob
     inputs: str
     images: Mapping[str, PlatformImage]
+    configs: Mapping[str, ImageConfig]
 
     @property
     def name(self) -> str:
@@ -83,6 +97,11 @@ class BaseImage(Protocol):
         """What it consists of, by platform."""
         ...
 
+    @property
+    def configs(self) -> Mapping[str, ImageConfig]:
+        """Its image configs, by platform."""
+        ...
+
     def file(self, blob: Blob) -> Path:
         """Where a blob lies."""
         ...
@@ -91,6 +110,14 @@ class BaseImage(Protocol):
 def blob_path(layout: Path, blob: Blob) -> Path:
     """Where a layout has a blob."""
     return layout / "blobs" / "sha256" / blob.name
+
+
+def oci_type(media_type: str) -> str:
+    """The OCI name of a layer's type: Docker's types name the same bytes."""
+    if not media_type.startswith("application/vnd.docker."):
+        return media_type
+    _, _, codec = media_type.partition(".diff.tar")
+    return f"application/vnd.oci.image.layer.v1.tar{codec.replace('.', '+')}"
 
 
 def read_layout(path: Path, *, verify: bool = False) -> ImageLayout:
@@ -115,58 +142,30 @@ def _read(path: Path) -> ImageLayout:
     if read(place, "oci-layout", limit=_DOCUMENT_SIZE) != LAYOUT_FILE:
         raise IntegrityError("its file oci-layout has an unknown content")
     index = parse_json(read(place, "index.json", limit=_DOCUMENT_SIZE), "index.json")
-    named = dict(_named(index))
-    whole = named[ALL_PLATFORMS]
-    platforms = _document(path, whole)
-    images = [_held(path, entry) for entry in sequence(platforms["manifests"], "manifests")]
+    listed = [read_descriptor(each, "index.json") for each in sequence(index["manifests"], "manifests")]
+    named = {each.annotations.get(REF_NAME, ""): each for each in listed}
+
+    def load(descriptor: Descriptor) -> bytes:
+        return read(place, descriptor.path, limit=_DOCUMENT_SIZE)
+
+    graph = walk(named[ALL_PLATFORMS], load, "index")
+    nodes = {node.descriptor.digest: node for node in graph.nodes}
+    images, configs = {}, {}
+    for child in graph.root.children:
+        if child.platform is None:
+            raise IntegrityError("its index has a manifest without a platform")
+        platform = f"{child.platform.os}/{child.platform.architecture}"
+        node = nodes[child.digest]
+        content = load(node.blobs[0])
+        verify_content(node.blobs[0], content, "config")
+        configs[platform] = config = parse_config(content, node.blobs[0].digest, "config")
+        if len(config.diff_ids) != len(node.blobs) - 1:
+            counts = f"{len(node.blobs) - 1} layers and {len(config.diff_ids)} diff_ids"
+            raise IntegrityError(f"its image for {platform} has {counts}")
+        history = tuple(sequence(config.document.get("history"), "history"))
+        images[platform] = PlatformImage.of(platform, node, config, history)
     inputs = strings(index.get("annotations"), "annotations").get(INPUTS, "")
-    return ImageLayout(path, whole, inputs, {image.platform: image for image in images})
-
-
-def _named(index: Mapping[str, Any]) -> Iterator[tuple[str, Blob]]:
-    for entry in sequence(index["manifests"], "manifests"):
-        descriptor = read_descriptor(entry, "index.json")
-        yield descriptor.annotations.get(REF_NAME, ""), Blob(descriptor.digest, descriptor.size)
-
-
-def _held(path: Path, entry: Any) -> PlatformImage:  # noqa: ANN401 - JSON
-    descriptor = read_descriptor(entry, "index")
-    if descriptor.platform is None:
-        raise IntegrityError("its index has a manifest without a platform")
-    platform = f"{descriptor.platform.os}/{descriptor.platform.architecture}"
-    manifest = Blob(descriptor.digest, descriptor.size)
-    document = _document(path, manifest)
-    config = _blob(document["config"])
-    listed = [read_descriptor(each, "manifest") for each in sequence(document["layers"], "layers")]
-    layers = tuple(Blob(layer.digest, layer.size) for layer in listed)
-    settings = _document(path, config)
-    diff_ids = tuple(settings["rootfs"]["diff_ids"])
-    if len(diff_ids) != len(layers):
-        raise IntegrityError(
-            f"its image for {platform} has {len(layers)} layers and {len(diff_ids)} diff_ids"
-        )
-    history = tuple(sequence(settings.get("history"), "history"))
-    types = tuple(layer.media_type for layer in listed)
-    return PlatformImage(platform, manifest, config, layers, diff_ids, history, types)
-
-
-def _blob(entry: Any) -> Blob:  # noqa: ANN401 - JSON
-    descriptor = read_descriptor(entry, "manifest")
-    return Blob(descriptor.digest, descriptor.size)
-
-
-def settings_of(existing: ImageLayout, platform: str) -> Mapping[str, Any]:
-    """The image config of one platform."""
-    return _document(existing.path, existing.images[platform].config)
-
-
-def _document(path: Path, blob: Blob) -> dict[str, Any]:
-    if blob.size > _DOCUMENT_SIZE:
-        raise IntegrityError(f"{blob.digest} is too long for a document: {blob.size} bytes")
-    data = read(DirectoryBlobs(path), f"blobs/sha256/{blob.name}", limit=_DOCUMENT_SIZE)
-    if Blob(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) != blob:
-        raise IntegrityError(f"{blob.digest} does not have that digest")
-    return parse_json(data, blob.digest)
+    return ImageLayout(path, Blob.of(graph.root.descriptor), inputs, images, configs)
 
 
 def _check_size(file: Path, blob: Blob) -> None:

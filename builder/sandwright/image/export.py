@@ -15,8 +15,8 @@ from pathlib import Path
 from sandwright.errors import UsageError
 from sandwright.image.documents import REF_NAME, platform_of
 from sandwright.image.existing import BaseImage, PlatformImage, read_layout
-from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, MANIFEST_TYPE, Blob, canonical, on_disk
-from sandwright.rootfs.descriptor import IMAGE_NAME
+from sandwright.image.layout import LAYOUT_FILE, Blob, on_disk
+from sandwright.rootfs.descriptor import IMAGE_NAME, OCI_INDEX, OCI_MANIFEST, canonical
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.writer import TarWriter, Writable
@@ -90,9 +90,9 @@ def _index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
     """Podman names the image after the one annotation, containerd (in Docker since 25) after the other."""
     names = {REF_NAME: tag, IMAGE_NAME: reference}
     descriptor = image.manifest.descriptor(
-        MANIFEST_TYPE, platform=platform_of(image.platform), annotations=names
+        OCI_MANIFEST, platform=platform_of(image.platform), annotations=names
     )
-    return {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [descriptor]}
+    return {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor]}
 
 
 def _docker(image: PlatformImage, reference: str) -> dict[str, object]:

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import stat
@@ -26,12 +25,9 @@ from typing import Any
 from sandwright.errors import BuildError, HostError
 from sandwright.image.scratch import discard
 from sandwright.progress import SILENT, Progress
+from sandwright.rootfs.descriptor import Descriptor, canonical
 
 STAGING = ".building-"
-INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
-CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
-LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
 LAYOUT_FILE = b'{"imageLayoutVersion":"1.0.0"}'
 
 _LOCK_WAIT = 1800.0
@@ -44,6 +40,11 @@ class Blob:
     digest: str
     size: int
 
+    @classmethod
+    def of(cls, descriptor: Descriptor) -> Blob:
+        """The blob that a descriptor points to."""
+        return cls(descriptor.digest, descriptor.size)
+
     @property
     def name(self) -> str:
         """The file's name in `blobs/sha256`."""
@@ -51,14 +52,7 @@ class Blob:
 
     def descriptor(self, media_type: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
         """What a document says to point to the blob."""
-        return {"mediaType": media_type, "digest": self.digest, "size": self.size, **more}
-
-
-def canonical(document: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and no white space, UTF-8: the same document gives the same bytes."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+        return Descriptor(media_type, self.digest, self.size).document(**more)
 
 
 class StagingArea:

@@ -15,8 +15,8 @@ from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
-from sandwright.image.layout import canonical
 from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
+from sandwright.rootfs.descriptor import canonical
 
 _NO_PART = {"smoke"}
 """Sections of a definition that change nothing in the image."""

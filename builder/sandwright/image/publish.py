@@ -11,8 +11,9 @@ from sandwright.image.buildcontext import BuildContext
 from sandwright.image.documents import ImageDescription, LayerHistory
 from sandwright.image.existing import ImageLayout, read_layout
 from sandwright.image.inherit import ImageSettings
-from sandwright.image.layout import CONFIG_TYPE, Blob, StagingArea, canonical
+from sandwright.image.layout import Blob, StagingArea
 from sandwright.image.plan import PlannedImage, standing
+from sandwright.rootfs.descriptor import OCI_CONFIG, canonical
 
 Make = Callable[[PlatformBuild], list[LayerHistory]]
 """Makes the layers of an image for one platform, lowest first."""
@@ -119,5 +120,5 @@ def _write_documents(
     """Write the manifest and the config of one platform's image."""
     document = documents.config(about, platform, settings.config, steps, settings.more)
     config = area.add(canonical(document))
-    manifest = documents.manifest(about, config.descriptor(CONFIG_TYPE), steps)
+    manifest = documents.manifest(about, config.descriptor(OCI_CONFIG), steps)
     return area.add(canonical(manifest)), config

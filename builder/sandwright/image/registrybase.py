@@ -145,7 +145,7 @@ def fetch_base(
             _check_platform(config, platform, str(repository))
             configs[platform] = config
             images[platform] = _held(graph.root, config, platform, lock)
-    whole = Blob(lock.base.digest, lock.base.size)
+    whole = Blob.of(lock.base)
     return RegistryImage(str(parse_reference(lock.reference)), whole, images, configs, cache)
 
 
@@ -234,16 +234,7 @@ def _held(node: ManifestNode, config: ImageConfig, platform: str, lock: BaseLock
         _sha256(layer)
         if layer.media_type not in LAYER_TYPES:
             raise ArchiveRefused(f"{where}: {layer.media_type} is not a layer that can be unpacked here")
-    blobs = tuple(Blob(layer.digest, layer.size) for layer in layers)
-    return PlatformImage(
-        platform,
-        Blob(node.descriptor.digest, node.descriptor.size),
-        Blob(node.blobs[0].digest, node.blobs[0].size),
-        blobs,
-        config.diff_ids,
-        _history(config, len(blobs), lock),
-        tuple(_oci_type(layer.media_type) for layer in layers),
-    )
+    return PlatformImage.of(platform, node, config, _history(config, len(layers), lock))
 
 
 def _history(config: ImageConfig, count: int, lock: BaseLock) -> tuple[Mapping[str, Any], ...]:
@@ -271,14 +262,6 @@ def _created(config: ImageConfig) -> int:
         return max(0, int(datetime.fromisoformat(str(config.document.get("created"))).timestamp()))
     except (ValueError, OverflowError):
         return 0
-
-
-def _oci_type(media_type: str) -> str:
-    """The OCI name of a layer's type: Docker's types name the same bytes."""
-    if not media_type.startswith("application/vnd.docker."):
-        return media_type
-    _, _, codec = media_type.partition(".diff.tar")
-    return f"application/vnd.oci.image.layer.v1.tar{codec.replace('.', '+')}"
 
 
 def _sha256(descriptor: Descriptor) -> str:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.image.cache import Cache
 from sandwright.image.documents import ALL_PLATFORMS, REF_NAME
-from sandwright.image.layout import INDEX_TYPE, Blob, staging
+from sandwright.image.layout import Blob, staging
 from sandwright.image.registrybase import CacheStore
 from sandwright.progress import SILENT, Progress
 from sandwright.registry.graph import ImageGraph, walk
@@ -21,6 +21,7 @@ from sandwright.registry.settings import RegistrySettings
 from sandwright.rootfs.descriptor import (
     INDEX_TYPES,
     MANIFEST_TYPES,
+    OCI_INDEX,
     Descriptor,
     Platform,
     parse_json,
@@ -59,15 +60,15 @@ def open_layout(path: Path, ref: str | None = None) -> PushSource:
         root = _chosen(found, ref, path)
 
         def load(descriptor: Descriptor) -> bytes:
-            return blobs.read(place, _blob_path(descriptor), limit=_LARGEST)
+            return blobs.read(place, descriptor.path, limit=_LARGEST)
 
         graph = walk(root, load, str(path))
         for blob in graph.blobs:
-            size = place.size(_blob_path(blob))
+            size = place.size(blob.path)
             if size != blob.size:
                 has = "is missing" if size is None else f"has {size} bytes where {blob.size} were promised"
                 raise IntegrityError(f"{path}: {blob.digest} {has}")
-    return PushSource(graph, lambda blob: place.open(_blob_path(blob)))
+    return PushSource(graph, lambda blob: place.open(blob.path))
 
 
 def pull_layout(
@@ -96,15 +97,12 @@ def pull_layout(
     entries = [(graph.root.descriptor, reference.tag or ALL_PLATFORMS)]
     index = {
         "schemaVersion": 2,
-        "mediaType": INDEX_TYPE,
-        "manifests": [
-            Blob(each.digest, each.size).descriptor(each.media_type, annotations={REF_NAME: name})
-            for each, name in entries
-        ],
+        "mediaType": OCI_INDEX,
+        "manifests": [each.document(annotations={REF_NAME: name}) for each, name in entries],
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = [*(node.descriptor for node in graph.nodes), *graph.blobs]
-    parts = list(dict.fromkeys(Blob(each.digest, each.size) for each in kept))
+    parts = list(dict.fromkeys(Blob.of(each) for each in kept))
     with staging(target.absolute().parent, progress=progress) as area:
         for part in parts:
             area.adopt(part, cache.path(part.name))
@@ -139,8 +137,3 @@ def _same(one: Platform, other: Platform) -> bool:
     return (one.os, one.architecture) == (other.os, other.architecture) and (
         not other.variant or one.variant == other.variant
     )
-
-
-def _blob_path(descriptor: Descriptor) -> str:
-    algorithm, _, encoded = descriptor.digest.partition(":")
-    return f"blobs/{algorithm}/{encoded}"

@@ -8,7 +8,6 @@ listing it.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +18,15 @@ from sandwright.registry.repository import RawManifest, Repository, read
 from sandwright.registry.upload import Source
 from sandwright.rootfs.descriptor import (
     OCI_INDEX,
+    OCI_MANIFEST,
     Descriptor,
+    canonical,
     check_document,
     parse_json,
     read_descriptor,
     sequence,
 )
 
-OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 EMPTY = b"{}"
 MOST_PAGES = 50
@@ -100,12 +100,12 @@ def _manifest(
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
-        "config": _plain(config),
-        "layers": [_plain(layer)],
-        "subject": _plain(subject),
+        "config": config.document(),
+        "layers": [layer.document()],
+        "subject": subject.document(),
         **({"annotations": dict(annotations)} if annotations else {}),
     }
-    content = _canonical(document)
+    content = canonical(document)
     return RawManifest(OCI_MANIFEST, sha256_descriptor(OCI_MANIFEST, content).digest, content)
 
 
@@ -146,7 +146,7 @@ def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Ref
     listed = _fallback(repository, digest)
     if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
         entries = [_entry(each) for each in (*listed, referrer)]
-        content = _canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
+        content = canonical({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries})
         index = RawManifest(OCI_INDEX, sha256_descriptor(OCI_INDEX, content).digest, content)
         repository.put_manifest(index, fallback_tag(digest))
         listed = _fallback(repository, digest)
@@ -174,19 +174,7 @@ def _entry(referrer: Referrer) -> dict[str, Any]:
     """What an index says of a referrer: its own type and annotations are pulled up."""
     annotations = {"annotations": dict(referrer.annotations)} if referrer.annotations else {}
     kind = {"artifactType": referrer.artifact_type} if referrer.artifact_type else {}
-    return {**_plain(referrer.descriptor), **kind, **annotations}
-
-
-def _plain(descriptor: Descriptor) -> dict[str, Any]:
-    return {
-        "mediaType": descriptor.media_type,
-        "digest": descriptor.digest,
-        "size": descriptor.size,
-    }
-
-
-def _canonical(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return {**referrer.descriptor.document(), **kind, **annotations}
 
 
 def _opener(data: bytes) -> Source:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sandwright.errors import ArchiveRefused, IntegrityError
-from sandwright.image.layout import canonical
 from sandwright.release.statement import PAYLOAD_TYPE
-from sandwright.rootfs.descriptor import mapping, parse_json, sequence
+from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.errors import ArchiveRefused
-from sandwright.image.layout import canonical
 from sandwright.registry.failure import NotFound, WrongContent
 from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.repository import RawManifest, Repository
@@ -26,7 +25,7 @@ from sandwright.release.bundle import BUNDLE, NotSigned
 from sandwright.release.signing import Key, PublicKey
 from sandwright.release.statement import SIGNATURE
 from sandwright.release.subject import Claim, Release
-from sandwright.rootfs.descriptor import Descriptor, mapping, parse_json, read_descriptor, sequence
+from sandwright.rootfs.descriptor import Descriptor, canonical, mapping, parse_json, read_descriptor, sequence
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import sandwright
-from sandwright.image.layout import canonical
 from sandwright.release.licences import Licence
 from sandwright.release.packages import Package
 from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
 _OURS = "dev.sandwright:"

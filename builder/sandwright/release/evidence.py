@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import HostError, VerdictError
-from sandwright.image.layout import canonical
-from sandwright.rootfs.descriptor import mapping, parse_json, sequence
+from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
 from sandwright.verify.smoke.report import Report, Row
 from sandwright.verify.verdict import Verdict

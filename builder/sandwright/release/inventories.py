@@ -11,13 +11,14 @@ from pathlib import Path
 
 from sandwright.image.build import Fetcher
 from sandwright.image.existing import ImageLayout
-from sandwright.image.layout import canonical, on_disk
+from sandwright.image.layout import on_disk
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.progress import SILENT, Progress
 from sandwright.release.contents import read_contents
 from sandwright.release.debfiles import DebFiles, deb_files, is_kept
 from sandwright.release.listed import SUFFIXES, WRITERS, check, read_sbom
 from sandwright.release.sbom import FORMATS, Format, take_inventory
+from sandwright.rootfs.descriptor import canonical
 from sandwright.rootfs.images.source import open_image
 from sandwright.rootfs.unpacking.store import write_atomically
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from sandwright.image.layout import INDEX_TYPE, LAYOUT_FILE, on_disk
-from sandwright.rootfs.descriptor import Descriptor
+from sandwright.image.layout import LAYOUT_FILE, on_disk
+from sandwright.rootfs.descriptor import OCI_INDEX, Descriptor
 
 
 class Place:
@@ -43,7 +43,7 @@ class Place:
     def finish(self, root: Descriptor) -> None:
         """Write the layout's index, which names the image."""
         entry = {"mediaType": root.media_type, "digest": root.digest, "size": root.size}
-        index = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]}
+        index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]}
         with on_disk(self.path):
             (self.path / "index.json").write_text(json.dumps(index), encoding="utf-8")
 

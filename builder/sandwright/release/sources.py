@@ -14,10 +14,10 @@ from pathlib import Path
 from sandwright.errors import ArchiveRefused, HostError
 from sandwright.image.baselock import BaseLock, load_base_lock
 from sandwright.image.definition import FILE, ImageDefinition
-from sandwright.image.layout import canonical, on_disk
+from sandwright.image.layout import on_disk
 from sandwright.image.lock import FILE as LOCK_FILE
 from sandwright.image.lock import Lock, load_lock
-from sandwright.rootfs.descriptor import parse_json, strings
+from sandwright.rootfs.descriptor import canonical, parse_json, strings
 
 SCHEMA = 1
 _LONGEST = 255

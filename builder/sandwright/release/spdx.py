@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sandwright
-from sandwright.image.layout import canonical
 from sandwright.release.contents import File
 from sandwright.release.packages import Package
 from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
+from sandwright.rootfs.descriptor import canonical
 
 MEDIA_TYPE = "application/spdx+json"
 NOTHING = "NOASSERTION"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.errors import ArchiveRefused
-from sandwright.image.layout import canonical
-from sandwright.rootfs.descriptor import mapping, parse_json, sequence, strings
+from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence, strings
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 SIGNATURE = "https://sigstore.dev/cosign/sign/v1"

@@ -14,7 +14,6 @@ from sandwright.image.build import Fetcher
 from sandwright.image.compress import IDENTITY
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.existing import ImageLayout, read_layout
-from sandwright.image.layout import INDEX_TYPE, MANIFEST_TYPE
 from sandwright.image.lock import Lock
 from sandwright.image.plan import plan_build
 from sandwright.image.remote import PushSource, open_layout
@@ -25,7 +24,7 @@ from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES
 from sandwright.release.provenance import BUILDER, Parameters
 from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
-from sandwright.rootfs.descriptor import Descriptor, parse_json
+from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor, parse_json
 from sandwright.verify.smoke.report import Report
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
@@ -84,12 +83,12 @@ class _Subject:
 
     @property
     def root(self) -> Descriptor:
-        return Descriptor(INDEX_TYPE, self.existing.whole.digest, self.existing.whole.size)
+        return Descriptor(OCI_INDEX, self.existing.whole.digest, self.existing.whole.size)
 
     @property
     def manifests(self) -> dict[str, Descriptor]:
         held = {platform: each.manifest for platform, each in self.existing.images.items()}
-        return {key: Descriptor(MANIFEST_TYPE, each.digest, each.size) for key, each in held.items()}
+        return {key: Descriptor(OCI_MANIFEST, each.digest, each.size) for key, each in held.items()}
 
     @property
     def digests(self) -> dict[str, str]:

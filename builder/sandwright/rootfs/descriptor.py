@@ -21,6 +21,9 @@ IMAGE_NAME = "io.containerd.image.name"
 """Where Docker (since 25) and BuildKit put the whole name, with the tag alone in `REF_NAME`."""
 
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+OCI_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 INDEX_TYPES = frozenset(
     {
         OCI_INDEX,
@@ -29,20 +32,20 @@ INDEX_TYPES = frozenset(
 )
 MANIFEST_TYPES = frozenset(
     {
-        "application/vnd.oci.image.manifest.v1+json",
+        OCI_MANIFEST,
         "application/vnd.docker.distribution.manifest.v2+json",
     }
 )
 CONFIG_TYPES = frozenset(
     {
-        "application/vnd.oci.image.config.v1+json",
+        OCI_CONFIG,
         "application/vnd.docker.container.image.v1+json",
     }
 )
 LAYER_TYPES = frozenset(
     {
         "application/vnd.oci.image.layer.v1.tar",
-        "application/vnd.oci.image.layer.v1.tar+gzip",
+        OCI_LAYER,
         "application/vnd.oci.image.layer.v1.tar+zstd",
         "application/vnd.docker.image.rootfs.diff.tar",
         "application/vnd.docker.image.rootfs.diff.tar.gzip",
@@ -94,6 +97,15 @@ class Descriptor:
     def names(self) -> tuple[str, ...]:
         """What the annotations call it: the reference name of the image-spec, and containerd's full name."""
         return tuple(self.annotations[key] for key in (REF_NAME, IMAGE_NAME) if key in self.annotations)
+
+    @property
+    def path(self) -> str:
+        """Where a layout has the blob: `blobs/sha256/…`."""
+        return f"blobs/{self.digest.replace(':', '/', 1)}"
+
+    def document(self, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
+        """What a document says to point to the blob; no platform and no annotations but those in `more`."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size, **more}
 
 
 def check_digest(value: object, where: str) -> str:
@@ -188,6 +200,13 @@ def check_document(document: Mapping[str, Any], media_type: str, where: str) -> 
         raise ArchiveRefused(f"{where}: no {expected}: {', '.join(sorted(shapes[expected]))} required")
     if document.get("schemaVersion") != 2:
         raise ArchiveRefused(f"{where}: schemaVersion must be 2")
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and no white space, UTF-8: the same document gives the same bytes."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def mapping(value: object, where: str) -> Mapping[str, Any]:

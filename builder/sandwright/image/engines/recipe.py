@@ -16,11 +16,11 @@ from sandwright.image.engines import additions as added
 from sandwright.image.engines.context import DOCKERFILE, DockerfileContext
 from sandwright.image.engines.dockerfile import Recipe, adds_accounts, render_dockerfile
 from sandwright.image.engines.shellrules import residue_function, wanted_function
-from sandwright.image.layout import canonical
 from sandwright.image.lock import Lock, LockedPackage
 from sandwright.image.sections import Config
 from sandwright.image.tree import BASE
 from sandwright.resources import data_path
+from sandwright.rootfs.descriptor import canonical
 
 REPOSITORY = "localhost/sandwright"
 """Where the images are that Dockerfiles are based on: an engine without one looks for no stranger's."""

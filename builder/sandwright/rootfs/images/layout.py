@@ -111,7 +111,7 @@ class LayoutReader:
         for number, leaf in enumerate(self._walk(index, where, _Leaf(_NOTHING), 0)):
             if number >= MOST_DESCRIPTORS:
                 raise ArchiveRefused(f"{where}: more than {MOST_DESCRIPTORS} descriptors")
-            there = self._place.size(_path(leaf.descriptor.digest)) is not None
+            there = self._place.size(leaf.descriptor.path) is not None
             (leaves if there else missing).append(leaf)
         if missing and not leaves:
             raise IntegrityError(f"{self.name}: the blob {missing[0].descriptor.digest} is missing")
@@ -165,7 +165,7 @@ class LayoutReader:
     def _layer(self, descriptor: Descriptor, diff_id: str, where: str) -> ImageLayer:
         if descriptor.media_type not in LAYER_TYPES:
             raise ArchiveRefused(f"{where}: {descriptor.media_type} is not a layer that can be unpacked here")
-        path = _path(descriptor.digest)
+        path = descriptor.path
         self._check_size(path, descriptor)
         return ImageLayer(
             descriptor.digest,
@@ -177,7 +177,7 @@ class LayoutReader:
 
     def _read(self, descriptor: Descriptor, limit: int) -> bytes:
         """A blob whose size and digest are right."""
-        path = _path(descriptor.digest)
+        path = descriptor.path
         self._check_size(path, descriptor)
         content = blobs.read(self._place, path, limit=limit)
         algorithm, _, expected = descriptor.digest.partition(":")
@@ -196,11 +196,6 @@ class LayoutReader:
 
 
 _NOTHING = Descriptor("", "", 0)
-
-
-def _path(digest: str) -> str:
-    algorithm, _, encoded = digest.partition(":")
-    return f"blobs/{algorithm}/{encoded}"
 
 
 def _config_type(manifest: Mapping[str, Any]) -> str:
