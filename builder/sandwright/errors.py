@@ -36,7 +36,7 @@ class Problem:
 
 
 class DocumentError(SandwrightError):
-    """A document someone wrote (policy, image definition, profile, lock) is not valid: all its problems."""
+    """A policy, image definition, profile or lock is not valid; the message lists every problem."""
 
     exit_code = 2
 
@@ -48,13 +48,16 @@ class DocumentError(SandwrightError):
 
 
 class RenderError(SandwrightError):
-    """A policy asks for what a method can't express, and `degrade` does not accept that."""
+    """The method can't express what the policy asks for, and `degrade` does not accept that."""
 
     exit_code = 4
 
 
 class ToolMissing(SandwrightError):
-    """A program is not on PATH. `hint` says how to get it."""
+    """A program is not on PATH.
+
+    `hint` says how to get it.
+    """
 
     exit_code = 5
 
@@ -66,7 +69,7 @@ class ToolMissing(SandwrightError):
 
 
 class CommandFailed(SandwrightError):
-    """A program ended with another status than 0, by a signal, or by its time limit."""
+    """A program failed: another exit status than 0, a signal, or its time limit."""
 
     exit_code = 6
 
@@ -84,31 +87,31 @@ class CommandFailed(SandwrightError):
 
 
 class FetchError(SandwrightError):
-    """Something could not be had from a mirror or registry: no route, an HTTP status, a broken transfer."""
+    """A download failed: no route to the mirror or registry, an HTTP status, a broken transfer."""
 
     exit_code = 7
 
 
 class IntegrityError(SandwrightError):
-    """Bytes are not those that were promised: a digest, a size, a checksum, a truncated stream."""
+    """Bytes differ from the expected ones: a digest, a size, a checksum, a truncated stream."""
 
     exit_code = 8
 
 
 class ArchiveRefused(SandwrightError):
-    """An archive holds an entry we do not unpack. The message names the entry."""
+    """An archive holds an entry that we refuse to unpack; the message names it."""
 
     exit_code = 9
 
 
 class LockError(SandwrightError):
-    """A lock is missing or stale, its packages are gone, or it can't be made."""
+    """A lock is missing, stale or can't be made, or its packages are gone."""
 
     exit_code = 10
 
 
 class BuildError(SandwrightError):
-    """An image or bundle can't be made from what its definition and lock say."""
+    """An image or bundle can't be built from its definition and lock."""
 
     exit_code = 11
 
@@ -120,13 +123,13 @@ class VerdictError(SandwrightError):
 
 
 class HostError(SandwrightError):
-    """This machine can't do what was asked: a full disk, missing rights, an unknown package manager."""
+    """This machine can't do it: a full disk, missing rights, an unknown package manager."""
 
     exit_code = 13
 
 
 class UsageError(SandwrightError):
-    """A command was called in a way it doesn't take."""
+    """The command line is not valid."""
 
     exit_code = 64
 

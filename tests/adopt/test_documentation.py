@@ -15,6 +15,7 @@ import pytest
 from consoles import Block, Command, blocks, first_missing, ran
 from sandwright import process
 from sandwright.cli import reference
+from sandwright.cli.commands import command_of
 from sandwright.errors import DocumentError
 from sandwright.image.cache import default_cache
 from sandwright.reference import pages
@@ -115,6 +116,22 @@ def test_what_is_run_elsewhere_is(block: Block) -> None:
         words & ABOUT,
         block.about,
     )
+
+
+OURS = {"lint", "test", "bench", "docs", "pytest", "prove", "hello", "sandbox.run"}
+"""Tasks of this checkout, and of the pages' own examples, which `sandwright` doesn't have."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_that_prose_names_exist(page: Path) -> None:
+    """Those that stand in a sentence, with the options that stand beside them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for words in re.findall(r"`(?:sandwright|invoke) ([a-z][^`]*)`", text):
+        name, *rest = words.replace("\n", " ").split(" -- ")[0].split()
+        command = command_of(name)
+        assert command or name in OURS, f"{name}: no such command"
+        for option in [word.partition("=")[0] for word in rest if word.startswith("--")] if command else []:
+            assert option == "--help" or option in {each.flag for each in command.arguments}, words
 
 
 def test_what_is_only_shown_has_a_reason() -> None:
