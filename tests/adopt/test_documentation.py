@@ -130,8 +130,9 @@ def test_commands_that_prose_names_exist(page: Path) -> None:
         name, *rest = words.replace("\n", " ").split(" -- ")[0].split()
         command = command_of(name)
         assert command or name in OURS, f"{name}: no such command"
-        for option in [word.partition("=")[0] for word in rest if word.startswith("--")] if command else []:
-            assert option == "--help" or option in {each.flag for each in command.arguments}, words
+        known = {each.flag for each in command.arguments} if command else set(rest)
+        options = {word.partition("=")[0] for word in rest if word.startswith("--")}
+        assert options <= {*known, "--help"}, words
 
 
 def test_what_is_only_shown_has_a_reason() -> None:
