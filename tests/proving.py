@@ -12,7 +12,7 @@ from sandwright.policy.load import layer, run_layer
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.verify.prove import Resolve, Weaken, prove
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 from weakening import replaced
 
@@ -50,7 +50,7 @@ def unwatched(weaken: Weaken) -> Weaken:
     """What is weakened, by launchers that don't compare the mounts: they would start nothing of it."""
     watching, printing = '"$sw_here/mount-watch" "$sw_here/mounts"', r"printf 'mounted\n'"
 
-    def changed(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+    def changed(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         artifacts = weaken(subject, artifacts)
         for name in ("enter", "launch"):
             if any(each.name == name and watching.encode() in each.content for each in artifacts):

@@ -13,11 +13,11 @@ from sandwright.image.build import BuiltImage, Fetcher
 from sandwright.release.evidence import Matrix
 from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Proof, Release, prepare
-from sandwright.verify.smoke.report import Report, Row, Subject
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World
 
-PASSED = (Finding("starts", Verdict.PASS, "exit status 0"),)
+PASSED = (ProbeFinding("starts", Verdict.PASS, "exit status 0"),)
 COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: thing
@@ -35,14 +35,18 @@ License: GPL-2+
 """
 
 
-def report_of(built: Mapping[str, BuiltImage], *, runtime: str = "runc") -> Report:
+def report_of(built: Mapping[str, BuiltImage], *, runtime: str = "runc") -> ImageReport:
     """A report in which every image passed under one runtime."""
     rows, subjects = [], []
     for image in built.values():
         for platform, held in image.images.items():
-            rows.append(Row(image.name, platform, held.manifest.digest, runtime, PASSED))
-            subjects.append(Subject(image.name, platform, held.manifest.digest, held.size, len(held.layers)))
-    return Report(tuple(subjects), (runtime,), tuple(rows), "2026-01-01T00:00:00+00:00", 1.0, {"kernel": "6"})
+            rows.append(ImageRow(image.name, platform, held.manifest.digest, runtime, PASSED))
+            subjects.append(
+                ReportedImage(image.name, platform, held.manifest.digest, held.size, len(held.layers))
+            )
+    return ImageReport(
+        tuple(subjects), (runtime,), tuple(rows), "2026-01-01T00:00:00+00:00", 1.0, {"kernel": "6"}
+    )
 
 
 def matrix_of(built: Mapping[str, BuiltImage], name: str, platform: str = "linux/amd64") -> Matrix:
@@ -52,7 +56,7 @@ def matrix_of(built: Mapping[str, BuiltImage], name: str, platform: str = "linux
     return Matrix(name, platform, digest, "schema: 1\n", (outcome,))
 
 
-def with_row(report: Report, image: str, **changes: object) -> Report:
+def with_row(report: ImageReport, image: str, **changes: object) -> ImageReport:
     """The report with the rows of an image changed."""
     rows = [replace(row, **changes) if row.image == image else row for row in report.rows]  # type: ignore[arg-type]
     return replace(report, rows=tuple(rows))

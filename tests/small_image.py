@@ -21,10 +21,10 @@ import pytest
 
 from sandwright import process
 from sandwright.host import HostFacts, collect_host
-from sandwright.runtime.contract import Subject
+from sandwright.runtime.contract import StartableImage
 from sandwright.runtime.docker_archive import write_docker_archive
-from sandwright.verify.canary import Witness, witness
-from sandwright.verify.smoke.expected import Expected, Program
+from sandwright.verify.canary import CanaryListener, canary_listener
+from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
 from sandwright.verify.smoke.target import outside
 
 PYTHON = "/usr/bin/python3"
@@ -52,7 +52,7 @@ class SmallImage:
     rootfs: Path
     platform: str
 
-    def subject(self, directory: Path, **changes: Any) -> Subject:
+    def subject(self, directory: Path, **changes: Any) -> StartableImage:
         """A subject over this root; `changes` are made to the runtime configuration, by dotted path."""
         config = runtime_config(self.rootfs)
         for path, value in changes.items():
@@ -63,9 +63,9 @@ class SmallImage:
             at[last] = value
         directory.mkdir(exist_ok=True)
         (directory / "config.json").write_text(json.dumps(config))
-        return Subject("small", self.platform, directory, self._write_archive)
+        return StartableImage("small", self.platform, directory, self._write_archive)
 
-    def expected(self, **changes: Any) -> Expected:
+    def expected(self, **changes: Any) -> GuestExpectation:
         """What a start of it must show."""
         plain: dict[str, Any] = {
             "platform": self.platform,
@@ -74,9 +74,9 @@ class SmallImage:
             "outside": outside(),
             "user": "tester",
             "environment": ENVIRONMENT,
-            "programs": (Program("python3 --version", (PYTHON, "--version"), prints="Python 3"),),
+            "programs": (ImageProgram("python3 --version", (PYTHON, "--version"), prints="Python 3"),),
         }
-        return Expected(**{**plain, **changes})
+        return GuestExpectation(**{**plain, **changes})
 
     def write_layout(self, directory: Path) -> str:
         """Write it as an OCI image layout, by hand; give the digest of its manifest."""
@@ -206,6 +206,6 @@ def small_image(tmp_path_factory: pytest.TempPathFactory) -> SmallImage:
 
 
 @pytest.fixture
-def listening() -> Iterator[Witness]:
-    with witness() as hearing:
+def listening() -> Iterator[CanaryListener]:
+    with canary_listener() as hearing:
         yield hearing

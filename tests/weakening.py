@@ -12,7 +12,7 @@ from sandwright.render.filters import engine_profile
 from sandwright.seccomp import SeccompProfile, compile_profile
 from sandwright.seccomp.action import ALLOW
 from sandwright.seccomp.model import SeccompRule
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 
 Artifacts = tuple[Artifact, ...]
 
@@ -32,19 +32,19 @@ def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) 
     )
 
 
-def without_words(*words: str) -> Callable[[Subject, Artifacts], Artifacts]:
+def without_words(*words: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Drop a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are directories of the host."""
     return instead_of(words, ())
 
 
-def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[Subject, Artifacts], Artifacts]:
+def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Put other arguments of bwrap in the place of some, each time they occur."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         def joined(parts: Sequence[str]) -> bytes:
             places = {
-                "read": subject.ground.read,
-                "write": subject.ground.write,
+                "read": subject.fixture.read,
+                "write": subject.fixture.write,
                 "project": subject.policy.facts.project,
             }
             texts = [each.format(**places) for each in parts]
@@ -59,10 +59,12 @@ def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[Subject
     return weaken
 
 
-def several(*changes: Callable[[Subject, Artifacts], Artifacts]) -> Callable[[Subject, Artifacts], Artifacts]:
+def several(
+    *changes: Callable[[ProofSubject, Artifacts], Artifacts],
+) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """One change after the other."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         for change in changes:
             artifacts = change(subject, artifacts)
         return artifacts
@@ -70,22 +72,22 @@ def several(*changes: Callable[[Subject, Artifacts], Artifacts]) -> Callable[[Su
     return weaken
 
 
-def launcher(old: str, new: str) -> Callable[[Subject, Artifacts], Artifacts]:
+def launcher(old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Change the launcher's text, where it stands once or more."""
     return lambda _subject, artifacts: replaced(
         artifacts, "launch", lambda content: content.replace(old.encode(), new.encode())
     )
 
 
-def bpf(content: bytes) -> Callable[[Subject, Artifacts], Artifacts]:
+def bpf(content: bytes) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Another filter for bwrap."""
     return lambda _subject, artifacts: replaced(artifacts, "seccomp.bpf", lambda _: content)
 
 
-def bpf_granting(*syscalls: str) -> Callable[[Subject, Artifacts], Artifacts]:
+def bpf_granting(*syscalls: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """The filter for bwrap of a profile that grants some calls more."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         opened = granting(engine_profile(subject.policy, host_sockets=True), *syscalls)
         return replaced(artifacts, "seccomp.bpf", lambda _: compile_profile(opened, arch="amd64"))
 
@@ -98,11 +100,11 @@ def granting(profile: SeccompProfile, *syscalls: str) -> SeccompProfile:
 
 
 def configuration(
-    edit: Callable[[Subject, dict[str, Any]], object],
-) -> Callable[[Subject, Artifacts], Artifacts]:
+    edit: Callable[[ProofSubject, dict[str, Any]], object],
+) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Change the configuration of an OCI runtime in place."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         def change(content: bytes) -> bytes:
             document = json.loads(content.decode("utf-8", "surrogateescape"))
             edit(subject, document)
@@ -114,10 +116,10 @@ def configuration(
     return weaken
 
 
-def watcher(old: str, new: str) -> Callable[[Subject, Artifacts], Artifacts]:
+def watcher(old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
     """Change the watcher's text, where there is one that has it."""
 
-    def weaken(_subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def weaken(_subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         there = any(each.name == "watch" and old.encode() in each.content for each in artifacts)
         if not there:
             return artifacts

@@ -13,7 +13,7 @@ from proving import resolver
 from sandwright.verify import prove as proving_module
 from sandwright.verify.outer import outer
 from sandwright.verify.prove import Weaken
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 from weakening import Artifacts, replaced
 
@@ -41,7 +41,7 @@ def host() -> Iterator[OuterHost]:
 def _in(host: OuterHost, weaken: Weaken | None) -> Weaken:
     """Name the image of these tests, and weaken."""
 
-    def changed(subject: Subject, artifacts: Artifacts) -> Artifacts:
+    def changed(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         named = replaced(artifacts, "launch", lambda text: text.replace(IMAGE, host.image.encode()))
         return named if weaken is None else weaken(subject, named)
 
@@ -52,13 +52,13 @@ def _swapped(old: bytes, new: bytes) -> Weaken:
     return lambda _, artifacts: replaced(artifacts, "arguments", lambda text: text.replace(old, new))
 
 
-def _unfiltered(_: Subject, artifacts: Artifacts) -> Artifacts:
+def _unfiltered(_: ProofSubject, artifacts: Artifacts) -> Artifacts:
     return replaced(artifacts, "seccomp.json", lambda _: b'{"defaultAction": "SCMP_ACT_ALLOW"}')
 
 
-def _opened(subject: Subject, artifacts: Artifacts) -> Artifacts:
+def _opened(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
     """A denied directory, neither hidden in the container nor in the sandbox."""
-    path = f"{subject.ground.read}/denied".encode()
+    path = f"{subject.fixture.read}/denied".encode()
     inside = replaced(
         artifacts, "arguments", lambda text: text.replace(b"dst=/host" + path + b",", b"dst=/tmp/other,")
     )

@@ -32,7 +32,7 @@ from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.resources import data_path
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.smoke.run import smoke_images
-from sandwright.verify.smoke.target import Target
+from sandwright.verify.smoke.target import SmokeTarget
 from smallworld import document
 from tars import archive, file, folder
 
@@ -407,7 +407,7 @@ def test_an_alpine_like_base_runs(place: Place) -> None:
     definition = place.define("app", text)
     place.lock(definition)
     built = place.build("app")["app"]
-    target = Target("app", platform, built.layout, built.images[platform].manifest.digest, definition)
+    target = SmokeTarget("app", platform, built.layout, built.images[platform].manifest.digest, definition)
     report = smoke_images([target], output=place.root / "smoke", runtimes=["runc"])
     assert report.green, report.explain()
     checks = " ".join(finding.check for row in report.rows for finding in row.findings)

@@ -34,7 +34,7 @@ from sandwright.release.publish import make_plan, publish
 from sandwright.release.signing import Key, load_verifier
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
@@ -92,7 +92,9 @@ class Stage:
             plan = make_plan(repository, release or self.release, self.key.verifier, ["1"])
             publish(repository, plan, self.key)
 
-    def check(self, key: Key | None = None, again: Again | None = None, what: str = "1") -> list[Finding]:
+    def check(
+        self, key: Key | None = None, again: Again | None = None, what: str = "1"
+    ) -> list[ProbeFinding]:
         scratch = self.scratch / uuid.uuid4().hex
         scratch.mkdir(parents=True)
         verifier = (key or self.key).verifier

@@ -28,7 +28,7 @@ from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import Key, load_key
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World, small_world
 
 pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(300)]
@@ -99,7 +99,7 @@ def bring(reference: Reference, release: Release, key: Key, *tags: str) -> Publi
         return publish(repository, plan, key)
 
 
-def checked(reference: Reference, key: Key, scratch: Path) -> list[Finding]:
+def checked(reference: Reference, key: Key, scratch: Path) -> list[ProbeFinding]:
     with open_repository(reference, RegistrySettings()) as repository:
         return list(check_image(repository, reference.what, key.verifier, scratch, name="app"))
 

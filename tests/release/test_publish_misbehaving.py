@@ -22,7 +22,7 @@ from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
 from sandwright.release.signing import Key
 from sandwright.release.subject import Release
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import small_world
 from standin import Fault, Handler, StandIn, answer, cut, error, honest, stand_in
 
@@ -55,7 +55,7 @@ def bring(registry: StandIn, release: Release, key: Key) -> Published:
         return publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)
 
 
-def checked(registry: StandIn, key: Key, scratch: Path) -> list[Finding]:
+def checked(registry: StandIn, key: Key, scratch: Path) -> list[ProbeFinding]:
     with open_repository(parse_reference(f"{registry.host}/a/b:1"), QUICK) as repository:
         return list(check_image(repository, "1", key.verifier, scratch, name="app"))
 

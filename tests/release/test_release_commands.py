@@ -17,7 +17,7 @@ from sandwright.cli.program import main
 from sandwright.image.build import BuiltImage
 from sandwright.release.evidence import write_matrix
 from sandwright.verify.smoke.report import write_report
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from sigstoreserver import ISSUER, sigstore, token
 from smallworld import World, small_world
 
@@ -160,7 +160,7 @@ def test_an_image_that_is_not_proved(
     place: Path, built: dict[str, BuiltImage], server: Server, access: list[str], run: Command
 ) -> None:
     """Not one byte is sent, also not of the image beside it that is."""
-    findings = (Finding("read-only", Verdict.FAIL, "it was written"),)
+    findings = (ProbeFinding("read-only", Verdict.FAIL, "it was written"),)
     write_report(with_row(report_of(built), "app", findings=findings), place / "build")
     words = ("publish", "base", "app", f"{server.host}/red", "--key", "key.pem", *IMAGES, *access)
     told = run(*words, status=12)

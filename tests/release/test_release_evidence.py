@@ -19,8 +19,8 @@ from sandwright.release.evidence import (
     smoke_evidence,
     write_matrix,
 )
-from sandwright.verify.smoke.report import Report, Row
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.report import ImageReport, ImageRow
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 AMD, ARM, OLD = (f"sha256:{letter * 64}" for letter in "abc")
 MANIFESTS = {"linux/amd64": AMD, "linux/arm64": ARM}
@@ -28,12 +28,12 @@ MANIFESTS = {"linux/amd64": AMD, "linux/arm64": ARM}
 
 def row(
     platform: str, digest: str, verdict: Verdict = Verdict.PASS, runtime: str = "runc", **more: Any
-) -> Row:
-    return Row("app", platform, digest, runtime, (Finding("starts", verdict, "why"),), **more)
+) -> ImageRow:
+    return ImageRow("app", platform, digest, runtime, (ProbeFinding("starts", verdict, "why"),), **more)
 
 
-def report(*rows: Row) -> Report:
-    return Report((), ("runc",), rows, "2026-01-01T00:00:00+00:00", 1.0, {"kernel": "6"})
+def report(*rows: ImageRow) -> ImageReport:
+    return ImageReport((), ("runc",), rows, "2026-01-01T00:00:00+00:00", 1.0, {"kernel": "6"})
 
 
 GOOD = (row("linux/amd64", AMD), row("linux/arm64", ARM))
@@ -84,7 +84,7 @@ NO_RUN = "there is no smoke run of"
         ),
     ],
 )
-def test_the_smoke_run(rows: tuple[Row, ...] | None, require: list[str], lines: list[str]) -> None:
+def test_the_smoke_run(rows: tuple[ImageRow, ...] | None, require: list[str], lines: list[str]) -> None:
     seen = None if rows is None else report(*rows)
     if not lines:
         document = json.loads(smoke_evidence("app", MANIFESTS, seen, require=require))

@@ -18,14 +18,14 @@ import pytest
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import Start, Subject
+from sandwright.runtime.contract import Start, StartableImage
 from sandwright.runtime.docker import DOCKER
 from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.runtime.dockerd import _options, docker_client, docker_daemon, refused_forwarding
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.podman import PODMAN, containers_conf
-from sandwright.runtime.preflight import Ready, look
+from sandwright.runtime.preflight import ReadyRuntime, check_runtime
 from sandwright.runtime.scratch import scratch_directory
 from small_image import PYTHON, SmallImage
 
@@ -38,9 +38,9 @@ def _daemon_or_skip() -> None:
         (pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip)(str(error))
 
 
-def _subject(tmp_path: Path, write: object) -> Subject:
+def _subject(tmp_path: Path, write: object) -> StartableImage:
     assert callable(write)
-    return Subject("name", "linux/amd64", tmp_path, write)
+    return StartableImage("name", "linux/amd64", tmp_path, write)
 
 
 def test_the_archive_is_streamed(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_reader_that_stops_early_stops_the_writer(tmp_path: Path) -> None:
 def test_an_image_is_loaded_once(tmp_path: Path) -> None:
     loads: list[str] = []
 
-    def load(subject: Subject) -> str:
+    def load(subject: StartableImage) -> str:
         loads.append(subject.name)
         return f"reference-{subject.platform}"
 
@@ -154,8 +154,8 @@ def test_podman_where_paths_are_long(host: HostFacts, small_image: SmallImage, t
     deep = tmp_path / ("deep-" * 20)
     deep.mkdir(parents=True)
     subject = small_image.subject(tmp_path / "bundle")
-    ready = look(PODMAN, host.platform, host, threading.Event())
-    assert isinstance(ready, Ready), ready
+    ready = check_runtime(PODMAN, host.platform, host, threading.Event())
+    assert isinstance(ready, ReadyRuntime), ready
     with PODMAN.session(ready.variant, host, deep, threading.Event()) as session:
         start = Start(subject, (PYTHON, "-c", "print('here')"), 60, base_environment())
         assert session.run(start).stdout == b"here\n"

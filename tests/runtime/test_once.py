@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sandwright.runtime.memoised import Once
+from sandwright.runtime.memoised import Memoised
 
 
 def test_many_ask_and_one_does_it() -> None:
-    once: Once[int] = Once()
+    once: Memoised[int] = Memoised()
     made: list[int] = []
 
     def make() -> int:
@@ -27,7 +27,7 @@ def test_many_ask_and_one_does_it() -> None:
 
 
 def test_an_error_is_for_everybody() -> None:
-    once: Once[int] = Once()
+    once: Memoised[int] = Memoised()
 
     def fail() -> int:
         raise ValueError("no")

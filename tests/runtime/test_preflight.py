@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.host import Binfmt, HostFacts
-from sandwright.runtime.preflight import Missing, Ready, look
+from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
 from sandwright.runtime.registry import RUNTIMES
 
 NEVER = threading.Event()
@@ -38,25 +38,25 @@ def test_a_runtime_that_is_there_is_ready(name: str, host: HostFacts) -> None:
         pytest.skip("no Docker daemon runs")
     if name == "crun" and host.cgroups == "hybrid" and not host.is_root:
         pytest.skip("crun refuses hybrid cgroups, and only root can hide them")
-    seen = look(RUNTIMES[name], host.platform, host, NEVER)
-    assert isinstance(seen, Ready), seen
+    seen = check_runtime(RUNTIMES[name], host.platform, host, NEVER)
+    assert isinstance(seen, ReadyRuntime), seen
 
 
 @pytest.mark.needs("runc")
 def test_a_foreign_platform_needs_its_emulator(host: HostFacts, foreign: str) -> None:
-    seen = look(RUNTIMES["runc"], foreign, host, NEVER)
+    seen = check_runtime(RUNTIMES["runc"], foreign, host, NEVER)
     if host.emulator(foreign):
-        assert isinstance(seen, Ready), seen
+        assert isinstance(seen, ReadyRuntime), seen
     bare = dataclasses.replace(host, binfmt=())
-    without = look(RUNTIMES["runc"], foreign, bare, NEVER)
-    assert isinstance(without, Missing)
+    without = check_runtime(RUNTIMES["runc"], foreign, bare, NEVER)
+    assert isinstance(without, MissingRuntime)
     assert "no interpreter for" in without.reason
     assert "sandwright setup" in without.reason
 
 
 def test_gvisor_runs_no_foreign_programs(host: HostFacts, foreign: str) -> None:
-    seen = look(RUNTIMES["runsc"], foreign, host, NEVER)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["runsc"], foreign, host, NEVER)
+    assert isinstance(seen, MissingRuntime)
     assert "only programs of this machine's own architecture" in seen.reason
 
 
@@ -65,8 +65,8 @@ def test_what_is_not_installed_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     debian = dataclasses.replace(host, package_manager="apt")
-    seen = look(RUNTIMES["crun"], host.platform, debian, NEVER)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["crun"], host.platform, debian, NEVER)
+    assert isinstance(seen, MissingRuntime)
     assert seen.describe() == "crun is not installed; get it with: apt-get install crun"
 
 
@@ -84,8 +84,8 @@ def test_a_runtime_that_starts_nothing_is_not_ready(
 ) -> None:
     _fake(tmp_path, "runc", script, monkeypatch)
     started = time.monotonic()
-    seen = look(RUNTIMES["runc"], host.platform, host, NEVER, limit=1)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["runc"], host.platform, host, NEVER, limit=1)
+    assert isinstance(seen, MissingRuntime)
     assert reason in seen.reason
     assert time.monotonic() - started < 60
 
@@ -94,8 +94,8 @@ def test_every_way_that_was_tried_is_told(
     host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fake(tmp_path, "runsc", 'echo "unknown platform" >&2; exit 128', monkeypatch)
-    seen = look(RUNTIMES["runsc"], host.platform, host, NEVER)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER)
+    assert isinstance(seen, MissingRuntime)
     assert [name for name in ("systrap", "ptrace", "kvm") if name in seen.reason] == [
         "systrap",
         "ptrace",
@@ -109,20 +109,20 @@ def test_a_platform_that_hangs_is_passed_over(
     host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fake in front of the real one: its first platform hangs, as KVM does in a nested virtual machine."""
-    real = look(RUNTIMES["runsc"], host.platform, host, NEVER)
-    assert isinstance(real, Ready), real
+    real = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER)
+    assert isinstance(real, ReadyRuntime), real
     script = 'case "$*" in *platform=systrap*) exec sleep 600;; esac; exec /usr/bin/runsc "$@"'
     _fake(tmp_path, "runsc", script, monkeypatch)
-    seen = look(RUNTIMES["runsc"], host.platform, host, NEVER, limit=5)
-    assert isinstance(seen, Ready)
+    seen = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER, limit=5)
+    assert isinstance(seen, ReadyRuntime)
     assert "systrap" not in seen.variant.note
 
 
 def test_a_daemon_that_is_not_there(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     user = dataclasses.replace(host, uid=1000)
-    seen = look(RUNTIMES["docker"], host.platform, user, NEVER)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["docker"], host.platform, user, NEVER)
+    assert isinstance(seen, MissingRuntime)
     assert seen.reason.startswith("no Docker daemon can be asked")
 
 
@@ -131,8 +131,8 @@ def test_without_a_daemon_root_gets_one(host: HostFacts, monkeypatch: pytest.Mon
     if not host.is_root:
         pytest.skip("only root can start a Docker daemon")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-    seen = look(RUNTIMES["docker"], host.platform, host, NEVER)
-    assert isinstance(seen, Ready), seen
+    seen = check_runtime(RUNTIMES["docker"], host.platform, host, NEVER)
+    assert isinstance(seen, ReadyRuntime), seen
     assert seen.variant.note == "on a daemon of its own"
 
 
@@ -140,5 +140,5 @@ def test_an_emulator_must_be_fixed(host: HostFacts, foreign: str) -> None:
     """Without the fix-binary flag the kernel looks for the interpreter inside the container."""
     machine = "aarch64" if foreign == "linux/arm64" else "x86_64"
     loose = Binfmt(f"qemu-{machine}", enabled=True, interpreter="/usr/bin/qemu", fix_binary=False)
-    seen = look(RUNTIMES["runc"], foreign, dataclasses.replace(host, binfmt=(loose,)), NEVER)
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["runc"], foreign, dataclasses.replace(host, binfmt=(loose,)), NEVER)
+    assert isinstance(seen, MissingRuntime)

@@ -14,8 +14,16 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.runtime.probe import PROBE, own_probe
-from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt, answers, attempt, line, requests
-from sandwright.verify.witnesses import listening
+from sandwright.runtime.probe.protocol import (
+    NO_ANSWER,
+    Attempt,
+    ProbeAnswer,
+    answers,
+    attempt,
+    line,
+    requests,
+)
+from sandwright.verify.listeners import listening
 
 
 @pytest.fixture
@@ -26,7 +34,7 @@ def program(tmp_path: Path) -> Path:
     return copied
 
 
-def _made(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[Answer]:
+def _made(program: Path, *attempts: Attempt, cwd: Path | None = None) -> list[ProbeAnswer]:
     result = process.run(program, stdin=requests(attempts, word="word"), cwd=cwd, timeout=60)
     return answers(result.stdout, len(attempts), word="word")
 
@@ -87,7 +95,7 @@ def test_one_that_hangs_is_late(program: Path) -> None:
     assert _names(program, attempt("sleep", 60), attempt("echo", "on")) == ["late", "ok"]
 
 
-def test_witnesses_hear_what_gets_out(program: Path, tmp_path: Path) -> None:
+def test_canaries_hear_what_gets_out(program: Path, tmp_path: Path) -> None:
     with listening(tmp_path, "name") as listeners:
         told = {
             "tcp": attempt("tcp", "127.0.0.1", listeners.loopback, "by tcp"),
@@ -125,18 +133,18 @@ def test_where_nobody_listens_the_connection_is_refused(program: Path, tmp_path:
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
-        pytest.param(b"w 0 ok 6869\n", Answer("ok", value=b"hi"), id="a value"),
-        pytest.param(b"w 0 ok -\n", Answer("ok"), id="no value"),
-        pytest.param(b"w 0 errno EROFS\n", Answer("errno", "EROFS"), id="an error"),
+        pytest.param(b"w 0 ok 6869\n", ProbeAnswer("ok", value=b"hi"), id="a value"),
+        pytest.param(b"w 0 ok -\n", ProbeAnswer("ok"), id="no value"),
+        pytest.param(b"w 0 errno EROFS\n", ProbeAnswer("errno", "EROFS"), id="an error"),
         pytest.param(b"other 0 ok -\n", NO_ANSWER, id="another program's line"),
         pytest.param(b"w 0 ok zz\n", NO_ANSWER, id="no hex"),
-        pytest.param(b"w 0 errno EROFS\nw 0 ok -\n", Answer("errno", "EROFS"), id="the first counts"),
+        pytest.param(b"w 0 errno EROFS\nw 0 ok -\n", ProbeAnswer("errno", "EROFS"), id="the first counts"),
         pytest.param(b"w 1 ok -\n", NO_ANSWER, id="another attempt's"),
         pytest.param(b"w 0 granted -\n", NO_ANSWER, id="no such answer"),
         pytest.param(b"\xff\xfe", NO_ANSWER, id="no text"),
     ],
 )
-def test_answers_are_read_with_care(output: bytes, expected: Answer) -> None:
+def test_answers_are_read_with_care(output: bytes, expected: ProbeAnswer) -> None:
     assert answers(output, 1, word="w") == [expected]
 
 

@@ -16,17 +16,17 @@ import pytest
 
 from sandwright import process
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.docker import LABEL
 from sandwright.runtime.launch import base_environment
-from sandwright.runtime.preflight import Missing, Ready, look
+from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
-from sandwright.verify.canary import Witness
-from sandwright.verify.smoke.expected import Program
+from sandwright.verify.canary import CanaryListener
+from sandwright.verify.smoke.expected import ImageProgram
 from sandwright.verify.smoke.start import judge
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from small_image import PYTHON, SmallImage
 
 P, F = Verdict.PASS, Verdict.FAIL
@@ -70,30 +70,30 @@ def _left_of(scratch: Path) -> list[str]:
 
 
 def _session(sessions: Sessions, name: str, platform: str) -> Session:
-    ready = sessions.look(RUNTIMES[name], platform)
-    if isinstance(ready, Missing):
+    ready = sessions.check(RUNTIMES[name], platform)
+    if isinstance(ready, MissingRuntime):
         complain = pytest.fail if os.environ.get("SANDWRIGHT_REQUIRE") else pytest.skip
         complain(f"{name}: {ready.describe()}")
-    assert isinstance(ready, Ready)
+    assert isinstance(ready, ReadyRuntime)
     if ready.variant.only_root:
         pytest.skip(f"{name}: {ready.variant.note} it can't run as the image's user; root can")
     return sessions.session(ready)
 
 
 def _judge(
-    session: Session, subject: Subject, image: SmallImage, listening: Witness, **expected: Any
-) -> Mapping[str, Finding]:
-    judged = judge(session, subject, image.expected(**expected), python=PYTHON, witness=listening, limit=120)
+    session: Session, subject: StartableImage, image: SmallImage, listening: CanaryListener, **expected: Any
+) -> Mapping[str, ProbeFinding]:
+    judged = judge(session, subject, image.expected(**expected), python=PYTHON, canary=listening, limit=120)
     return {finding.check: finding for finding in judged.findings}
 
 
-def _not_passed(findings: Mapping[str, Finding]) -> dict[str, Verdict]:
+def _not_passed(findings: Mapping[str, ProbeFinding]) -> dict[str, Verdict]:
     return {name: finding.verdict for name, finding in findings.items() if finding.verdict is not P}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_good_image_passes(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     session = _session(sessions, name, small_image.platform)
     findings = _judge(session, small_image.subject(tmp_path / "bundle"), small_image, listening)
@@ -103,7 +103,7 @@ def test_a_good_image_passes(
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_writable_root_fails(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     before = sorted(small_image.rootfs.rglob("*"))
     subject = small_image.subject(tmp_path / "bundle", root__readonly=False)
@@ -115,46 +115,46 @@ def test_a_writable_root_fails(
 
 @pytest.mark.parametrize("name", BY_BUNDLE)
 def test_another_user_fails(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     subject = small_image.subject(tmp_path / "bundle", process__user={"uid": 0, "gid": 0})
     findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
-    assert findings["identity"] == Finding("identity", F, "runs as 0:0, not 65532:65532")
+    assert findings["identity"] == ProbeFinding("identity", F, "runs as 0:0, not 65532:65532")
 
 
 @pytest.mark.parametrize("name", _marked("runc", "crun"))
 def test_privileges_fail(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     chown = {kind: ["CAP_CHOWN"] for kind in ("bounding", "permitted", "effective", "inheritable", "ambient")}
     subject = small_image.subject(
         tmp_path / "bundle", process__capabilities=chown, process__noNewPrivileges=False
     )
     findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
-    assert findings["privileges"] == Finding("privileges", F, "it holds capabilities: 0x1")
+    assert findings["privileges"] == ProbeFinding("privileges", F, "it holds capabilities: 0x1")
 
 
 @pytest.mark.parametrize("name", _marked("runc", "crun"))
 def test_the_hosts_network_fails(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
-    """The witness on the host is reached, whatever else is seen."""
+    """The canary listener on the host is reached, whatever else is seen."""
     namespaces = [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]
     subject = small_image.subject(tmp_path / "bundle", linux__namespaces=namespaces)
     findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
-    assert findings["no network"] == Finding("no network", F, "a listener on the host was reached")
+    assert findings["no network"] == ProbeFinding("no network", F, "a listener on the host was reached")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_programs_that_fail_or_are_not_there(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     programs = (
-        Program("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
-        Program("absent", ("/usr/bin/absent",)),
-        Program("fails", (PYTHON, "-c", "raise SystemExit(3)")),
-        Program("wanted to fail", (PYTHON, "-c", "raise SystemExit(3)"), status=3),
-        Program("says something else", (PYTHON, "-c", "print('no')"), prints="yes"),
+        ImageProgram("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
+        ImageProgram("absent", ("/usr/bin/absent",)),
+        ImageProgram("fails", (PYTHON, "-c", "raise SystemExit(3)")),
+        ImageProgram("wanted to fail", (PYTHON, "-c", "raise SystemExit(3)"), status=3),
+        ImageProgram("says something else", (PYTHON, "-c", "print('no')"), prints="yes"),
     )
     session = _session(sessions, name, small_image.platform)
     subject = small_image.subject(tmp_path / "bundle")
@@ -168,19 +168,19 @@ def test_programs_that_fail_or_are_not_there(
 
 @pytest.mark.parametrize("name", ALL)
 def test_an_image_without_python_runs_its_programs(
-    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: Witness
+    name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
     programs = (
-        Program("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
-        Program("status", (PYTHON, "-c", "raise SystemExit(42)"), status=42),
-        Program("absent", ("/usr/bin/absent",)),
+        ImageProgram("good", (PYTHON, "-c", "print('yes')"), prints="yes"),
+        ImageProgram("status", (PYTHON, "-c", "raise SystemExit(42)"), status=42),
+        ImageProgram("absent", ("/usr/bin/absent",)),
     )
     judged = judge(
         _session(sessions, name, small_image.platform),
         small_image.subject(tmp_path / "bundle"),
         small_image.expected(programs=programs),
         python=None,
-        witness=listening,
+        canary=listening,
         limit=120,
     )
     verdicts = {finding.check: finding.verdict for finding in judged.findings}
@@ -239,21 +239,21 @@ def test_a_runtime_that_swallows_the_exit_status_fails(
     host: HostFacts,
     small_image: SmallImage,
     tmp_path: Path,
-    listening: Witness,
+    listening: CanaryListener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A fake: runc behind a script that forgets how it ended. Preflight sees that, and so do the checks."""
     real = process.which("runc")
-    ready = look(RUNTIMES["runc"], small_image.platform, host, threading.Event())
-    assert isinstance(ready, Ready)
+    ready = check_runtime(RUNTIMES["runc"], small_image.platform, host, threading.Event())
+    assert isinstance(ready, ReadyRuntime)
     _fake(tmp_path, "runc", f'{real} "$@"; exit 0', monkeypatch)
     with _sessions(host, threading.Event()) as sessions:
         subject = small_image.subject(tmp_path / "bundle")
         findings = _judge(sessions.session(ready), subject, small_image, listening)
     assert _not_passed(findings) == {"exit status": F}
     assert findings["exit status"].detail == "it ended with 42, and the runtime gave 0"
-    seen = look(RUNTIMES["runc"], small_image.platform, host, threading.Event())
-    assert isinstance(seen, Missing)
+    seen = check_runtime(RUNTIMES["runc"], small_image.platform, host, threading.Event())
+    assert isinstance(seen, MissingRuntime)
     assert "the probe ended with 42, and the sandbox with 0" in seen.reason
 
 
@@ -262,7 +262,7 @@ def test_what_bwrap_was_started_with_is_not_seen(
     sessions: Sessions,
     small_image: SmallImage,
     tmp_path: Path,
-    listening: Witness,
+    listening: CanaryListener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its control: a fake `env` that empties nothing lets what was planted through, to /proc/1/environ."""

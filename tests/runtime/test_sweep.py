@@ -38,7 +38,7 @@ from small_image import SmallImage
 name, rootfs, platform, bundle, argv = sys.argv[1:]
 image = SmallImage(Path(rootfs), platform)
 with scratch_directory() as scratch, Sessions(collect_host(), scratch, threading.Event()) as sessions:
-    ready = sessions.look(RUNTIMES[name], platform)
+    ready = sessions.check(RUNTIMES[name], platform)
     session = sessions.session(ready)
     subject = image.subject(Path(bundle))
     session.run(Start(subject, tuple(json.loads(argv)), 600, base_environment()))

@@ -16,9 +16,9 @@ from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import AccountFiles
-from sandwright.verify.mapping.cases import CALLER, Case, Who, cases
+from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, cases
 from sandwright.verify.mapping.prove import fault, prove_mapping
-from sandwright.verify.mapping.starts import Start
+from sandwright.verify.mapping.starts import MappingStart
 
 root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users")
 
@@ -101,14 +101,18 @@ def test_the_cases() -> None:
     assert tuple(found) == ALL
     expected = {name: case.expected for name, case in found.items()}
     home = "/home/agent"
-    assert expected["the account as it is"] == Who(1000, 1000, "agent", "agent", home, at_home=True)
-    assert expected["a caller's numbers"] == Who(4242, 4243, "agent", "agent", home, at_home=True)
-    assert expected["a uid that another account has"] == Who(33, 4243, "agent", "agent", home, at_home=True)
-    assert expected["a gid that another group has"] == Who(4242, 20, "agent", "dialout", home, at_home=True)
-    assert expected["a high uid"] == Who(100000, 100000, "agent", "agent", home, at_home=True)
-    assert expected["root, when it is asked for"] == Who(0, 0, "root", "root", "/root", at_home=True)
-    assert expected["read-only: rendered accounts"] == Who(4242, 4243, "ada", "ada", "/home/ada")
-    assert expected["started as a number"] == Who(4242, 4243, None, None, "/")
+    assert expected["the account as it is"] == ExpectedUser(1000, 1000, "agent", "agent", home, at_home=True)
+    assert expected["a caller's numbers"] == ExpectedUser(4242, 4243, "agent", "agent", home, at_home=True)
+    assert expected["a uid that another account has"] == ExpectedUser(
+        33, 4243, "agent", "agent", home, at_home=True
+    )
+    assert expected["a gid that another group has"] == ExpectedUser(
+        4242, 20, "agent", "dialout", home, at_home=True
+    )
+    assert expected["a high uid"] == ExpectedUser(100000, 100000, "agent", "agent", home, at_home=True)
+    assert expected["root, when it is asked for"] == ExpectedUser(0, 0, "root", "root", "/root", at_home=True)
+    assert expected["read-only: rendered accounts"] == ExpectedUser(4242, 4243, "ada", "ada", "/home/ada")
+    assert expected["started as a number"] == ExpectedUser(4242, 4243, None, None, "/")
 
 
 def test_an_image_with_nobody_else() -> None:
@@ -132,8 +136,10 @@ TOLD = {
     "CapBnd:": "0000000000000000",
     "NoNewPrivs:": "1",
 }
-WANTED = Case("a caller's numbers", Who(*CALLER, "agent", "agent", "/home/agent", at_home=True), asked=CALLER)
-REFUSAL = Case("refused", "it can't", asked=CALLER)
+WANTED = MappingCase(
+    "a caller's numbers", ExpectedUser(*CALLER, "agent", "agent", "/home/agent", at_home=True), asked=CALLER
+)
+REFUSAL = MappingCase("refused", "it can't", asked=CALLER)
 
 
 class Liar:
@@ -142,7 +148,7 @@ class Liar:
     def __init__(self, told: dict[str, str], status: int, stderr: str, owner: tuple[int, int]) -> None:
         self._told, self._status, self._stderr, self._owner = told, status, stderr, owner
 
-    def run(self, start: Start) -> process.Result:
+    def run(self, start: MappingStart) -> process.Result:
         (start.work / "new").touch()
         os.chown(start.work / "new", *self._owner)
         output = "".join(self._answer(line) for line in start.command[3:])
@@ -170,7 +176,7 @@ class Liar:
 
 
 def look(
-    case: Case,
+    case: MappingCase,
     tmp_path: Path,
     told: dict[str, str] | None = None,
     *,

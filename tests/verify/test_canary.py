@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from sandwright.verify.canary import Witness, witness
+from sandwright.verify.canary import CanaryListener, canary_listener
 
 
-def test_hears_a_word(listening: Witness) -> None:
+def test_hears_a_word(listening: CanaryListener) -> None:
     assert not listening.heard("word")
     with socket.create_connection(listening.address, timeout=5) as client:
         client.sendall(b"word")
@@ -17,7 +17,7 @@ def test_hears_a_word(listening: Witness) -> None:
 
 
 def test_listens_on_loopback_only_and_not_for_longer() -> None:
-    with witness() as hearing:
+    with canary_listener() as hearing:
         address = hearing.address
     assert address[0] == "127.0.0.1"
     with socket.socket() as client:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, attempt
+from sandwright.runtime.probe.protocol import NO_ANSWER, ProbeAnswer, attempt
 from sandwright.verify.expected import claims, expected
 from sandwright.verify.outcome import judge
-from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.verdict import Verdict
 
-OK, EROFS, EACCES = Answer("ok"), Answer("errno", "EROFS"), Answer("errno", "EACCES")
-DENIED = Step(attempt("create", "/x"), "readonly.write")
-CONTROL = Step(attempt("create", "/y"), "works")
+OK, EROFS, EACCES = ProbeAnswer("ok"), ProbeAnswer("errno", "EROFS"), ProbeAnswer("errno", "EACCES")
+DENIED = ProbeStep(attempt("create", "/x"), "readonly.write")
+CONTROL = ProbeStep(attempt("create", "/y"), "works")
 
 
-def _probe(*steps: Step, controls: tuple[Step, ...] = (), **more: object) -> Probe:
+def _probe(*steps: ProbeStep, controls: tuple[ProbeStep, ...] = (), **more: object) -> Probe:
     return Probe("files/x", Family.FILES, "about", steps, controls, **more)  # type: ignore[arg-type]
 
 
@@ -27,14 +27,14 @@ def _probe(*steps: Step, controls: tuple[Step, ...] = (), **more: object) -> Pro
         pytest.param((OK, EROFS), Verdict.PASS, id="denied as expected, and the control works"),
         pytest.param((OK, OK), Verdict.FAIL, id="not denied"),
         pytest.param((OK, EACCES), Verdict.INCONCLUSIVE, id="denied for another reason"),
-        pytest.param((OK, Answer("signal", "9")), Verdict.INCONCLUSIVE, id="killed"),
+        pytest.param((OK, ProbeAnswer("signal", "9")), Verdict.INCONCLUSIVE, id="killed"),
         pytest.param((OK, NO_ANSWER), Verdict.INCONCLUSIVE, id="no answer"),
         pytest.param((EROFS, EROFS), Verdict.INCONCLUSIVE, id="the control is denied too"),
         pytest.param((NO_ANSWER, EROFS), Verdict.INCONCLUSIVE, id="the control has no answer"),
         pytest.param((EROFS, OK), Verdict.FAIL, id="a breach, whatever the control says"),
     ],
 )
-def test_a_denial_and_its_control(answers: tuple[Answer, ...], verdict: Verdict) -> None:
+def test_a_denial_and_its_control(answers: tuple[ProbeAnswer, ...], verdict: Verdict) -> None:
     assert judge(_probe(DENIED, controls=(CONTROL,)), "bwrap", answers).verdict is verdict
 
 
@@ -43,34 +43,36 @@ def test_a_denial_and_its_control(answers: tuple[Answer, ...], verdict: Verdict)
     [
         pytest.param(OK, Verdict.PASS, id="works"),
         pytest.param(EROFS, Verdict.FAIL, id="what is allowed is denied"),
-        pytest.param(Answer("late", "0"), Verdict.INCONCLUSIVE, id="it hangs"),
-        pytest.param(Answer("unknown"), Verdict.INCONCLUSIVE, id="it can't be tried"),
+        pytest.param(ProbeAnswer("late", "0"), Verdict.INCONCLUSIVE, id="it hangs"),
+        pytest.param(ProbeAnswer("unknown"), Verdict.INCONCLUSIVE, id="it can't be tried"),
     ],
 )
-def test_a_grant(answer: Answer, verdict: Verdict) -> None:
+def test_a_grant(answer: ProbeAnswer, verdict: Verdict) -> None:
     assert judge(_probe(CONTROL), "bwrap", (answer,)).verdict is verdict
 
 
 @pytest.mark.parametrize(
     ("step", "verdict"),
     [
-        pytest.param(Step(attempt("read"), "works", value=b"all"), Verdict.PASS, id="the value"),
-        pytest.param(Step(attempt("read"), "works", value=b"al"), Verdict.FAIL, id="another value"),
-        pytest.param(Step(attempt("read"), "works", holds=b"l"), Verdict.PASS, id="holds"),
-        pytest.param(Step(attempt("read"), "works", holds=b"x"), Verdict.FAIL, id="does not hold"),
-        pytest.param(Step(attempt("read"), "works", lacks=(b"x",)), Verdict.PASS, id="lacks"),
-        pytest.param(Step(attempt("read"), "works", lacks=(b"x", b"a")), Verdict.FAIL, id="does not lack"),
+        pytest.param(ProbeStep(attempt("read"), "works", value=b"all"), Verdict.PASS, id="the value"),
+        pytest.param(ProbeStep(attempt("read"), "works", value=b"al"), Verdict.FAIL, id="another value"),
+        pytest.param(ProbeStep(attempt("read"), "works", holds=b"l"), Verdict.PASS, id="holds"),
+        pytest.param(ProbeStep(attempt("read"), "works", holds=b"x"), Verdict.FAIL, id="does not hold"),
+        pytest.param(ProbeStep(attempt("read"), "works", lacks=(b"x",)), Verdict.PASS, id="lacks"),
+        pytest.param(
+            ProbeStep(attempt("read"), "works", lacks=(b"x", b"a")), Verdict.FAIL, id="does not lack"
+        ),
     ],
 )
-def test_values(step: Step, verdict: Verdict) -> None:
-    assert judge(_probe(step), "bwrap", (Answer("ok", value=b"all"),)).verdict is verdict
+def test_values(step: ProbeStep, verdict: Verdict) -> None:
+    assert judge(_probe(step), "bwrap", (ProbeAnswer("ok", value=b"all"),)).verdict is verdict
 
 
 def test_the_kernel_s_own_answer_is_a_breach() -> None:
-    step = Step(attempt("syscall", 321), "filtered", breach=("E2BIG",))
-    assert judge(_probe(step), "bwrap", (Answer("errno", "EPERM"),)).verdict is Verdict.PASS
-    assert judge(_probe(step), "bwrap", (Answer("errno", "E2BIG"),)).verdict is Verdict.FAIL
-    assert judge(_probe(step), "bwrap", (Answer("errno", "EINVAL"),)).verdict is Verdict.INCONCLUSIVE
+    step = ProbeStep(attempt("syscall", 321), "filtered", breach=("E2BIG",))
+    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "EPERM"),)).verdict is Verdict.PASS
+    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "E2BIG"),)).verdict is Verdict.FAIL
+    assert judge(_probe(step), "bwrap", (ProbeAnswer("errno", "EINVAL"),)).verdict is Verdict.INCONCLUSIVE
 
 
 def test_what_was_made_on_the_host_fails_and_is_removed(tmp_path: Path) -> None:
@@ -91,8 +93,8 @@ def test_the_host_s_word_counts() -> None:
 
 
 def test_private_values_are_not_told() -> None:
-    step = Step(attempt("environment"), "works", lacks=(b"secret",), private=True)
-    outcome = judge(_probe(step), "bwrap", (Answer("ok", value=b"TOKEN=secret"),))
+    step = ProbeStep(attempt("environment"), "works", lacks=(b"secret",), private=True)
+    outcome = judge(_probe(step), "bwrap", (ProbeAnswer("ok", value=b"TOKEN=secret"),))
     assert outcome.verdict is Verdict.FAIL
     assert "secret" not in str(outcome.to_json())
 

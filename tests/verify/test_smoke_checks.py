@@ -9,19 +9,19 @@ import pytest
 from sandwright.runtime.launch import Ended, How
 from sandwright.verify.smoke.checks import CHECKS, evaluate
 from sandwright.verify.smoke.evidence import Evidence
-from sandwright.verify.smoke.expected import Expected, Outside, Program
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram, Outside
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 P, F, U, S = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED
 
-EXPECTED = Expected(
+EXPECTED = GuestExpectation(
     platform="linux/amd64",
     uid=65532,
     gid=65532,
     outside=Outside("6.1.0", "mnt:[1]"),
     user="nonroot",
     environment={"LANG": "C.UTF-8"},
-    programs=(Program("tool", ("tool", "--version"), prints="tool 1"),),
+    programs=(ImageProgram("tool", ("tool", "--version"), prints="tool 1"),),
     authorities=True,
 )
 
@@ -38,7 +38,7 @@ GOOD: dict[str, Any] = {
     "privileges": {"CapEff": "0000000000000000", "CapPrm": "0000000000000000", "NoNewPrivs": "1"},
     "root": {"/": "EROFS", "/etc": "EROFS", "/home/x": "EACCES"},
     "temporary": {"mode": "0o1777", "write": "done"},
-    "network": {"interfaces": ["lo"], "loopback": "done", "witness": "ECONNREFUSED", "route": "ENETUNREACH"},
+    "network": {"interfaces": ["lo"], "loopback": "done", "listener": "ECONNREFUSED", "route": "ENETUNREACH"},
     "environment": {"variables": {"LANG": "C.UTF-8", "HOME": "/"}, "leaks": []},
     "programs": [{"status": 0, "stdout": "tool 1.2\n", "stderr": ""}],
     "tls": {
@@ -70,9 +70,9 @@ NAMES = [
 def _evaluate(
     changes: dict[str, Any] | None = None,
     ended: Ended | None = None,
-    expected: Expected = EXPECTED,
+    expected: GuestExpectation = EXPECTED,
     **more: Any,
-) -> dict[str, Finding]:
+) -> dict[str, ProbeFinding]:
     attempts = {**GOOD}
     for name, value in (changes or {}).items():
         if value is None:
@@ -113,11 +113,11 @@ def test_a_good_start_passes_every_check() -> None:
         ("tmp", {"temporary": {"mode": "0o755"}}, F, "the mode of /tmp is 0o755, not 0o1777"),
         ("no network", {"network": {"interfaces": ["eth0", "lo"]}}, F, "network interfaces: eth0"),
         ("no network", {"network": {"interfaces": ["lo", "tunl0"]}}, P, "only its own loopback"),
-        ("no network", {"network": {"witness": "done"}}, F, "it has a way to the host's loopback"),
+        ("no network", {"network": {"listener": "done"}}, F, "it has a way to the host's loopback"),
         ("no network", {"network": {"route": "done"}}, F, "it has a way to the world"),
         ("no network", {"network": {"route": "EHOSTUNREACH"}}, P, "only its own loopback"),
         ("no network", {"network": {"route": "EPERM"}}, U, "denied in an unexpected way"),
-        ("no network", {"network": {"witness": "ETIMEDOUT"}}, U, "denied in an unexpected way"),
+        ("no network", {"network": {"listener": "ETIMEDOUT"}}, U, "denied in an unexpected way"),
         ("no network", {"network": {"loopback": "EACCES"}}, U, "own loopback doesn't work either: EACCES"),
         ("environment", {"environment": {"variables": {}}}, F, "LANG is None"),
         ("environment", {"environment": {"variables": {"LANG": "de"}}}, F, "LANG is 'de'"),
@@ -151,14 +151,14 @@ def test_an_unknown_kernel_may_not_show_no_new_privs() -> None:
             Evidence(Ended("exited", 42, b"", "", 0.1), {**GOOD, "privileges": privileges}), EXPECTED
         )
     }
-    assert found["privileges"] == Finding(
+    assert found["privileges"] == ProbeFinding(
         "privileges", P, "no capabilities; this kernel doesn't show no_new_privs"
     )
 
 
-def test_a_witness_that_was_reached_outweighs_what_the_image_says() -> None:
-    found = _evaluate(witness_reached=True)["no network"]
-    assert found == Finding("no network", F, "a listener on the host was reached")
+def test_a_canary_that_was_reached_outweighs_what_the_image_says() -> None:
+    found = _evaluate(canary_reached=True)["no network"]
+    assert found == ProbeFinding("no network", F, "a listener on the host was reached")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_exit_status(ended: tuple[How, int | None], unsaid: list[str], detail: s
 def test_what_did_not_start_is_failed_once_and_skipped_otherwise() -> None:
     evidence = Evidence(Ended("exited", 1, b"", "exec format error", 0.1), {})
     findings = evaluate(evidence, EXPECTED)
-    assert findings[0] == Finding("starts", F, "exit status 1: exec format error")
+    assert findings[0] == ProbeFinding("starts", F, "exit status 1: exec format error")
     assert [f.check for f in findings] == NAMES
     assert {f.verdict for f in findings[1:]} == {S}
 
@@ -207,12 +207,12 @@ def test_no_check_passes_on_nonsense(name: str, value: Any) -> None:
 
 
 def test_a_writable_root_that_is_wanted_is_skipped() -> None:
-    expected = Expected(**{**vars(EXPECTED), "read_only": False})
+    expected = GuestExpectation(**{**vars(EXPECTED), "read_only": False})
     assert _evaluate(expected=expected)["read-only root"].verdict is S
 
 
 def test_few_authorities_matter_only_where_many_are_expected() -> None:
-    expected = Expected(**{**vars(EXPECTED), "authorities": False})
+    expected = GuestExpectation(**{**vars(EXPECTED), "authorities": False})
     assert (
         _evaluate({"tls": {"authorities": {"file": 0, "directory": 0}}}, expected=expected)[
             "certificates"
@@ -233,7 +233,9 @@ def test_few_authorities_matter_only_where_many_are_expected() -> None:
     ],
 )
 def test_supplementary_groups(groups: list[int], may_lack: bool, verdict: Verdict) -> None:
-    expected = Expected(**{**vars(EXPECTED), "groups": frozenset({7, 8}), "groups_may_lack": may_lack})
+    expected = GuestExpectation(
+        **{**vars(EXPECTED), "groups": frozenset({7, 8}), "groups_may_lack": may_lack}
+    )
     found = _evaluate({"identity": {"groups": groups}}, expected=expected)["identity"]
     assert found.verdict is verdict, found
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.verify.smoke.merge import in_layouts, together
-from sandwright.verify.smoke.report import Report, Row, Subject
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.merge import in_layouts, merge_reports
+from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
+from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World, small_world
 
 HOST = {"kernel": "6.1"}
@@ -24,20 +24,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
-def report(world: World, *rows: str, verdict: Verdict = Verdict.PASS) -> Report:
+def report(world: World, *rows: str, verdict: Verdict = Verdict.PASS) -> ImageReport:
     """A report of rows that are written `image platform runtime`."""
     built = world.build()
     made, subjects = [], {}
     for words in rows:
         name, platform, runtime = words.split()
         digest = built[name].images[platform].manifest.digest
-        subjects[name, platform] = Subject(name, platform, digest, 7, 1)
-        made.append(Row(name, platform, digest, runtime, (Finding("starts", verdict, ""),), 2.0))
+        subjects[name, platform] = ReportedImage(name, platform, digest, 7, 1)
+        made.append(ImageRow(name, platform, digest, runtime, (ProbeFinding("starts", verdict, ""),), 2.0))
     runtimes = tuple(dict.fromkeys(row.runtime for row in made))
-    return Report(tuple(subjects.values()), runtimes, tuple(made), "2026-01-02T03:04:05+00:00", 1.0, HOST)
+    return ImageReport(
+        tuple(subjects.values()), runtimes, tuple(made), "2026-01-02T03:04:05+00:00", 1.0, HOST
+    )
 
 
-def told(report: Report) -> list[str]:
+def told(report: ImageReport) -> list[str]:
     return [
         f"{row.image} {row.platform} {row.runtime} {row.verdict}{' before' if row.reused else ''}"
         for row in report.rows
@@ -54,7 +56,7 @@ def test_other_images_platforms_and_runtimes_stay(world: World) -> None:
         verdict=Verdict.FAIL,
     )
     now = report(world, f"base {AMD} crun", f"base {AMD} runc")
-    whole = together(now, before, in_layouts(world.output / "images"))
+    whole = merge_reports(now, before, in_layouts(world.output / "images"))
     assert told(whole) == [
         f"base {AMD} runc pass",
         f"base {AMD} crun pass",
@@ -68,7 +70,7 @@ def test_other_images_platforms_and_runtimes_stay(world: World) -> None:
         f"base {ARM}",
         f"app {AMD}",
     ]
-    assert Report.from_json(whole.to_json()) == whole
+    assert ImageReport.from_json(whole.to_json()) == whole
     assert now.green
     assert not whole.green
 
@@ -78,13 +80,15 @@ def test_what_does_not_hold_goes(world: World, tmp_path: Path) -> None:
     now = report(world, f"base {AMD} crun")
     shutil.copytree(world.output, tmp_path / "build")
     other = [replace(row, digest="sha256:" + "0" * 64) if row.platform == ARM else row for row in before.rows]
-    assert told(together(now, replace(before, rows=tuple(other)), in_layouts(world.output / "images"))) == [
+    assert told(
+        merge_reports(now, replace(before, rows=tuple(other)), in_layouts(world.output / "images"))
+    ) == [
         f"base {AMD} runc pass before",
         f"base {AMD} crun pass",
         f"app {AMD} runc pass before",
     ]
     shutil.rmtree(tmp_path / "build/images/app")
-    assert told(together(now, before, in_layouts(tmp_path / "build/images"))) == [
+    assert told(merge_reports(now, before, in_layouts(tmp_path / "build/images"))) == [
         f"base {AMD} runc pass before",
         f"base {AMD} crun pass",
     ]
@@ -92,10 +96,13 @@ def test_what_does_not_hold_goes(world: World, tmp_path: Path) -> None:
 
 def test_another_machine_saw_nothing_of_this_one(world: World) -> None:
     before, now = report(world, f"app {AMD} runc"), report(world, f"base {AMD} crun")
-    assert together(now, replace(before, host={"kernel": "5.10"}), in_layouts(world.output / "images")) == now
-    assert together(now, None, in_layouts(world.output / "images")) == now
+    assert (
+        merge_reports(now, replace(before, host={"kernel": "5.10"}), in_layouts(world.output / "images"))
+        == now
+    )
+    assert merge_reports(now, None, in_layouts(world.output / "images")) == now
 
 
 def test_a_runtime_that_there_is_no_longer_goes(world: World) -> None:
     before, now = report(world, f"app {AMD} rkt"), report(world, f"base {AMD} crun")
-    assert together(now, before, in_layouts(world.output / "images")) == now
+    assert merge_reports(now, before, in_layouts(world.output / "images")) == now

@@ -13,30 +13,30 @@ from hypothesis import strategies as st
 
 from sandwright.errors import HostError
 from sandwright.verify.smoke.report import (
-    Report,
-    Row,
-    Subject,
+    ImageReport,
+    ImageRow,
+    ReportedImage,
     columns,
     junit,
     read_report,
     table,
     write_report,
 )
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 P, F, U, S = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED
 DIGEST = "sha256:" + "ab" * 32
 
 
-def _row(runtime: str, *verdicts: Verdict, image: str = "debian", **more: Any) -> Row:
-    findings = tuple(Finding(f"check {n}", verdict, f"detail {n}") for n, verdict in enumerate(verdicts))
-    return Row(image, "linux/amd64", DIGEST, runtime, findings, **more)
+def _row(runtime: str, *verdicts: Verdict, image: str = "debian", **more: Any) -> ImageRow:
+    findings = tuple(ProbeFinding(f"check {n}", verdict, f"detail {n}") for n, verdict in enumerate(verdicts))
+    return ImageRow(image, "linux/amd64", DIGEST, runtime, findings, **more)
 
 
-def _report(*rows: Row, images: tuple[str, ...] = ("debian",)) -> Report:
-    subjects = tuple(Subject(image, "linux/amd64", DIGEST, 1234, 3) for image in images)
+def _report(*rows: ImageRow, images: tuple[str, ...] = ("debian",)) -> ImageReport:
+    subjects = tuple(ReportedImage(image, "linux/amd64", DIGEST, 1234, 3) for image in images)
     runtimes = tuple(dict.fromkeys(row.runtime for row in rows))
-    return Report(subjects, runtimes, rows, "2026-01-02T03:04:05+00:00", 1.5, {"kernel": "6.1"})
+    return ImageReport(subjects, runtimes, rows, "2026-01-02T03:04:05+00:00", 1.5, {"kernel": "6.1"})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def _report(*rows: Row, images: tuple[str, ...] = ("debian",)) -> Report:
         pytest.param([], False, id="nothing-was-run"),
     ],
 )
-def test_green(rows: list[Row], green: bool) -> None:
+def test_green(rows: list[ImageRow], green: bool) -> None:
     assert _report(*rows).green is green
 
 
@@ -83,12 +83,12 @@ def test_a_field_that_is_no_text_is_no_report(part: str, field: str) -> None:
     data = json.loads(json.dumps(_report(_row("runc", P)).to_json()))
     data[part][0][field] = ["x"]
     with pytest.raises(HostError, match="not a report of a smoke run: "):
-        Report.from_json(data)
+        ImageReport.from_json(data)
 
 
 def test_from_json_says_what_is_wrong() -> None:
     with pytest.raises(HostError, match=r"^not a report of a smoke run: schema 2, not 1$"):
-        Report.from_json({"schema": 2})
+        ImageReport.from_json({"schema": 2})
 
 
 def test_junit() -> None:
@@ -102,7 +102,7 @@ def test_junit() -> None:
 
 @given(st.text(max_size=50))
 def test_junit_holds_any_text(text: str) -> None:
-    row = Row("i", "linux/amd64", DIGEST, "runc", (Finding("check", F, text),))
+    row = ImageRow("i", "linux/amd64", DIGEST, "runc", (ProbeFinding("check", F, text),))
     ET.fromstring(junit(_report(row, images=("i",))))
 
 

@@ -16,9 +16,9 @@ from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.image.definition import ImageDefinition, load_definition
 from sandwright.progress import Step
-from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.smoke.run import smoke_images
-from sandwright.verify.smoke.target import Target
+from sandwright.verify.smoke.target import SmokeTarget
 from sandwright.verify.verdict import Verdict
 from small_image import PYTHON, SmallImage
 
@@ -45,10 +45,10 @@ def _definition(folder: Path, text: str = DEFINITION) -> ImageDefinition:
 
 
 @pytest.fixture
-def target(small_image: SmallImage, tmp_path: Path) -> Target:
+def target(small_image: SmallImage, tmp_path: Path) -> SmokeTarget:
     layout = tmp_path / "layout"
     digest = small_image.write_layout(layout)
-    return Target("small", small_image.platform, layout, digest, _definition(tmp_path / "images/small"))
+    return SmokeTarget("small", small_image.platform, layout, digest, _definition(tmp_path / "images/small"))
 
 
 class Watching:
@@ -69,14 +69,14 @@ class Watching:
         pass
 
 
-def _row(report: Report, runtime: str) -> Row:
+def _row(report: ImageReport, runtime: str) -> ImageRow:
     row = report.row("small", report.subjects[0].platform, runtime)
     assert row is not None
     return row
 
 
 @pytest.mark.needs("runc", "bwrap")
-def test_an_image_under_two_runtimes(target: Target, tmp_path: Path) -> None:
+def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> None:
     watching = Watching()
     report = smoke_images(
         [target], output=tmp_path / "out", runtimes=["bwrap", "runc"], progress=watching, limit=120
@@ -98,7 +98,7 @@ def test_an_image_under_two_runtimes(target: Target, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("runc")
-def test_what_has_not_changed_is_not_started_again(target: Target, tmp_path: Path) -> None:
+def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path: Path) -> None:
     first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
     watching = Watching()
     again = smoke_images(
@@ -111,10 +111,10 @@ def test_what_has_not_changed_is_not_started_again(target: Target, tmp_path: Pat
 
 
 @pytest.mark.needs("runc")
-def test_other_checks_are_another_run(target: Target, tmp_path: Path) -> None:
+def test_other_checks_are_another_run(target: SmokeTarget, tmp_path: Path) -> None:
     first = smoke_images([target], output=tmp_path / "out", runtimes=["runc"], limit=120)
     changed = DEFINITION.replace("prints: hello", "prints: good-bye")
-    other = Target(
+    other = SmokeTarget(
         "small", target.platform, target.layout, target.digest, _definition(tmp_path / "other/small", changed)
     )
     again = smoke_images([other], output=tmp_path / "out", runtimes=["runc"], previous=first, limit=120)
@@ -124,9 +124,9 @@ def test_other_checks_are_another_run(target: Target, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("runc")
-def test_what_failed_is_started_again(target: Target, tmp_path: Path) -> None:
+def test_what_failed_is_started_again(target: SmokeTarget, tmp_path: Path) -> None:
     broken = DEFINITION.replace("prints: hello", "prints: good-bye")
-    bad = Target(
+    bad = SmokeTarget(
         "small", target.platform, target.layout, target.digest, _definition(tmp_path / "b/small", broken)
     )
     first = smoke_images([bad], output=tmp_path / "out", runtimes=["runc"], limit=120)
@@ -136,7 +136,7 @@ def test_what_failed_is_started_again(target: Target, tmp_path: Path) -> None:
 
 
 def test_a_runtime_that_is_not_there_is_skipped_and_nothing_passes(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: SmokeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     report = smoke_images([target], output=tmp_path / "out", runtimes=["crun"])
@@ -146,7 +146,7 @@ def test_a_runtime_that_is_not_there_is_skipped_and_nothing_passes(
 
 
 def test_a_required_runtime_that_is_not_there_fails(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: SmokeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     report = smoke_images([target], output=tmp_path / "out", runtimes=[], require=["crun"])
@@ -168,15 +168,17 @@ def test_a_runtime_that_there_is_not(name: str, message: str, tmp_path: Path) ->
 
 
 @pytest.mark.needs("runc")
-def test_another_image_than_promised_fails(target: Target, tmp_path: Path) -> None:
-    wrong = Target("small", target.platform, target.layout, "sha256:" + "0" * 64, target.definition)
+def test_another_image_than_promised_fails(target: SmokeTarget, tmp_path: Path) -> None:
+    wrong = SmokeTarget("small", target.platform, target.layout, "sha256:" + "0" * 64, target.definition)
     report = smoke_images([wrong], output=tmp_path / "out", runtimes=["runc"])
     assert _row(report, "runc").verdict is F
     assert "not sha256:0000" in report.explain()[0]
 
 
 @pytest.mark.needs("runc")
-def test_an_image_that_can_not_be_unpacked_fails_under_every_runtime(target: Target, tmp_path: Path) -> None:
+def test_an_image_that_can_not_be_unpacked_fails_under_every_runtime(
+    target: SmokeTarget, tmp_path: Path
+) -> None:
     for blob in (target.layout / "blobs/sha256").iterdir():
         if blob.stat().st_size > 1_000_000:
             with blob.open("r+b") as file:
@@ -193,16 +195,18 @@ import sys
 from pathlib import Path
 from sandwright.image.definition import load_definition
 from sandwright.verify.smoke.run import smoke_images
-from sandwright.verify.smoke.target import Target
+from sandwright.verify.smoke.target import SmokeTarget
 folder, layout, digest, platform, output = sys.argv[1:]
-target = Target("small", platform, Path(layout), digest, load_definition(Path(folder)))
+target = SmokeTarget("small", platform, Path(layout), digest, load_definition(Path(folder)))
 smoke_images([target], output=Path(output), runtimes=["runc", "bwrap"], limit=600)
 """
 
 
 @pytest.mark.needs("runc", "bwrap")
 @pytest.mark.parametrize("number", [signal.SIGINT], ids=["ctrl-c"])
-def test_an_interrupted_run_leaves_nothing(target: Target, tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_leaves_nothing(
+    target: SmokeTarget, tmp_path: Path, number: signal.Signals
+) -> None:
     mark = f"hangs-{os.getpid()}-{time.monotonic_ns()}"
     text = DEFINITION.replace("--version]]", f"-c, 'import time; time.sleep(600)  # {mark}']]")
     folder = tmp_path / "images/hanging"

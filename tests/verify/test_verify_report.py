@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from sandwright import process
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family
-from sandwright.verify.report import Report, encode, junit, summary
+from sandwright.verify.report import PolicyReport, encode, junit, summary
 from sandwright.verify.verdict import Verdict
 
 KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
@@ -23,12 +23,12 @@ KEYS = {"probe", "method", "verdict", "expected", "observed", "evidence"}
 
 def _outcome(
     verdict: Verdict, *, probe: str = "files/x", evidence: str = "create /x → ok (expected EROFS)"
-) -> Outcome:
-    return Outcome(probe, "bwrap", Family.FILES, verdict, "EROFS", "ok", evidence, about="about")
+) -> ProbeOutcome:
+    return ProbeOutcome(probe, "bwrap", Family.FILES, verdict, "EROFS", "ok", evidence, about="about")
 
 
-def _report(*outcomes: Outcome) -> Report:
-    return Report(
+def _report(*outcomes: ProbeOutcome) -> PolicyReport:
+    return PolicyReport(
         policy="sandbox.yaml",
         methods=tuple(dict.fromkeys(each.method for each in outcomes)),
         outcomes=outcomes,
@@ -57,13 +57,13 @@ UNDECIDED, SKIP = _outcome(Verdict.INCONCLUSIVE), _outcome(Verdict.SKIPPED, evid
     ],
 )
 def test_what_makes_it_red(
-    outcomes: tuple[Outcome, ...], named: tuple[str, ...], required: tuple[str, ...], red: int
+    outcomes: tuple[ProbeOutcome, ...], named: tuple[str, ...], required: tuple[str, ...], red: int
 ) -> None:
     assert len(_report(*outcomes).faults(named=named, required=required)) == red
 
 
 def test_it_is_proved_for_no_method_of_which_all_was_skipped() -> None:
-    other = Outcome("files/x", "gvisor", Family.FILES, Verdict.SKIPPED, "", "", "runsc is missing")
+    other = ProbeOutcome("files/x", "gvisor", Family.FILES, Verdict.SKIPPED, "", "", "runsc is missing")
     assert _report(PASS, SKIP, other).proved() == ["bwrap"]
 
 
@@ -117,7 +117,7 @@ def test_the_page_needs_nothing_else_and_takes_no_text_for_markup() -> None:
 
 
 def test_the_page_says_what_is_simulated() -> None:
-    simulated = Outcome(
+    simulated = ProbeOutcome(
         "files/x", "seatbelt", Family.FILES, Verdict.PASS, "EPERM", "EPERM", "evidence", simulated=True
     )
     read = _Page()

@@ -16,13 +16,13 @@ from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family
 from sandwright.verify.prove import Weaken, prove
-from sandwright.verify.report import Report, encode, junit
+from sandwright.verify.report import PolicyReport, encode, junit
 from sandwright.verify.simulate import simulate
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from sandwright.verify.verdict import Verdict
 from weakening import replaced
@@ -35,10 +35,10 @@ ALL = {
 
 
 @pytest.fixture
-def secrets(tmp_path: Path) -> Callable[..., list[Outcome]]:
+def secrets(tmp_path: Path) -> Callable[..., list[ProbeOutcome]]:
     """Proves a method's probes about secrets."""
 
-    def proved(method: str, weaken: Weaken | None = None, text: str = POLICY) -> list[Outcome]:
+    def proved(method: str, weaken: Weaken | None = None, text: str = POLICY) -> list[ProbeOutcome]:
         resolve = resolver(text, tmp_path / "project")
         proof = prove(resolve, method, weaken=weaken, runs=False, secrets=True)
         return [each for each in proof.outcomes if each.family is Family.SECRETS]
@@ -46,7 +46,7 @@ def secrets(tmp_path: Path) -> Callable[..., list[Outcome]]:
     return proved
 
 
-def _red(found: Sequence[Outcome]) -> dict[str, str]:
+def _red(found: Sequence[ProbeOutcome]) -> dict[str, str]:
     """Those that are not green, with their evidence; all of them must have been judged."""
     assert {each.probe for each in found} == ALL
     return {each.probe: each.evidence for each in found if each.verdict is not Verdict.PASS}
@@ -55,8 +55,8 @@ def _red(found: Sequence[Outcome]) -> dict[str, str]:
 def _bound_writable(name: str) -> Weaken:
     """bwrap is given something of the planted home writable."""
 
-    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        path = f"{subject.ground.root}/home/{name}\0".encode()
+    def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        path = f"{subject.fixture.root}/home/{name}\0".encode()
         readonly = b"--ro-bind\0" + path + path
         return _where_there(artifacts, "args", readonly, b"--bind\0" + path + path)
 
@@ -66,8 +66,8 @@ def _bound_writable(name: str) -> Weaken:
 def _not_hidden(name: str) -> Weaken:
     """bwrap hides one account less."""
 
-    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        path = f"{subject.ground.root}/home/{name}\0".encode()
+    def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        path = f"{subject.fixture.root}/home/{name}\0".encode()
         artifacts = _where_there(artifacts, "args", b"--remount-ro\0" + path, b"")
         return _where_there(artifacts, "args", b"--tmpfs\0" + path, b"")
 
@@ -97,7 +97,7 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
     "token B in a file inside": (
         lambda subject, artifacts: _where_there(
             artifacts, "launch", STARTING.encode(),
-            f'printf %s "${{{SOURCE}-}}" >{subject.ground.write}/log; {STARTING}'.encode(),
+            f'printf %s "${{{SOURCE}-}}" >{subject.fixture.write}/log; {STARTING}'.encode(),
         ),
         "inside",
     ),
@@ -115,20 +115,20 @@ BWRAP: dict[str, tuple[Weaken, str]] = {
 @pytest.mark.needs("bwrap", "cc")
 @pytest.mark.parametrize(("change", "red"), BWRAP.values(), ids=BWRAP)
 def test_what_is_given_away_turns_exactly_its_probes_red(
-    change: Weaken, red: str, secrets: Callable[..., list[Outcome]]
+    change: Weaken, red: str, secrets: Callable[..., list[ProbeOutcome]]
 ) -> None:
     assert {each.removeprefix("secrets/") for each in _red(secrets("bwrap", change))} == set(red.split())
 
 
 @pytest.mark.needs("runc", "cc")
-def test_a_variable_in_the_bundle(secrets: Callable[..., list[Outcome]]) -> None:
+def test_a_variable_in_the_bundle(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """runc's configuration of the run is metadata of the container."""
     change = _launching("SANDWRIGHT_PASSED=$(passed)", f"SANDWRIGHT_PASSED=$(passed; echo {SOURCE})")
     assert set(_red(secrets("oci", change))) == {"secrets/inside", "secrets/outside"}
 
 
 @pytest.mark.needs("docker", "cc")
-def test_what_docker_is_told(secrets: Callable[..., list[Outcome]]) -> None:
+def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """A label is an argument of its client, and what it tells of the container."""
     option = f'"--label=token=${{{SOURCE}-}}"'
     change = _launching('set -- "--name=$sw_run"', f'set -- {option} "--name=$sw_run"')
@@ -140,7 +140,7 @@ def test_what_docker_is_told(secrets: Callable[..., list[Outcome]]) -> None:
 
 
 @pytest.mark.needs("bwrap", "cc")
-def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[Outcome]]) -> None:
+def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """None of its programs is run and none of its secrets is read: stand-ins take their place."""
     shims = "credentials: {shims: {deploy-it: {secrets: {DEPLOY_KEY: '${NOT_SET_HERE}'}, allow: ['now']}}}\n"
     found = secrets("bwrap", None, POLICY + shims)
@@ -150,7 +150,7 @@ def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[Outcome]]) -
 
 
 @pytest.mark.needs("bwrap", "cc")
-def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[Outcome]]) -> None:
+def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     found = {each.probe: each for each in secrets("bwrap", None, POLICY + "network: {mode: host}\n")}
     assert found["secrets/two-tokens"].verdict is Verdict.SKIPPED
     assert "neither Unix sockets nor a loopback of its own" in found["secrets/two-tokens"].evidence
@@ -158,11 +158,11 @@ def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[Ou
 
 
 @pytest.mark.needs("bwrap", "cc")
-def test_no_token_is_in_a_report(secrets: Callable[..., list[Outcome]]) -> None:
+def test_no_token_is_in_a_report(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """Not of a proof in which one was found, either."""
     change = _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"')
     found = tuple(secrets("bwrap", change))
-    report = Report("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
+    report = PolicyReport("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
     for text in (encode(report), junit(report), page(report)):
         assert b"sandwright-canary-" in text, "what was looked for is told"
         assert b"-A-" not in text
@@ -185,8 +185,8 @@ SEATBELT = {
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize(("rule", "red"), SEATBELT.values(), ids=SEATBELT)
 def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None:
-    def weaken(subject: Subject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-        text = rule.format(home=f"/private{subject.ground.root}/home").encode()
+    def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        text = rule.format(home=f"/private{subject.fixture.root}/home").encode()
         return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
 
     proof = simulate(resolver(POLICY, tmp_path / "project"), weaken=weaken)

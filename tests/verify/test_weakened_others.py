@@ -10,7 +10,7 @@ import pytest
 from proving import Prove, resolver
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 from weakening import Artifacts, configuration, replaced, several
 
@@ -26,22 +26,22 @@ PLAIN = POLICY.replace("resources: {files: 256, pids: 64, memory: 128MiB}\n", ""
 
 
 def _without_mount(target: str) -> Weaken:
-    def edit(subject: Subject, config: dict[str, Any]) -> None:
-        path = target.format(read=subject.ground.read, write=subject.ground.write)
+    def edit(subject: ProofSubject, config: dict[str, Any]) -> None:
+        path = target.format(read=subject.fixture.read, write=subject.fixture.write)
         config["mounts"] = [each for each in config["mounts"] if each["destination"] != path]
 
     return configuration(edit)
 
 
 def _without_namespace(kind: str) -> Weaken:
-    def edit(_: Subject, config: dict[str, Any]) -> None:
+    def edit(_: ProofSubject, config: dict[str, Any]) -> None:
         spaces = config["linux"]["namespaces"]
         config["linux"]["namespaces"] = [each for each in spaces if each["type"] != kind]
 
     return configuration(edit)
 
 
-def _without_users(_: Subject, config: dict[str, Any]) -> None:
+def _without_users(_: ProofSubject, config: dict[str, Any]) -> None:
     linux = config["linux"]
     linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] != "user"]
     del linux["uidMappings"], linux["gidMappings"]
@@ -53,19 +53,19 @@ def _in_the_hosts(kind: str) -> Weaken:
 
 
 def _without_limit(kind: str) -> Weaken:
-    def edit(_: Subject, config: dict[str, Any]) -> None:
+    def edit(_: ProofSubject, config: dict[str, Any]) -> None:
         limits = config["process"]["rlimits"]
         config["process"]["rlimits"] = [each for each in limits if each["type"] != kind]
 
     return configuration(edit)
 
 
-def _with_capability(_: Subject, config: dict[str, Any]) -> None:
+def _with_capability(_: ProofSubject, config: dict[str, Any]) -> None:
     for kind in ("bounding", "effective", "permitted"):
         config["process"]["capabilities"][kind] = ["CAP_CHOWN"]
 
 
-def _granting_bpf(_: Subject, config: dict[str, Any]) -> None:
+def _granting_bpf(_: ProofSubject, config: dict[str, Any]) -> None:
     rule = {"names": ["bpf"], "action": "SCMP_ACT_ALLOW"}
     config["linux"]["seccomp"]["syscalls"].insert(0, rule)
 
@@ -158,8 +158,8 @@ def test_one_restriction_less_of_gvisor(change: Weaken, red: str, prove_with: Pr
 def _appended(rule: str) -> Weaken:
     """One rule more at the end of the Seatbelt profile, where the newest decides."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
-        text = rule.format(read=f"/private{subject.ground.read}", write=f"/private{subject.ground.write}")
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
+        text = rule.format(read=f"/private{subject.fixture.read}", write=f"/private{subject.fixture.write}")
         return replaced(artifacts, "profile.sb", lambda content: content + text.encode() + b"\n")
 
     return weaken
@@ -203,8 +203,8 @@ def test_one_rule_more_of_a_profile(change: Weaken, red: str, tmp_path: Path) ->
 def _argument(old: str, new: str = "") -> Weaken:
     """Change an option of `docker run`; `{read}` and `{write}` are the planted directories."""
 
-    def weaken(subject: Subject, artifacts: Artifacts) -> Artifacts:
-        paths = {"read": subject.ground.read, "write": subject.ground.write}
+    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
+        paths = {"read": subject.fixture.read, "write": subject.fixture.write}
         before, after = (text.format(**paths).encode() for text in (old, new))
 
         def change(content: bytes) -> bytes:

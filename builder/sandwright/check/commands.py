@@ -19,9 +19,9 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles.bundle import write_bundle
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.unpacking.store import explained, remove_tree
-from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.launch import Ended, base_environment
-from sandwright.runtime.preflight import Missing
+from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
@@ -61,8 +61,8 @@ def run_commands(
     ):
         started = 0
         for name in runtimes or NAMES:
-            ready = sessions.look(RUNTIMES[name], platform)
-            if isinstance(ready, Missing):
+            ready = sessions.check(RUNTIMES[name], platform)
+            if isinstance(ready, MissingRuntime):
                 skipped.append(f"{name}: {ready.describe()}")
                 if runtimes:
                     found.append(ImageFinding(RULE, name, ready.describe()))
@@ -124,7 +124,7 @@ def _judged(
     """What of one command doesn't hold; one that can't be started fails alone."""
     name = f"{test.name} ({runtime})"
     try:
-        subject = Subject(test.name, platform, bundle(), _no_archive)
+        subject = StartableImage(test.name, platform, bundle(), _no_archive)
         ended = session.run(Start(subject, None, LIMIT, base_environment()))
     except SandwrightError as error:
         yield ImageFinding(RULE, name, str(error))

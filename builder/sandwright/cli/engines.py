@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sandwright.image.engines.contract import BuildEngine
     from sandwright.progress import Progress
     from sandwright.verify.smoke.inengine import Open
-    from sandwright.verify.smoke.report import Report
+    from sandwright.verify.smoke.report import ImageReport
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Done:
 
     built: Sequence[EngineBuiltImage]
     different: Sequence[str]
-    report: Report | None
+    report: ImageReport | None
 
 
 def _built(
@@ -177,17 +177,17 @@ def _built(
     return _Done(built, different, report)
 
 
-def _write(report: Report, where: Path, engine: BuildEngine, repository: str) -> None:
+def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: str) -> None:
     """Write the report, with what was seen of other images that the engine still has."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
-    from sandwright.verify.smoke.merge import together  # noqa: PLC0415
+    from sandwright.verify.smoke.merge import merge_reports  # noqa: PLC0415
     from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
 
     def digest_of(image: str, platform: str) -> str | None:
         found = engine.find(f"{repository}/{image}:{architecture(platform)}")
         return None if found is None else found.id
 
-    write_report(together(report, read_report(where), digest_of), where)
+    write_report(merge_reports(report, read_report(where), digest_of), where)
 
 
 @contextlib.contextmanager
@@ -262,6 +262,6 @@ def _show(done: _Done, skipped: Sequence[SkippedImage], where: Path, seconds: fl
     console.line(f"{seconds:.1f} s{end}")
 
 
-def _verdict(report: Report, built: EngineBuiltImage) -> str:
+def _verdict(report: ImageReport, built: EngineBuiltImage) -> str:
     rows = [row for row in report.rows if (row.image, row.platform) == (built.name, built.platform)]
     return str(rows[0].verdict)

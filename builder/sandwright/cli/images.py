@@ -17,7 +17,7 @@ from sandwright.progress import Progress
 if TYPE_CHECKING:
     from sandwright.image.build import BuiltImage, SkippedImage
     from sandwright.image.definition import ImageDefinition
-    from sandwright.verify.smoke.report import Report
+    from sandwright.verify.smoke.report import ImageReport
 
 
 def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
@@ -145,14 +145,14 @@ def _smoke(
     require: Sequence[str],
     again: bool,
     progress: Progress,
-) -> Report:
-    from sandwright.verify.smoke.merge import in_layouts, together  # noqa: PLC0415
+) -> ImageReport:
+    from sandwright.verify.smoke.merge import in_layouts, merge_reports  # noqa: PLC0415
     from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
     from sandwright.verify.smoke.run import smoke_images  # noqa: PLC0415
-    from sandwright.verify.smoke.target import Target  # noqa: PLC0415
+    from sandwright.verify.smoke.target import SmokeTarget  # noqa: PLC0415
 
     targets = [
-        Target(
+        SmokeTarget(
             image.name,
             platform,
             image.layout,
@@ -172,7 +172,7 @@ def _smoke(
         previous=None if again else before,
         progress=progress,
     )
-    write_report(together(report, before, in_layouts(output / "images")), output)
+    write_report(merge_reports(report, before, in_layouts(output / "images")), output)
     return report
 
 
@@ -184,7 +184,7 @@ def _bases(catalogue: Mapping[str, ImageDefinition], name: str) -> tuple[ImageDe
 def _show(
     built: Sequence[BuiltImage],
     left_out: Sequence[SkippedImage],
-    report: Report | None,
+    report: ImageReport | None,
     output: Path,
     seconds: float,
 ) -> None:

@@ -12,7 +12,7 @@ from sandwright.cli.trust import looked_at
 from sandwright.errors import VerdictError
 
 if TYPE_CHECKING:
-    from sandwright.verify.report import Report
+    from sandwright.verify.report import PolicyReport
 
 
 def verify(
@@ -77,14 +77,14 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _show(report: Report, *, named: Sequence[str], required: Sequence[str]) -> None:
+def _show(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> None:
     """Raise VerdictError when it is not green."""
     faults = _tell(report, named=named, required=required)
     if faults:
         raise VerdictError(f"{report.policy} is not proved: {faults} of {len(report.outcomes)} probes")
 
 
-def _tell(report: Report, *, named: Sequence[str], required: Sequence[str]) -> int:
+def _tell(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]) -> int:
     """Print a report, and give how many faults it has."""
     from sandwright.verify.report import summary  # noqa: PLC0415
 

@@ -14,11 +14,11 @@ from sandwright.policy.names import FEATURES, METHODS
 from sandwright.reference.markdown import code, table
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import expected
-from sandwright.verify.ground import Ground
+from sandwright.verify.fixture import Fixture
+from sandwright.verify.listeners import CanaryListeners
 from sandwright.verify.matrix import METHODS as PROVED
 from sandwright.verify.probe import Probe
-from sandwright.verify.subject import Canaries, Subject
-from sandwright.verify.witnesses import Listeners
+from sandwright.verify.subject import Canaries, ProofSubject
 
 POLICY = """\
 schema: 1
@@ -173,7 +173,7 @@ def _features(probe: Probe, method: str) -> Iterator[str]:
 
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
-    ground = Ground(Path("/planted"), "word", "plain")
+    fixture = Fixture(Path("/planted"), "word", "plain")
     mac = method == "seatbelt"
     home = "/Users/ada" if mac else "/home/ada"
     project = f"{home}/app"
@@ -184,11 +184,13 @@ def _probes(method: str) -> tuple[Probe, ...]:
         project=project,
         entries=dict.fromkeys(places, Entry("directory")),
     )
-    listeners = Listeners(1, 2, "192.0.2.1", 3, ground.read / "socket", ground.read / "later", "abstract", ())
+    listeners = CanaryListeners(
+        1, 2, "192.0.2.1", 3, fixture.read / "socket", fixture.read / "later", "abstract", ()
+    )
     found: dict[str, Probe] = {}
     for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))
         canaries = Canaries({"LANG": "C"}, {"TOKEN": "t"})
-        subject = Subject(method, policy, ground, listeners, canaries, word="word")
+        subject = ProofSubject(method, policy, fixture, listeners, canaries, word="word")
         found |= {probe.name: probe for probe in catalogue(subject) if probe.name not in found}
     return tuple(probe for name, probe in found.items() if ": " not in name)

@@ -35,7 +35,7 @@ from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
 from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
 from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor
 from sandwright.rootfs.images.source import open_image
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def check_image(
     name: str = "",
     again: Again | None = None,
     progress: Progress = SILENT,
-) -> Iterator[Finding]:
+) -> Iterator[ProbeFinding]:
     """Check the image that a tag or digest names, a finding at a time; `scratch` is an empty directory.
 
     `name` is that of the image which it must be, absent: the last part of the repository's. A check that
@@ -78,20 +78,20 @@ def check_image(
     failed = ""
     for check_name, step in steps:
         if failed:
-            yield Finding(check_name, Verdict.SKIPPED, f"{failed} failed")
+            yield ProbeFinding(check_name, Verdict.SKIPPED, f"{failed} failed")
             continue
         finding = _tried(check_name, step)
         failed = check_name if finding.verdict is not Verdict.PASS else ""
         yield finding
 
 
-def _tried(name: str, step: Callable[[], str]) -> Finding:
+def _tried(name: str, step: Callable[[], str]) -> ProbeFinding:
     try:
-        return Finding(name, Verdict.PASS, step())
+        return ProbeFinding(name, Verdict.PASS, step())
     except SandwrightError as error:
         if isinstance(error, RegistryError) and not isinstance(error, NotFound):
             raise
-        return Finding(name, Verdict.FAIL, str(error))
+        return ProbeFinding(name, Verdict.FAIL, str(error))
 
 
 @dataclass(frozen=True)

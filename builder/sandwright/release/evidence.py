@@ -15,7 +15,7 @@ from typing import Any
 from sandwright.errors import HostError, VerdictError
 from sandwright.rootfs.descriptor import canonical, mapping, parse_json, sequence
 from sandwright.rootfs.unpacking.store import encode, explained, write_atomically
-from sandwright.verify.smoke.report import Report, Row
+from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.verdict import Verdict
 
 SCHEMA = 1
@@ -35,7 +35,7 @@ class NotProved(VerdictError):
 
 
 def smoke_evidence(
-    image: str, manifests: Mapping[str, str], report: Report | None, *, require: Sequence[str] = ()
+    image: str, manifests: Mapping[str, str], report: ImageReport | None, *, require: Sequence[str] = ()
 ) -> bytes:
     """The smoke run's rows about an image, `manifests` being platform → digest; of `require`d runtimes too.
 
@@ -59,7 +59,7 @@ def smoke_evidence(
     )
 
 
-def _missing(rows: Sequence[Row], platform: str, digest: str, require: Sequence[str]) -> Iterator[str]:
+def _missing(rows: Sequence[ImageRow], platform: str, digest: str, require: Sequence[str]) -> Iterator[str]:
     """What the smoke run doesn't say of one platform's image."""
     own = [row for row in rows if row.platform == platform]
     about = [row for row in own if row.digest == digest]
@@ -82,7 +82,7 @@ def _missing(rows: Sequence[Row], platform: str, digest: str, require: Sequence[
             yield f"{platform}: smoke run under {runtime}, which is required: {how}"
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: ImageRow) -> dict[str, Any]:
     return {
         "platform": row.platform,
         "digest": row.digest,

@@ -17,7 +17,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.release.evidence import Matrix
 from sandwright.rootfs.images.source import open_image
 from sandwright.verify.command import verify_policy
-from sandwright.verify.report import Report
+from sandwright.verify.report import PolicyReport
 
 METHODS = ("oci", "gvisor")
 POLICY = """\
@@ -33,7 +33,7 @@ filesystem:
 
 def prove_image(
     name: str, output: Path, methods: Sequence[str], *, policy: str = "", progress: Progress = SILENT
-) -> tuple[Matrix, Report]:
+) -> tuple[Matrix, PolicyReport]:
     """Prove a built image of this machine's platform with some methods of `METHODS`.
 
     `policy` is the text of a policy, absent `POLICY`. Raise UsageError for a method that doesn't run on an

@@ -25,7 +25,7 @@ from sandwright.release.listed import MEDIA_TYPES
 from sandwright.release.provenance import BUILDER, Parameters
 from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor, parse_json
-from sandwright.verify.smoke.report import Report
+from sandwright.verify.smoke.report import ImageReport
 
 LOCK_TYPE = "application/vnd.sandwright.lock.v1+json"
 SOURCES_TYPE = "application/vnd.sandwright.sources.v1+json"
@@ -103,7 +103,7 @@ class Proof:
     unless it is not `needed`.
     """
 
-    report: Report | None
+    report: ImageReport | None
     matrix: Matrix | None = None
     require: Sequence[str] = ()
     methods: Sequence[str] = ()

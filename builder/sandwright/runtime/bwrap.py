@@ -30,7 +30,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
-class Bwrap:
+class BwrapRuntime:
     """The row of bubblewrap."""
 
     name: str = "bwrap"
@@ -64,7 +64,7 @@ class Bwrap:
         """Nothing: a sandbox dies with the process that started it."""
 
 
-BWRAP = Bwrap()
+BWRAP = BwrapRuntime()
 
 _AS_USER = Variant("as the image's user, from a mount namespace of its own")
 _MAPPED = Variant("as root, mapped to the image's user, who then owns root's files and not its own")

@@ -19,7 +19,7 @@ WriteArchive = Callable[[BinaryIO, str], None]
 
 
 @dataclass(frozen=True)
-class Subject:
+class StartableImage:
     """An image, in the forms in which runtimes take it.
 
     `bundle` is an OCI runtime bundle: a directory with a config.json. `write_archive` writes an archive that
@@ -44,7 +44,7 @@ class Start:
     `environment` is what the runtime itself is started with. `limit` is in seconds.
     """
 
-    subject: Subject
+    subject: StartableImage
     argv: tuple[str, ...] | None
     limit: float
     environment: Mapping[str, str]
@@ -70,7 +70,7 @@ class Session(Protocol):
         ...
 
 
-class Runtime(Protocol):
+class SandboxRuntime(Protocol):
     """A row of the table: a program that starts images."""
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import PREFIX, Session, Start, Subject, Variant
+from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
 from sandwright.runtime.dockerd import docker_client, own_daemon
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of
 from sandwright.runtime.launch import Ended, How
@@ -31,7 +31,7 @@ _NOT_STARTED = 125
 
 
 @dataclass(frozen=True)
-class Docker:
+class DockerRuntime:
     """The row of Docker."""
 
     name: str = "docker"
@@ -81,7 +81,7 @@ class Docker:
                     client.images.remove(image, force=True)
 
 
-DOCKER = Docker()
+DOCKER = DockerRuntime()
 
 _OWN = Variant("on a daemon of its own")
 
@@ -163,7 +163,7 @@ class DockerSession:
             if time.monotonic() > deadline:
                 return "timeout", None
 
-    def _load(self, subject: Subject) -> str:
+    def _load(self, subject: StartableImage) -> str:
         reference = f"{PREFIX}{uuid.uuid4().hex[:16]}:{subject.architecture}"
         with archive_stream(subject, reference) as archive:
             self.client.images.load(archive)

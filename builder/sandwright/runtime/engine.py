@@ -14,36 +14,36 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from sandwright.runtime.bundles import read_config
-from sandwright.runtime.contract import Subject
+from sandwright.runtime.contract import StartableImage
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContainerSettings:
     """What a container of an engine is started with. `tmpfs` is mount point → options."""
 
     read_only: bool
     tmpfs: Mapping[str, str]
 
 
-def settings_of(subject: Subject) -> Settings:
+def settings_of(subject: StartableImage) -> ContainerSettings:
     """Read them from the subject's bundle. What lies in /dev and /sys is the engine's own business."""
     config = read_config(subject.bundle)
     mounts: list[dict[str, Any]] = [m for m in config.get("mounts", ()) if m.get("type") == "tmpfs"]
     tmpfs = {m["destination"]: ",".join(m.get("options", ())) for m in mounts}
     own = {path: options for path, options in tmpfs.items() if not path.startswith(("/dev", "/sys"))}
-    return Settings(bool(config["root"].get("readonly")), own)
+    return ContainerSettings(bool(config["root"].get("readonly")), own)
 
 
 class Loaded:
     """The images that a session has loaded, each once, whichever thread asks first."""
 
-    def __init__(self, load: Callable[[Subject], str]) -> None:
+    def __init__(self, load: Callable[[StartableImage], str]) -> None:
         """`load` loads a subject and gives the reference to start it by."""
         self._load = load
         self._lock = threading.Lock()
         self._references: dict[tuple[str, str], str] = {}
 
-    def reference(self, subject: Subject) -> str:
+    def reference(self, subject: StartableImage) -> str:
         """The reference of a subject's image. Loading is the engine's heaviest work, so one at a time."""
         with self._lock:
             key = (subject.name, subject.platform)
@@ -57,7 +57,7 @@ class Loaded:
 
 
 @contextlib.contextmanager
-def archive_stream(subject: Subject, reference: str) -> Iterator[BinaryIO]:
+def archive_stream(subject: StartableImage, reference: str) -> Iterator[BinaryIO]:
     """The subject's archive, to be read while it is written; nothing of it is kept.
 
     An error of the writer is raised at the end, unless the reader failed or stopped reading before.

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class Memoised(Generic[T]):
     """Outcomes by key. An error is an outcome too: it is raised again for everybody who asks."""
 
     def __init__(self) -> None:

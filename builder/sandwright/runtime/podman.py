@@ -23,7 +23,7 @@ from typing import BinaryIO
 from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import PREFIX, Session, Start, Subject, Variant
+from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of
 from sandwright.runtime.launch import Ended, base_environment, launch
 from sandwright.runtime.oci import needs_emulator
@@ -46,7 +46,7 @@ seen with Podman 4.3), and a container that then asks for ours doesn't start."""
 
 
 @dataclass(frozen=True)
-class Podman:
+class PodmanRuntime:
     """The row of Podman."""
 
     name: str = "podman"
@@ -104,7 +104,7 @@ class Podman:
             shutil.rmtree(run, ignore_errors=True)
 
 
-PODMAN = Podman()
+PODMAN = PodmanRuntime()
 
 
 def containers_conf(host: HostFacts) -> str:
@@ -166,7 +166,7 @@ class PodmanSession:
                     pid = int(note.read_text())
                     kill(pid, sure=partial(_pauses, pid))
 
-    def _load(self, subject: Subject) -> str:
+    def _load(self, subject: StartableImage) -> str:
         reference = f"localhost/{PREFIX}{uuid.uuid4().hex[:16]}:{subject.architecture}"
         with archive_stream(subject, reference) as archive:
             said = self._podman("load", "--quiet", stdin=archive, timeout=_LOADING).text

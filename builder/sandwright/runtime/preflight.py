@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sandwright import process
 from sandwright.errors import SandwrightError
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import Runtime, Start, Variant
+from sandwright.runtime.contract import SandboxRuntime, Start, Variant
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.probe import PROBE
-from sandwright.runtime.probe.protocol import Answer, attempt
+from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.probe_image import FORBIDDEN, PROGRAM, probe_subject
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Trial
@@ -26,18 +26,18 @@ LIMIT = 20.0
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyRuntime:
     """A runtime that starts images of a platform, in this way."""
 
-    runtime: Runtime
+    runtime: SandboxRuntime
     variant: Variant
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingRuntime:
     """A runtime that doesn't: why, and how to get it (a command; empty when that would not help)."""
 
-    runtime: Runtime
+    runtime: SandboxRuntime
     reason: str
     get: str = ""
 
@@ -46,32 +46,32 @@ class Missing:
         return f"{self.reason}; get it with: {self.get}" if self.get else self.reason
 
 
-def look(
-    runtime: Runtime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float = LIMIT
-) -> Ready | Missing:
+def check_runtime(
+    runtime: SandboxRuntime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float = LIMIT
+) -> ReadyRuntime | MissingRuntime:
     """Try the variants of a runtime in turn; the first that starts the probe is the one."""
     if obstacle := runtime.obstacle(host, platform):
-        return Missing(runtime, obstacle)
+        return MissingRuntime(runtime, obstacle)
     if runtime.name != "docker" and process.find(runtime.program) is None:
-        return Missing(
+        return MissingRuntime(
             runtime, f"{runtime.program} is not installed", how_to_get(runtime.program, host.package_manager)
         )
     if platform not in PROBE.platforms:
-        return Missing(runtime, f"there is no probe program for {platform}, so nothing is known")
+        return MissingRuntime(runtime, f"there is no probe program for {platform}, so nothing is known")
     reasons = []
     for variant in runtime.variants(host):
-        ready = Ready(runtime, variant)
+        ready = ReadyRuntime(runtime, variant)
         seen = _try(ready, platform, host, stop, limit=limit)
         if not seen:
             return ready
         reasons.append(f"{variant.note}: {seen}" if variant.note else seen)
     found = process.find(runtime.program)
-    return Missing(
+    return MissingRuntime(
         runtime, "; ".join(reasons), "" if found else how_to_get(runtime.program, host.package_manager)
     )
 
 
-def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *, limit: float) -> str:
+def _try(ready: ReadyRuntime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float) -> str:
     """Start the probe once. Give what went wrong; empty when nothing did."""
     trial = Trial(attempt("echo", "started"), b"started", attempt("create", FORBIDDEN), _fault)
     rootless = None if host.is_root else (host.uid, host.gid)
@@ -89,7 +89,7 @@ def _try(ready: Ready, platform: str, host: HostFacts, stop: threading.Event, *,
     return failed.said if failed else ""
 
 
-def _fault(denied: Answer) -> str:
+def _fault(denied: ProbeAnswer) -> str:
     return (
         "" if denied.name == "EROFS" else f"but its write to a read-only root gave {denied.name}, not EROFS"
     )

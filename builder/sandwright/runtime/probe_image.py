@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sandwright.runtime.contract import Subject
+from sandwright.runtime.contract import StartableImage
 from sandwright.runtime.docker_archive import archive_member, write_docker_archive
 from sandwright.runtime.probe import PROBE
 
@@ -25,7 +25,7 @@ _OPEN = "open"
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", _OPEN)
 
 
-def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] | None) -> Subject:
+def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] | None) -> StartableImage:
     """Write the probe's bundle into `directory`, an empty one, and give it with its archive.
 
     `rootless` is the caller's uid and gid where runtimes are started without root.
@@ -43,7 +43,7 @@ def probe_subject(platform: str, directory: Path, *, rootless: tuple[int, int] |
         config = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}"}
         write_docker_archive(sink, reference, platform, _layer(program), config)
 
-    return Subject("probe", platform, directory, write_archive)
+    return StartableImage("probe", platform, directory, write_archive)
 
 
 def _config(rootless: tuple[int, int] | None) -> dict[str, Any]:

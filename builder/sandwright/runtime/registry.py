@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandwright.runtime.bwrap import BWRAP
-from sandwright.runtime.contract import Runtime
+from sandwright.runtime.contract import SandboxRuntime
 from sandwright.runtime.crun import CRUN
 from sandwright.runtime.docker import DOCKER
 from sandwright.runtime.podman import PODMAN
 from sandwright.runtime.runc import RUNC
 from sandwright.runtime.runsc import RUNSC
 
-_ROWS: tuple[Runtime, ...] = (RUNC, CRUN, RUNSC, BWRAP, DOCKER, PODMAN)
+_ROWS: tuple[SandboxRuntime, ...] = (RUNC, CRUN, RUNSC, BWRAP, DOCKER, PODMAN)
 
-RUNTIMES: Mapping[str, Runtime] = {row.name: row for row in _ROWS}
+RUNTIMES: Mapping[str, SandboxRuntime] = {row.name: row for row in _ROWS}
 """Name → row, in the order of tables."""

@@ -1,4 +1,4 @@
-"""The runtimes of one smoke run: looked for once a platform, opened once, closed together at the end."""
+"""The runtimes of one smoke run: checked once a platform, opened once, closed together at the end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import Runtime, Session
-from sandwright.runtime.memoised import Once
-from sandwright.runtime.preflight import Missing, Ready, look
+from sandwright.runtime.contract import SandboxRuntime, Session
+from sandwright.runtime.memoised import Memoised
+from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
 
 
 class Sessions:
@@ -23,8 +23,8 @@ class Sessions:
         self._host = host
         self._scratch = scratch
         self._stop = stop
-        self._looks: Once[Ready | Missing] = Once()
-        self._sessions: Once[Session] = Once()
+        self._checked: Memoised[ReadyRuntime | MissingRuntime] = Memoised()
+        self._sessions: Memoised[Session] = Memoised()
         self._stack = contextlib.ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -37,17 +37,17 @@ class Sessions:
     ) -> None:
         self._stack.close()
 
-    def look(self, runtime: Runtime, platform: str) -> Ready | Missing:
+    def check(self, runtime: SandboxRuntime, platform: str) -> ReadyRuntime | MissingRuntime:
         """Whether a runtime starts images of a platform here."""
-        return self._looks.get(
-            (runtime.name, platform), lambda: look(runtime, platform, self._host, self._stop)
+        return self._checked.get(
+            (runtime.name, platform), lambda: check_runtime(runtime, platform, self._host, self._stop)
         )
 
-    def session(self, ready: Ready) -> Session:
+    def session(self, ready: ReadyRuntime) -> Session:
         """The session of a runtime that is ready."""
         return self._sessions.get((ready.runtime.name, ready.variant), lambda: self._open(ready))
 
-    def _open(self, ready: Ready) -> Session:
+    def _open(self, ready: ReadyRuntime) -> Session:
         with self._lock:
             directory = self._scratch / f"{ready.runtime.name}-{next(self._numbers)}"
             directory.mkdir()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sandwright.runtime.launch import Ended
-from sandwright.runtime.probe.protocol import Answer, Attempt, answers, line
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, line
 
 STATUS = 42
 """The exit status of the probe; it must come through."""
@@ -38,7 +38,7 @@ class Trial:
     allowed: Attempt
     value: bytes
     denied: Attempt
-    fault: Callable[[Answer], str]
+    fault: Callable[[ProbeAnswer], str]
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def arguments(self) -> tuple[str, ...]:

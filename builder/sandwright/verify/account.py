@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandwright.methods.user.sharing import let_through, share
-from sandwright.verify.ground import Ground
+from sandwright.verify.fixture import Fixture
 
 CLOSED = "of-a-person/.ssh/config"
 """A file below what may be read, that no rule denies: only its owner's rights close it."""
@@ -12,18 +12,18 @@ FROM_HOST = "from-host"
 """A file that was made in the workspace after it was shared."""
 
 
-def share_ground(ground: Ground, uid: int) -> None:
+def share_fixture(fixture: Fixture, uid: int) -> None:
     """Give an account what the set-up gives it of a project: what may be written, a way to the rest."""
-    let_through(ground.root, uid)
-    share(ground.write, uid)
-    (ground.write / FROM_HOST).write_text(ground.plain, encoding="utf-8")
-    for directory in (ground.read, ground.probe):
+    let_through(fixture.root, uid)
+    share(fixture.write, uid)
+    (fixture.write / FROM_HOST).write_text(fixture.plain, encoding="utf-8")
+    for directory in (fixture.read, fixture.probe):
         for path in (directory, *directory.rglob("*")):
             if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or path == ground.program else 0o644)
-    closed = ground.read / CLOSED
+                path.chmod(0o755 if path.is_dir() or path == fixture.program else 0o644)
+    closed = fixture.read / CLOSED
     closed.parent.mkdir(parents=True)
-    closed.write_text(ground.word, encoding="utf-8")
+    closed.write_text(fixture.word, encoding="utf-8")
     closed.chmod(0o600)
     for directory in (closed.parent, closed.parent.parent):
         directory.chmod(0o700)

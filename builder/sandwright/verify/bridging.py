@@ -20,13 +20,13 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt, answers, attempt, requests
+from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.image import ENGINES
-from sandwright.verify.outcome import Outcome, judge
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.sandbox import LIMIT, Sandbox
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.outcome import ProbeOutcome, judge
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox
+from sandwright.verify.subject import ProofSubject, step
 from sandwright.verify.tokens import NAME, Bridged, told
 from sandwright.verify.verdict import Verdict
 
@@ -38,8 +38,8 @@ _ENGINE = 60.0
 class Bridging:
     """What is proved: a sandbox whose launcher knows the bridge, and the image that it runs on."""
 
-    subject: Subject
-    sandbox: Sandbox
+    subject: ProofSubject
+    sandbox: RenderedSandbox
     bridged: Bridged
 
     @property
@@ -48,7 +48,7 @@ class Bridging:
         return self.bridged.tokens.needle.encode()
 
 
-def bridging(given: Bridging) -> Iterator[Outcome]:
+def bridging(given: Bridging) -> Iterator[ProbeOutcome]:
     """The verdicts, from two starts of the sandbox, the second one without a bridge."""
     method, probes, later = given.subject.method, list(_probes(given)), _without(given)
     with _talking(given.sandbox) as talk:
@@ -62,9 +62,9 @@ def bridging(given: Bridging) -> Iterator[Outcome]:
     yield _required(given)
 
 
-def untried(method: str, reason: str) -> Outcome:
+def untried(method: str, reason: str) -> ProbeOutcome:
     """The two-token proof as a skip: what the policy says keeps a sandbox from any bridge."""
-    return Outcome(
+    return ProbeOutcome(
         probe="secrets/two-tokens",
         method=method,
         family=Family.SECRETS,
@@ -78,11 +78,11 @@ def untried(method: str, reason: str) -> Outcome:
 
 def _probes(given: Bridging) -> Iterator[Probe]:
     """What is asked while the bridge runs."""
-    tokens, control = given.bridged.tokens, (reads_plain(given.subject.ground),)
+    tokens, control = given.bridged.tokens, (reads_plain(given.subject.fixture),)
     yield _probe(
         "two-tokens",
         "the host has token A and the sandbox token B: through the shim the program has B",
-        Step(attempt("call", NAME), "shim.token", value=b"status 0\n" + told(tokens.sandbox)),
+        ProbeStep(attempt("call", NAME), "shim.token", value=b"status 0\n" + told(tokens.sandbox)),
         controls=control,
         check=lambda: (
             None if given.bridged.directly() == told(tokens.host) else "started directly, it has not token A"
@@ -93,26 +93,26 @@ def _probes(given: Bridging) -> Iterator[Probe]:
         "refused",
         f"what the policy does not let through is refused: {', '.join([NAME, *own])}",
         *(
-            Step(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
+            ProbeStep(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
             for name in (NAME, *own)
         ),
-        controls=(Step(attempt("call", NAME), "shim.token", holds=b"status 0\n"),),
+        controls=(ProbeStep(attempt("call", NAME), "shim.token", holds=b"status 0\n"),),
     )
     yield _inside(given)
 
 
 def _inside(given: Bridging) -> Probe:
     """That neither token is anywhere, by searches that find what is there."""
-    ground, needle = given.subject.ground, given.needle
+    fixture, needle = given.subject.fixture, given.needle
     return _probe(
         "inside",
         "neither token is inside: not in a variable, in what the kernel tells of processes, nor in a file",
-        Step(attempt("environment"), "secret.nowhere", lacks=(needle,), private=True),
-        Step(attempt("search-processes", needle), "secret.nowhere", lacks=(b"/",)),
-        Step(attempt("search", needle, *_roots(given)), "secret.nowhere", lacks=(b"/",)),
+        ProbeStep(attempt("environment"), "secret.nowhere", lacks=(needle,), private=True),
+        ProbeStep(attempt("search-processes", needle), "secret.nowhere", lacks=(b"/",)),
+        ProbeStep(attempt("search", needle, *_roots(given)), "secret.nowhere", lacks=(b"/",)),
         controls=(
-            Step(attempt("search-processes", ground.program), "works", holds=b"/cmdline\n"),
-            Step(attempt("search", ground.plain, ground.read), "works", holds=b"/plain\n"),
+            ProbeStep(attempt("search-processes", fixture.program), "works", holds=b"/cmdline\n"),
+            ProbeStep(attempt("search", fixture.plain, fixture.read), "works", holds=b"/plain\n"),
         ),
     )
 
@@ -122,7 +122,7 @@ def _roots(given: Bridging) -> tuple[str, ...]:
     subject, public = given.subject, given.bridged.bridge.public
     if subject.image_root:
         return ("/",)
-    files, root = subject.policy.filesystem, subject.ground.root
+    files, root = subject.policy.filesystem, subject.fixture.root
     return tuple(map(str, (files.tmp_path, public, root, subject.policy.facts.project, "/run")))
 
 
@@ -132,18 +132,18 @@ def _without(given: Bridging) -> Probe:
     return _probe(
         "gone",
         "without a bridge a shim ends with 125, and nothing is run in its place",
-        Step(
+        ProbeStep(
             attempt("call", NAME),
             "shim.gone",
             holds=b"status 125\n",
             lacks=(told(tokens.host), told(tokens.sandbox)),
         ),
-        controls=(reads_plain(given.subject.ground), step("works", "echo", "alive")),
+        controls=(reads_plain(given.subject.fixture), step("works", "echo", "alive")),
     )
 
 
 def _probe(
-    name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), check: object = None
+    name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = (), check: object = None
 ) -> Probe:
     made = Probe(f"secrets/{name}", Family.SECRETS, about, steps, controls)
     return replace(made, check=check) if callable(check) else made
@@ -157,7 +157,7 @@ class _Talk:
         self._stdin = stdin
         self._stdout = stdout
 
-    def ask(self, attempts: Sequence[Attempt]) -> list[Answer]:
+    def ask(self, attempts: Sequence[Attempt]) -> list[ProbeAnswer]:
         """Answers to attempts, in order; none to what it did not answer in time."""
         word = uuid.uuid4().hex
         with contextlib.suppress(BrokenPipeError):
@@ -177,7 +177,7 @@ class _Talk:
 
 
 @contextlib.contextmanager
-def _talking(sandbox: Sandbox) -> Iterator[_Talk]:
+def _talking(sandbox: RenderedSandbox) -> Iterator[_Talk]:
     with process.start(
         *sandbox.argv(()), stdin=b"", env=sandbox.environment, pass_fds=sandbox.descriptors
     ) as started:
@@ -191,7 +191,7 @@ def _talking(sandbox: Sandbox) -> Iterator[_Talk]:
             time.sleep(0.01)
 
 
-def _outside(given: Bridging, launcher: int) -> Outcome:
+def _outside(given: Bridging, launcher: int) -> ProbeOutcome:
     """What the host keeps of the run, while it runs. The launcher's own environment is the control."""
     looked: list[str] = []
     hits = [f"{where}: {hit}" for where, hit in _looks(given, looked)]
@@ -211,14 +211,14 @@ def _outside(given: Bridging, launcher: int) -> Outcome:
 
 def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
     """Where a token was found, and in what; `looked` gets what was looked into."""
-    needle, ground = given.needle, given.subject.ground
+    needle, fixture = given.needle, given.subject.fixture
     lines = {str(path.parent.name): _content(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
     looked.append(f"the arguments of {len(lines)} processes")
     yield from (("arguments", f"process {pid}") for pid, line in lines.items() if needle in line)
     for name, folder in (
         ("the bridge's files and log", given.bridged.place),
-        ("artifacts", ground.artifacts),
-        ("the launcher's files", ground.state),
+        ("artifacts", fixture.artifacts),
+        ("the launcher's files", fixture.state),
     ):
         paths = [Path(above, each) for above, _, names in os.walk(folder) for each in names]
         looked.append(f"{name} ({len(paths)})")
@@ -271,7 +271,7 @@ def _content(path: Path) -> bytes:
     return b""
 
 
-def _required(given: Bridging) -> Outcome:
+def _required(given: Bridging) -> ProbeOutcome:
     """A start without a bridge."""
     kept = {
         key: value
@@ -297,8 +297,8 @@ def _required(given: Bridging) -> Outcome:
 
 def _outcome(
     given: Bridging, name: str, about: str, verdict: Verdict, *, expected: str, observed: str, evidence: str
-) -> Outcome:
-    return Outcome(
+) -> ProbeOutcome:
+    return ProbeOutcome(
         probe=f"secrets/{name}",
         method=given.subject.method,
         family=Family.SECRETS,

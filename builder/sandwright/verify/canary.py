@@ -10,7 +10,7 @@ from collections.abc import Iterator
 _LONGEST_WORD = 256
 
 
-class Witness:
+class CanaryListener:
     """Remembers the words that it was sent."""
 
     def __init__(self, listener: socket.socket) -> None:
@@ -46,10 +46,10 @@ class Witness:
 
 
 @contextlib.contextmanager
-def witness() -> Iterator[Witness]:
+def canary_listener() -> Iterator[CanaryListener]:
     """Listen for the length of a `with`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        hearing = Witness(listener)
+        hearing = CanaryListener(listener)
         thread = threading.Thread(target=hearing.listen, daemon=True)
         thread.start()
         try:

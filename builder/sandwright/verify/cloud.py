@@ -11,9 +11,9 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.placing import GOOGLE_KEY
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain
-from sandwright.verify.ground import Ground
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.fixture import Fixture
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 ACCOUNTS = (
     ".aws/credentials",
@@ -47,59 +47,61 @@ class Home:
         return observe(moved, [str(self.path / name) for name in named])
 
 
-def home(ground: Ground) -> Home:
+def home(fixture: Fixture) -> Home:
     """Plant it."""
-    made = Home(ground.root / "home", ground.word)
+    made = Home(fixture.root / "home", fixture.word)
     for name in (*ACCOUNTS, KEY, CLUSTER):
         (made.path / name).parent.mkdir(parents=True, exist_ok=True)
-        (made.path / name).write_text(f"account {ground.word}\n", encoding="ascii")
-    (made.path / "plain").write_text(ground.plain, encoding="ascii")
+        (made.path / name).write_text(f"account {fixture.word}\n", encoding="ascii")
+    (made.path / "plain").write_text(fixture.plain, encoding="ascii")
     return made
 
 
-def cases(own: Home) -> Iterator[tuple[str, tuple[Path, ...], Callable[[Subject, Home], Sequence[Probe]]]]:
+def cases(
+    own: Home,
+) -> Iterator[tuple[str, tuple[Path, ...], Callable[[ProofSubject, Home], Sequence[Probe]]]]:
     """What `credentials.cloud` says, what may be read besides, and the probes of it."""
     yield "readonly", (own.path / CLUSTER,), opened
     yield "none", (own.path,), closed
 
 
-def opened(subject: Subject, own: Home) -> Sequence[Probe]:
+def opened(subject: ProofSubject, own: Home) -> Sequence[Probe]:
     """The probes where the policy says `cloud: readonly`, and lists the configuration of a cluster."""
     return [
         _probe(
             "cloud",
             f"with credentials.cloud: readonly accounts are read and not written: {', '.join(_names())}",
             *_reads(own, (*ACCOUNTS, KEY)),
-            controls=(reads_plain(subject.ground),),
+            controls=(reads_plain(subject.fixture),),
         ),
         _probe(
             "cluster",
             f"a policy that lists {CLUSTER} opens it for reading",
             *_reads(own, (CLUSTER,)),
-            controls=(reads_plain(subject.ground),),
+            controls=(reads_plain(subject.fixture),),
         ),
     ]
 
 
-def closed(subject: Subject, own: Home) -> Sequence[Probe]:
+def closed(subject: ProofSubject, own: Home) -> Sequence[Probe]:
     """The probes where it says `cloud: none`, which is the default."""
-    control = Step(attempt("read", own.path / "plain"), "works", value=subject.ground.plain.encode())
+    control = ProbeStep(attempt("read", own.path / "plain"), "works", value=subject.fixture.plain.encode())
     word, cluster = own.word.encode(), str(own.path / CLUSTER)
     hidden = (*ACCOUNTS, *(() if subject.policy.is_path_readable(cluster) else (CLUSTER,)))
     return [
         _probe(
             "cloud-off",
             f"by default no account is there: {', '.join((*hidden, KEY))}",
-            *(Step(attempt("read", own.path / name), "cloud.hidden", lacks=(word,)) for name in hidden),
-            Step(attempt("read", own.path / KEY), "cloud.hidden.file", lacks=(word,)),
+            *(ProbeStep(attempt("read", own.path / name), "cloud.hidden", lacks=(word,)) for name in hidden),
+            ProbeStep(attempt("read", own.path / KEY), "cloud.hidden.file", lacks=(word,)),
             controls=(control,),
         )
     ]
 
 
-def _reads(own: Home, names: Sequence[str]) -> Iterator[Step]:
+def _reads(own: Home, names: Sequence[str]) -> Iterator[ProbeStep]:
     for name in names:
-        yield Step(attempt("read", own.path / name), "cloud.read", holds=own.word.encode(), private=True)
+        yield ProbeStep(attempt("read", own.path / name), "cloud.read", holds=own.word.encode(), private=True)
         yield step("cloud.write", "write", own.path / name, "changed")
 
 
@@ -108,5 +110,5 @@ def _names() -> Iterator[str]:
     yield f"the target of {GOOGLE_KEY}"
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...]) -> Probe:
+def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...]) -> Probe:
     return Probe(f"secrets/{name}", Family.SECRETS, about, steps, controls)

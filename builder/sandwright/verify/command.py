@@ -15,7 +15,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.verify import matrix
 from sandwright.verify.page import page
-from sandwright.verify.report import Report, encode, junit
+from sandwright.verify.report import PolicyReport, encode, junit
 
 
 def verify_policy(
@@ -25,7 +25,7 @@ def verify_policy(
     environ: Mapping[str, str],
     settings: Sequence[str] = (),
     progress: Progress = SILENT,
-) -> tuple[Report, tuple[str, ...]]:
+) -> tuple[PolicyReport, tuple[str, ...]]:
     """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
 
     `environ` is where the user's layer is looked for. Raise what loading a policy raises, HostError
@@ -59,7 +59,7 @@ def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
     return found
 
 
-def write(report: Report, *, json: str = "", junit: str = "", html: str = "") -> None:
+def write(report: PolicyReport, *, json: str = "", junit: str = "", html: str = "") -> None:
     """Write the report's files, each whole or not at all; an empty name means none."""
     for name, make in ((json, encode), (junit, _junit), (html, page)):
         if name:

@@ -17,8 +17,8 @@ from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
 from sandwright.runtime.empty_image import empty_image
-from sandwright.verify.account import share_ground
-from sandwright.verify.ground import Ground
+from sandwright.verify.account import share_fixture
+from sandwright.verify.fixture import Fixture
 
 ENGINES = ("docker", "podman")
 _LIMIT = 60.0
@@ -34,21 +34,21 @@ class Provision:
 
 
 @contextlib.contextmanager
-def provided(method: str, policy: ResolvedPolicy, ground: Ground) -> Iterator[Provision]:
+def provided(method: str, policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Provision]:
     """What a method needs to be started with this policy, for the length of a `with`."""
     if method in ENGINES:
         with _engine_image(method, policy) as provision:
             yield provision
         return
     if method == "user":
-        share_ground(ground, account_uid(policy))
+        share_fixture(fixture, account_uid(policy))
         yield Provision()
         return
     around = _around(method, policy)
     try:
         yield Provision(environment={**around, **backend(method).environment(policy)})
     except HostError as error:
-        root = _bare(policy, ground)
+        root = _bare(policy, fixture)
         note = f"{method}: on an empty root with mount points only: {error}"
         yield Provision(environment={**around, "SANDWRIGHT_ROOTFS": str(root)}, notes=(note,))
 
@@ -72,9 +72,9 @@ def _engine_image(engine: str, policy: ResolvedPolicy) -> Iterator[Provision]:
         yield Provision((f"image={reference}",), environment, (note,))
 
 
-def _bare(policy: ResolvedPolicy, ground: Ground) -> Path:
+def _bare(policy: ResolvedPolicy, fixture: Fixture) -> Path:
     """Mount points, of the baseline and of what the policy lists in directories that belong to an image."""
-    root, baseline = ground.root / "rootfs", load_baseline()
+    root, baseline = fixture.root / "rootfs", load_baseline()
     (root / "usr").mkdir(parents=True)
     for point in baseline.directories:
         (root / point.path[1:]).mkdir(parents=True)

@@ -25,10 +25,10 @@ from sandwright.looks import is_cover
 from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.image import ENGINES
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.sandbox import Sandbox
-from sandwright.verify.subject import Subject
+from sandwright.verify.sandbox import RenderedSandbox
+from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 
 GRACE = 30.0
@@ -42,12 +42,12 @@ START = 120.0
 class Runs:
     """What the probes of runs as a whole need: the sandbox, and the same with a time limit of one second."""
 
-    subject: Subject
-    sandbox: Sandbox
-    short: Sandbox | None
+    subject: ProofSubject
+    sandbox: RenderedSandbox
+    short: RenderedSandbox | None
 
 
-def lifecycle(runs: Runs) -> Iterator[Outcome]:
+def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs as a whole."""
     before = _names(Path(runs.subject.policy.facts.project))
     yield _status(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
@@ -68,8 +68,8 @@ def lifecycle(runs: Runs) -> Iterator[Outcome]:
 
 def _outcome(
     runs: Runs, name: str, about: str, *, expected: str, observed: str, wrong: str = "", evidence: str = ""
-) -> Outcome:
-    return Outcome(
+) -> ProbeOutcome:
+    return ProbeOutcome(
         probe=f"{'environment' if name == 'arguments' else 'lifecycle'}/{name}",
         method=runs.subject.method,
         family=Family.ENVIRONMENT if name == "arguments" else Family.LIFECYCLE,
@@ -81,7 +81,7 @@ def _outcome(
     )
 
 
-def _ran(sandbox: Sandbox, *words: str) -> tuple[int | None, str]:
+def _ran(sandbox: RenderedSandbox, *words: str) -> tuple[int | None, str]:
     try:
         result = sandbox.run(words, limit=START)
     except CommandFailed as failed:
@@ -89,7 +89,7 @@ def _ran(sandbox: Sandbox, *words: str) -> tuple[int | None, str]:
     return result.status, result.stderr
 
 
-def _status(runs: Runs, name: str, words: tuple[str, ...], expected: int, about: str) -> Outcome:
+def _status(runs: Runs, name: str, words: tuple[str, ...], expected: int, about: str) -> ProbeOutcome:
     control, _ = _ran(runs.sandbox, "exit", "0")
     status, stderr = _ran(runs.sandbox, *words)
     wrong = "" if (control, status) == (0, expected) else stderr.strip() or "the statuses differ"
@@ -99,7 +99,7 @@ def _status(runs: Runs, name: str, words: tuple[str, ...], expected: int, about:
     )
 
 
-def _unchanged_only(runs: Runs) -> Outcome:
+def _unchanged_only(runs: Runs) -> ProbeOutcome:
     """A copy of the artifacts in which the first that is checked has one byte more."""
     source = runs.sandbox.launcher.parent
     directory = source.with_name("changed")
@@ -123,7 +123,7 @@ def _unchanged_only(runs: Runs) -> Outcome:
     )
 
 
-def _time(runs: Runs, sandbox: Sandbox) -> Outcome:
+def _time(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
     started = time.monotonic()
     status, stderr = _ran(sandbox, "sleep", "60")
     seconds = time.monotonic() - started
@@ -140,7 +140,7 @@ def _time(runs: Runs, sandbox: Sandbox) -> Outcome:
     )
 
 
-def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
+def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutcome]:
     """Start, see it alive, send the launcher a signal, and look for what is left of it."""
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     given = runs.sandbox
@@ -149,7 +149,9 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[Outcome]:
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        alive = _alive(started.stdin, started.stdout, runs.subject.ground.write / f"alive-{uuid.uuid4().hex}")
+        alive = _alive(
+            started.stdin, started.stdout, runs.subject.fixture.write / f"alive-{uuid.uuid4().hex}"
+        )
         if name == "killed":
             yield _arguments(runs, alive=alive)
         with contextlib.suppress(ProcessLookupError):
@@ -180,8 +182,8 @@ def _said(stderr: IO[bytes] | None) -> str:
     return os.read(stderr.fileno(), 4096).decode(errors="replace").strip()
 
 
-def _undecided(runs: Runs, name: str, about: str, said: str) -> Outcome:
-    return Outcome(
+def _undecided(runs: Runs, name: str, about: str, said: str) -> ProbeOutcome:
+    return ProbeOutcome(
         probe=f"lifecycle/{name}",
         method=runs.subject.method,
         family=Family.LIFECYCLE,
@@ -202,7 +204,7 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
     return bool(readable) and stdout.readline().startswith(b"alive 0 ok") and mark.exists()
 
 
-def _arguments(runs: Runs, *, alive: bool) -> Outcome:
+def _arguments(runs: Runs, *, alive: bool) -> ProbeOutcome:
     """While it runs: whether a variable's value is among any process's arguments.
 
     Which all users can read.
@@ -253,7 +255,7 @@ def _names_ours(pid: int, runs: Runs) -> bool:
 
 def _processes(runs: Runs) -> dict[int, str]:
     """Those that name a file of ours among their arguments, which nobody else's do."""
-    own, root = os.getpid(), os.fsencode(runs.subject.ground.root)
+    own, root = os.getpid(), os.fsencode(runs.subject.fixture.root)
     return {
         pid: line.replace(bytes(1), b" ").decode(errors="replace")[:200]
         for pid, line in _command_lines().items()
@@ -266,12 +268,12 @@ def _remains(runs: Runs) -> Iterator[str]:
 
     Mounts below our directory, and what the launcher keeps of a run.
     """
-    ground = runs.subject.ground
+    fixture = runs.subject.fixture
     yield from (f"process {pid}: {line}" for pid, line in _processes(runs).items())
     with contextlib.suppress(OSError):
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         points = (line.split()[4] for line in mounts.splitlines())
-        yield from (f"mount {point}" for point in points if point.startswith(f"{ground.root}/"))
+        yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
     outer = runs.subject.policy.outer if runs.sandbox.method == "gvisor" else "none"
     engine = runs.sandbox.method if outer == "none" else outer
     if engine in ENGINES:
@@ -279,7 +281,7 @@ def _remains(runs: Runs) -> Iterator[str]:
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
         left = process.run(engine, *asked, timeout=START, check=False).text.split()
         yield from (f"container {each}" for each in left)
-    yield from (f"file {each}" for each in sorted(ground.state.glob("sandwright/runs/*")))
+    yield from (f"file {each}" for each in sorted(fixture.state.glob("sandwright/runs/*")))
 
 
 def _names(project: Path) -> frozenset[str]:
@@ -320,7 +322,7 @@ def _in_use(project: Path) -> bool:
     return False
 
 
-def _ghosts(runs: Runs, before: frozenset[str]) -> Outcome:
+def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
     project, until = Path(runs.subject.policy.facts.project), time.monotonic() + GRACE
     while (appeared := _appeared(project, before)) and time.monotonic() < until:
         time.sleep(0.02)  # what watched a killed run may be about to clear up

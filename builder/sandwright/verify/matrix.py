@@ -17,10 +17,10 @@ from sandwright.policy.facts import HostFacts as PolicyFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.verify import simulate
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.prove import Proof, Resolve, prove
-from sandwright.verify.report import Report
+from sandwright.verify.prove import MethodProof, Resolve, prove
+from sandwright.verify.report import PolicyReport
 from sandwright.verify.verdict import Verdict
 
 METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "user", "seatbelt")
@@ -49,14 +49,14 @@ def verify(
     *,
     policy: str,
     progress: Progress = SILENT,
-) -> Report:
+) -> PolicyReport:
     """Prove every method of `asked`, and report. `policy` is its name for the reader.
 
     What a method can't enforce of the policy, or lacks on this machine, is a skip with its reason.
     """
     started, began = datetime.now(UTC), time.monotonic()
 
-    def proof(method: str) -> Proof:
+    def proof(method: str) -> MethodProof:
         with progress.step(f"verifying {method}", unit="probes"):
             return _proof(resolve, method, host)
 
@@ -65,7 +65,7 @@ def verify(
     at_once = AT_ONCE if resolve(()).filesystem.tmp == "private" else 1
     with ThreadPoolExecutor(at_once) as pool:
         proofs = list(pool.map(proof, asked))
-    return Report(
+    return PolicyReport(
         policy=policy,
         methods=tuple(asked),
         outcomes=tuple(outcome for each in proofs for outcome in each.outcomes),
@@ -76,7 +76,7 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, host: HostFacts) -> Proof:
+def _proof(resolve: Resolve, method: str, host: HostFacts) -> MethodProof:
     if method == simulate.METHOD and host.os != "darwin":
         return _rendered(method, lambda: simulate.simulate(resolve))
     row = placed(method, resolve(()))
@@ -89,11 +89,11 @@ def _proof(resolve: Resolve, method: str, host: HostFacts) -> Proof:
     return _rendered(method, lambda: prove(resolve, method))
 
 
-def _in_container(resolve: Resolve, method: str, engine: str) -> Proof:
+def _in_container(resolve: Resolve, method: str, engine: str) -> MethodProof:
     """GVisor's proof in a container of an engine, under the name that was asked for."""
     proof = prove(around(resolve, engine), "gvisor")
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
-    return Proof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
+    return MethodProof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
 
 
 def around(resolve: Resolve, engine: str) -> Resolve:
@@ -105,7 +105,7 @@ def around(resolve: Resolve, engine: str) -> Resolve:
     return resolved
 
 
-def _rendered(method: str, proof: Callable[[], Proof]) -> Proof:
+def _rendered(method: str, proof: Callable[[], MethodProof]) -> MethodProof:
     """A proof, or why there is none."""
     try:
         return proof()
@@ -121,8 +121,8 @@ _BROKEN = ("hangs", "not-started", "not-denied")
 """What a preflight found of a method that is there, and does not do what it should."""
 
 
-def _untried(method: str, reason: str, verdict: Verdict) -> Proof:
-    outcome = Outcome(
+def _untried(method: str, reason: str, verdict: Verdict) -> MethodProof:
+    outcome = ProbeOutcome(
         probe="lifecycle/starts",
         method=method,
         family=Family.LIFECYCLE,
@@ -132,4 +132,4 @@ def _untried(method: str, reason: str, verdict: Verdict) -> Proof:
         evidence=reason,
         about="the sandbox starts, and the probe program runs in it to its end",
     )
-    return Proof(method, (outcome,), ())
+    return MethodProof(method, (outcome,), ())

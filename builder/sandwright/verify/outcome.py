@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.runtime.probe.protocol import Answer
+from sandwright.runtime.probe.protocol import ProbeAnswer
 from sandwright.verify.expected import Expected, expected
-from sandwright.verify.probe import Family, Probe, Step
+from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """The verdict on one probe of one method.
 
     `expected` and `observed` are answers in words, a `; ` between attempts; `evidence` is every attempt with
@@ -53,9 +53,9 @@ class Outcome:
 class _Judged:
     """One step with its answer. `wrong` is what is wrong with it, empty for nothing."""
 
-    step: Step
+    step: ProbeStep
     wanted: Expected
-    answer: Answer
+    answer: ProbeAnswer
     verdict: Verdict
     wrong: str = ""
 
@@ -65,7 +65,9 @@ class _Judged:
         return f"{self.step.attempt} → {told}{wrong}"
 
 
-def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bool = False) -> Outcome:
+def judge(
+    probe: Probe, method: str, answers: Sequence[ProbeAnswer], *, simulated: bool = False
+) -> ProbeOutcome:
     """The verdict on a probe from the answers to what it asked, in that order.
 
     A breach is a fail whatever the controls say; where a control did not succeed, a denial proves nothing.
@@ -78,7 +80,7 @@ def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bo
     for seen in _on_host(probe, answered=any(each.kind != "none" for each in answers)):
         verdict, words = Verdict.FAIL, [*words, f"on the host: {seen}"]
     lines = [str(each) for each in steps] + [f"control: {each}" for each in controls] + words
-    return Outcome(
+    return ProbeOutcome(
         probe=probe.name,
         method=method,
         family=probe.family,
@@ -92,9 +94,9 @@ def judge(probe: Probe, method: str, answers: Sequence[Answer], *, simulated: bo
     )
 
 
-def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) -> Outcome:
+def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) -> ProbeOutcome:
     """A probe that was not tried."""
-    return Outcome(
+    return ProbeOutcome(
         probe=probe.name,
         method=method,
         family=probe.family,
@@ -127,13 +129,13 @@ def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Ver
     return (Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS), []
 
 
-def _judged(step: Step, method: str, answer: Answer) -> _Judged:
+def _judged(step: ProbeStep, method: str, answer: ProbeAnswer) -> _Judged:
     wanted = expected(step.claim, method)
     verdict, wrong = _compared(step, wanted.answers, answer)
     return _Judged(step, wanted, answer, verdict, wrong)
 
 
-def _compared(step: Step, wanted: Sequence[str], answer: Answer) -> tuple[Verdict, str]:
+def _compared(step: ProbeStep, wanted: Sequence[str], answer: ProbeAnswer) -> tuple[Verdict, str]:
     """What an answer says: only the expected one passes, and being let do what must be denied fails."""
     if answer.name in wanted:
         wrong = next(_value_faults(step, answer.value), "") if answer.kind == "ok" else ""
@@ -148,7 +150,7 @@ def _compared(step: Step, wanted: Sequence[str], answer: Answer) -> tuple[Verdic
     return Verdict.FAIL, text
 
 
-def _value_faults(step: Step, value: bytes) -> Iterator[str]:
+def _value_faults(step: ProbeStep, value: bytes) -> Iterator[str]:
     if step.value is not None and value != step.value:
         yield f"expected the value {_shown(step.value)}"
     if step.holds not in value:

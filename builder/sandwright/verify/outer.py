@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.verify.lifecycle import START, Runs
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
 
@@ -55,7 +55,7 @@ class _Seen:
         return process.run(*argv, env=self.environment, check=False, timeout=_ASKING)
 
 
-def outer(runs: Runs) -> Iterator[Outcome]:
+def outer(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on the container, while a sandbox runs in it."""
     sandbox = runs.sandbox
     argv = sandbox.argv(("sleep", "600"))
@@ -109,14 +109,14 @@ def _inside(pid: int) -> bool:
     return False
 
 
-def _verdicts(runs: Runs, seen: _Seen) -> Iterator[Outcome]:
+def _verdicts(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
     yield from _rights(runs, seen)
     yield _namespaces(runs, seen)
     yield _places(runs, seen)
     yield _filter(runs, seen)
 
 
-def _rights(runs: Runs, seen: _Seen) -> Iterator[Outcome]:
+def _rights(runs: Runs, seen: _Seen) -> Iterator[ProbeOutcome]:
     allowed = ROOTLESS if runs.subject.policy.facts.uid else ROOTFUL
     status, ours = seen.status(), _status(Path("/proc/self/status"))
     held = {name: int(status[name], 16) for name in ("CapBnd", "CapPrm", "CapEff", "CapInh", "CapAmb")}
@@ -142,7 +142,7 @@ def _rights(runs: Runs, seen: _Seen) -> Iterator[Outcome]:
     )
 
 
-def _namespaces(runs: Runs, seen: _Seen) -> Outcome:
+def _namespaces(runs: Runs, seen: _Seen) -> ProbeOutcome:
     kinds = [*_NAMESPACES, *([] if runs.subject.policy.network.mode == "host" else ["net"])]
     links = {kind: (_link(seen.pid, kind), _link("self", kind)) for kind in kinds}
     same = [kind for kind, (theirs, ours) in links.items() if theirs == ours]
@@ -157,7 +157,7 @@ def _namespaces(runs: Runs, seen: _Seen) -> Outcome:
     )
 
 
-def _places(runs: Runs, seen: _Seen) -> Outcome:
+def _places(runs: Runs, seen: _Seen) -> ProbeOutcome:
     """Nothing of the host can be written in the container but what the policy lets be written."""
     tree = runs.subject.policy.filesystem.tree
     mounts = seen.mounts()
@@ -180,7 +180,7 @@ def _places(runs: Runs, seen: _Seen) -> Outcome:
     )
 
 
-def _filter(runs: Runs, seen: _Seen) -> Outcome:
+def _filter(runs: Runs, seen: _Seen) -> ProbeOutcome:
     """A user namespace is everybody's to make, so that only the filter can refuse it."""
     control = seen.beside("true")
     tried = seen.beside("unshare", "-U", "true")
@@ -216,9 +216,9 @@ def _outcome(
     wrong: str = "",
     evidence: str = "",
     decided: bool = True,
-) -> Outcome:
+) -> ProbeOutcome:
     verdict = Verdict.FAIL if wrong else Verdict.PASS
-    return Outcome(
+    return ProbeOutcome(
         probe=f"outer/{name}",
         method=runs.subject.method,
         family=Family.PROCESSES,

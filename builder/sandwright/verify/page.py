@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.report import Report, summary
+from sandwright.verify.report import PolicyReport, summary
 from sandwright.verify.verdict import Verdict
 
 _CSS = Path(__file__).with_name("page.css")
 
 
-def page(report: Report) -> bytes:
+def page(report: PolicyReport) -> bytes:
     """HTML. It is built as a tree, so no text of a policy or program is ever taken for markup."""
     html = ET.Element("html", lang="en")
     head = _add(html, "head")
@@ -33,7 +33,7 @@ def page(report: Report) -> bytes:
     return f"<!doctype html>\n{markup}\n".encode("utf-8", "backslashreplace")
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: PolicyReport) -> str:
     return "not green" if report.faults() else "green"
 
 
@@ -51,7 +51,7 @@ def _table(body: ET.Element, headings: list[str]) -> ET.Element:
     return _add(table, "tbody")
 
 
-def _summary(body: ET.Element, report: Report) -> None:
+def _summary(body: ET.Element, report: PolicyReport) -> None:
     headings, rows = summary(report)
     table = _table(body, headings)
     for cells in rows:
@@ -60,7 +60,7 @@ def _summary(body: ET.Element, report: Report) -> None:
             _add(row, "td", cell)
 
 
-def _family(body: ET.Element, report: Report, family: Family) -> None:
+def _family(body: ET.Element, report: PolicyReport, family: Family) -> None:
     own = [outcome for outcome in report.outcomes if outcome.family is family]
     if not own:
         return
@@ -76,7 +76,7 @@ def _family(body: ET.Element, report: Report, family: Family) -> None:
             _cell(row, cells.get((name, method)))
 
 
-def _cell(row: ET.Element, outcome: Outcome | None) -> None:
+def _cell(row: ET.Element, outcome: ProbeOutcome | None) -> None:
     if outcome is None:
         _add(row, "td", "–", title="not a probe of this method")
         return
@@ -94,7 +94,7 @@ def _cell(row: ET.Element, outcome: Outcome | None) -> None:
         _add(details, "pre", text)
 
 
-def _evidence(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _evidence(outcome: ProbeOutcome) -> Iterator[tuple[str, str]]:
     if outcome.verdict is not Verdict.SKIPPED:
         yield "expected", outcome.expected
         yield "observed", outcome.observed
@@ -103,7 +103,7 @@ def _evidence(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "because", outcome.note
 
 
-def _notes(body: ET.Element, report: Report) -> None:
+def _notes(body: ET.Element, report: PolicyReport) -> None:
     if not report.notes:
         return
     _add(body, "h2", "Notes")

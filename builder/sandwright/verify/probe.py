@@ -34,7 +34,7 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class ProbeStep:
     """An attempt, and the claim about it: a row of the table of expected results.
 
     Where it ends in `ok`, its value must be `value` (None: any), must hold `holds`, and none of `lacks`.
@@ -63,14 +63,14 @@ class Probe:
     name: str
     family: Family
     about: str
-    steps: tuple[Step, ...]
-    controls: tuple[Step, ...] = ()
+    steps: tuple[ProbeStep, ...]
+    controls: tuple[ProbeStep, ...] = ()
     check: Callable[[], str | None] | None = None
     alone: bool = False
     skip: str = ""
     never: tuple[Path, ...] = ()
 
     @property
-    def asked(self) -> tuple[Step, ...]:
+    def asked(self) -> tuple[ProbeStep, ...]:
         """All its steps in the order in which they are attempted: the controls first."""
         return (*self.controls, *self.steps)

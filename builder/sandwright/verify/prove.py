@@ -13,43 +13,43 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import render
-from sandwright.runtime.probe.protocol import Answer
+from sandwright.runtime.probe.protocol import ProbeAnswer
 from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
-from sandwright.verify.ground import Ground, planted
+from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.image import provided
 from sandwright.verify.lifecycle import Runs, lifecycle
-from sandwright.verify.outcome import Outcome, judge, skipped
+from sandwright.verify.listeners import listening
+from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
-from sandwright.verify.sandbox import Batch, Sandbox, base_environment, materialize
-from sandwright.verify.subject import Subject, canaries
+from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, materialize
+from sandwright.verify.subject import ProofSubject, canaries
 from sandwright.verify.tokens import Bridged, bridged, tokens
 from sandwright.verify.tokens import settings as shim_settings
 from sandwright.verify.verdict import Verdict
-from sandwright.verify.witnesses import listening
 
 Resolve = Callable[..., ResolvedPolicy]
 """The policy on this host, with some settings of this run more; and where a second argument is given, on what
 that makes of the host's facts."""
 
-Weaken = Callable[[Subject, tuple[Artifact, ...]], tuple[Artifact, ...]]
+Weaken = Callable[[ProofSubject, tuple[Artifact, ...]], tuple[Artifact, ...]]
 """Changes artifacts before they are started, by which it is seen that probes can fail."""
 
 
-Rendered = Callable[..., Sandbox]
+Rendered = Callable[..., RenderedSandbox]
 """Renders a policy under a name of its own, and gives the sandbox, with a bridge or without one."""
 
 
 @dataclass(frozen=True)
-class Proof:
+class MethodProof:
     """What came of one method.
 
     Outcomes in order, what it makes of the policy otherwise, and what we added.
     """
 
     method: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ProbeOutcome, ...]
     notes: tuple[str, ...]
 
 
@@ -60,39 +60,41 @@ def prove(
     weaken: Weaken | None = None,
     runs: bool = True,
     secrets: bool | None = None,
-) -> Proof:
+) -> MethodProof:
     """Prove one method with all its probes.
 
     Without `runs` only with those that are attempts inside, and without `secrets` (absent: as `runs`) none of
     the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
     """
     with contextlib.ExitStack() as stack:
-        ground = stack.enter_context(planted())
-        listeners = stack.enter_context(listening(ground.read, ground.word))
-        provision = stack.enter_context(provided(method, resolve(()), ground))
-        settings = [*ground.settings(), *provision.settings]
+        fixture = stack.enter_context(planted())
+        listeners = stack.enter_context(listening(fixture.read, fixture.word))
+        provision = stack.enter_context(provided(method, resolve(()), fixture))
+        settings = [*fixture.settings(), *provision.settings]
         if lower := lowered(with_kept_limits(resolve(settings), method)):
             settings += lower
         whole = resolve(settings)
         policy = with_kept_limits(whole, method)
-        subject = Subject(method, policy, ground, listeners, canaries(policy))
+        subject = ProofSubject(method, policy, fixture, listeners, canaries(policy))
         environment = {
-            **base_environment(ground.state),
+            **base_environment(fixture.state),
             **provision.environment,
-            "SANDWRIGHT_SESSION": f"verify-{ground.word[:12]}",
+            "SANDWRIGHT_SESSION": f"verify-{fixture.word[:12]}",
             **subject.canaries.environment,
         }
 
         if policy.network.mode == "proxy" and started_for(method):
             environment |= stack.enter_context(proxy(policy)).environment
-        bridge = stack.enter_context(_bridge(resolve, settings, ground)) if policy.credentials.shims else None
+        bridge = (
+            stack.enter_context(_bridge(resolve, settings, fixture)) if policy.credentials.shims else None
+        )
 
-        def rendered(name: str, policy: ResolvedPolicy, given: Bridged | None = bridge) -> Sandbox:
+        def rendered(name: str, policy: ResolvedPolicy, given: Bridged | None = bridge) -> RenderedSandbox:
             artifacts = render(policy, method).artifacts
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
-            launcher = materialize(artifacts, ground.artifacts / name)
+            launcher = materialize(artifacts, fixture.artifacts / name)
             own, inherited = (given.environment, (given.bridge.channel,)) if given else ({}, ())
-            return Sandbox(method, launcher, ground.program, {**environment, **own}, inherited)
+            return RenderedSandbox(method, launcher, fixture.program, {**environment, **own}, inherited)
 
         sandbox = rendered("rendered", policy)
         outcomes = list(_proved(catalogue(subject), sandbox))
@@ -105,24 +107,24 @@ def prove(
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
         findings = (str(finding) for finding in check_expressible(whole, method))
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
-        return Proof(method, tuple(outcomes), (*findings, *notes, _granted(subject), *provision.notes))
+        return MethodProof(method, tuple(outcomes), (*findings, *notes, _granted(subject), *provision.notes))
 
 
 def _bridge(
-    resolve: Resolve, settings: Sequence[str], ground: Ground
+    resolve: Resolve, settings: Sequence[str], fixture: Fixture
 ) -> contextlib.AbstractContextManager[Bridged]:
     """A bridge for the policy's own shims and the planted one."""
-    return bridged(resolve([*settings, *shim_settings()]), ground, tokens())
+    return bridged(resolve([*settings, *shim_settings()]), fixture, tokens())
 
 
 def _bridging(
-    subject: Subject, policy: Callable[[], ResolvedPolicy], rendered: Rendered, given: Bridged | None
-) -> Iterator[Outcome]:
+    subject: ProofSubject, policy: Callable[[], ResolvedPolicy], rendered: Rendered, given: Bridged | None
+) -> Iterator[ProbeOutcome]:
     """What is proved with one shim more, or why it can't be."""
     with contextlib.ExitStack() as stack:
         try:
             own = policy()
-            bridge = given or stack.enter_context(bridged(own, subject.ground, tokens()))
+            bridge = given or stack.enter_context(bridged(own, subject.fixture, tokens()))
             sandbox = rendered("bridged", own, bridge)
         except (RenderError, UsageError, ToolMissing) as error:
             yield untried(subject.method, str(error))
@@ -131,12 +133,12 @@ def _bridging(
 
 
 def _cloud(
-    subject: Subject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
-) -> Iterator[Outcome]:
+    subject: ProofSubject, resolve: Resolve, settings: Sequence[str], rendered: Rendered
+) -> Iterator[ProbeOutcome]:
     """What is proved of cloud accounts, in a sandbox that is given them and in one that is not."""
-    own = home(subject.ground)
+    own = home(subject.fixture)
     for mode, read, made in cases(own):
-        words = [*subject.ground.settings(*read), *settings, f"credentials.cloud={mode}"]
+        words = [*subject.fixture.settings(*read), *settings, f"credentials.cloud={mode}"]
         policy = resolve(words, own.seen)
         probes = made(replace(subject, policy=policy), own)
         try:
@@ -148,14 +150,14 @@ def _cloud(
         yield from (judge(each, subject.method, own) for each, own in zip(probes, found, strict=True))
 
 
-def _granted(subject: Subject) -> str:
+def _granted(subject: ProofSubject) -> str:
     return (
         f"{subject.method}: beside what the policy grants, this run granted planted files below "
-        f"{subject.ground.root}, among them the probe program"
+        f"{subject.fixture.root}, among them the probe program"
     )
 
 
-def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:
+def _proved(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[ProbeOutcome]:
     """The verdict on whether it starts at all, then on each probe: those that bear company in one start.
 
     Those that don't come first: a breach in the others could take away what later starts need.
@@ -170,18 +172,20 @@ def _proved(probes: Sequence[Probe], sandbox: Sandbox) -> Iterator[Outcome]:
         yield judge(probe, sandbox.method, answers.get(probe.name, ()))
 
 
-def _answers(probes: Sequence[Probe], sandbox: Sandbox) -> tuple[Batch, list[tuple[Answer, ...]]]:
+def _answers(
+    probes: Sequence[Probe], sandbox: RenderedSandbox
+) -> tuple[Batch, list[tuple[ProbeAnswer, ...]]]:
     """The answers to each probe's steps, from one start."""
     batch = sandbox.attempt([step.attempt for probe in probes for step in probe.asked])
     remaining = iter(batch.answers)
     return batch, [tuple(next(remaining) for _ in probe.asked) for probe in probes]
 
 
-def _started(batch: Batch, sandbox: Sandbox) -> Outcome:
+def _started(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
     answered = sum(each.kind != "none" for each in batch.answers)
     good = batch.status == 0 and answered == len(batch.answers)
     ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"
-    return Outcome(
+    return ProbeOutcome(
         probe="lifecycle/starts",
         method=sandbox.method,
         family=Family.LIFECYCLE,

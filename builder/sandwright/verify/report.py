@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
-from sandwright.verify.outcome import Outcome
+from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
 
@@ -20,7 +20,7 @@ STARTS = "lifecycle/starts"
 
 
 @dataclass(frozen=True)
-class Report:
+class PolicyReport:
     """The outcomes of all methods. `notes` is what the reader of a verdict must know besides.
 
     `policy` is the policy's file, `started` an ISO 8601 time, `host` says on what machine this was.
@@ -28,13 +28,13 @@ class Report:
 
     policy: str
     methods: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ProbeOutcome, ...]
     notes: tuple[str, ...]
     started: str
     seconds: float
     host: str
 
-    def of(self, method: str) -> list[Outcome]:
+    def of(self, method: str) -> list[ProbeOutcome]:
         """The outcomes of one method."""
         return [outcome for outcome in self.outcomes if outcome.method == method]
 
@@ -59,7 +59,7 @@ class Report:
                 lines.append(f"fail: {method}: nothing was proved")
         return lines or ([] if self.proved() else ["fail: nothing was proved of any method"])
 
-    def _tells(self, outcome: Outcome) -> bool:
+    def _tells(self, outcome: ProbeOutcome) -> bool:
         """Whether an outcome says something new: where nothing started, nothing else could be decided."""
         if outcome.verdict is Verdict.INCONCLUSIVE:
             started = next((each for each in self.of(outcome.method) if each.probe == STARTS), None)
@@ -75,24 +75,24 @@ class Report:
         return [outcome.to_json() for outcome in self.outcomes]
 
 
-def encode(report: Report) -> bytes:
+def encode(report: PolicyReport) -> bytes:
     """`verify.json`."""
     return (json.dumps(report.to_json(), indent=2) + "\n").encode()
 
 
-def summary(report: Report) -> tuple[list[str], list[list[str]]]:
+def summary(report: PolicyReport) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: a row for each method, in each family how many passed, and the four sums."""
     families = [family for family in Family if any(each.family is family for each in report.outcomes)]
     rows = [[_label(report, method), *_counts(report, method, families)] for method in report.methods]
     return ["method", *map(str, families), *map(str, _VERDICTS)], rows
 
 
-def _label(report: Report, method: str) -> str:
+def _label(report: PolicyReport, method: str) -> str:
     simulated = any(outcome.simulated for outcome in report.of(method))
     return f"{method} (simulated)" if simulated else method
 
 
-def _counts(report: Report, method: str, families: Sequence[Family]) -> Iterator[str]:
+def _counts(report: PolicyReport, method: str, families: Sequence[Family]) -> Iterator[str]:
     outcomes = report.of(method)
     for family in families:
         own = [each for each in outcomes if each.family is family]
@@ -102,7 +102,7 @@ def _counts(report: Report, method: str, families: Sequence[Family]) -> Iterator
     yield from (str(counts[verdict]) for verdict in _VERDICTS)
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: ProbeOutcome) -> str:
     if outcome.verdict is Verdict.SKIPPED:
         return f"skipped: {outcome.method}: {outcome.probe}: {outcome.evidence}"
     telling = [
@@ -112,7 +112,7 @@ def _line(outcome: Outcome) -> str:
     return f"{outcome.verdict}: {outcome.method}: {outcome.probe}: {detail}"
 
 
-def junit(report: Report) -> bytes:
+def junit(report: PolicyReport) -> bytes:
     """JUnit's XML: a suite for each method, a case for each probe."""
     suites = (
         JunitSuite(
@@ -123,7 +123,7 @@ def junit(report: Report) -> bytes:
     return junit_xml("sandwright verify", suites, seconds=report.seconds)
 
 
-def _case(outcome: Outcome) -> JunitCase:
+def _case(outcome: ProbeOutcome) -> JunitCase:
     classname = f"{outcome.method}.{outcome.family}"
     if outcome.verdict is Verdict.PASS:
         return JunitCase(outcome.probe, classname)

@@ -13,7 +13,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.render.artifact import Artifact
-from sandwright.runtime.probe.protocol import Answer, Attempt, answers, requests
+from sandwright.runtime.probe.protocol import Attempt, ProbeAnswer, answers, requests
 
 LIMIT = 120.0
 """Seconds that one start may take with all its attempts; gVisor's ptrace platform is slow."""
@@ -23,13 +23,13 @@ LIMIT = 120.0
 class Batch:
     """What came of one start: an answer to each attempt, and how the launcher ended (None: out of time)."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ProbeAnswer, ...]
     status: int | None
     stderr: str
 
 
 @dataclass(frozen=True)
-class Sandbox:
+class RenderedSandbox:
     """A rendered method that can be started.
 
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,

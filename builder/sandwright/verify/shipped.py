@@ -14,7 +14,7 @@ from sandwright.policy.names import PRESETS
 from sandwright.progress import SILENT, Progress
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify import command
-from sandwright.verify.report import Report
+from sandwright.verify.report import PolicyReport
 
 _POLICY = "schema: 1\nextends: [{preset}]\nfilesystem: {{write: [$PROJECT]}}\n"
 
@@ -26,7 +26,7 @@ def prove_presets(
     output: Path,
     environ: Mapping[str, str],
     progress: Progress = SILENT,
-) -> Iterator[tuple[str, tuple[Report, tuple[str, ...]]]]:
+) -> Iterator[tuple[str, tuple[PolicyReport, tuple[str, ...]]]]:
     """Each preset's name with what `verify_policy` gives for it; absent names mean all.
 
     Images are taken from `output` where it holds any. Raise UsageError for a preset that there is not.
@@ -57,7 +57,7 @@ def _built_in(output: Path) -> Iterator[None]:
         del os.environ[VARIABLE]
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: PolicyReport, folder: Path) -> None:
     """The report in its three forms."""
     names = {form: str(folder / name) for form, name in _FILES.items()}
     command.write(report, json=names["json"], junit=names["junit"], html=names["html"])

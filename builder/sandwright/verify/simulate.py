@@ -17,15 +17,15 @@ from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.uses import check_expressible
 from sandwright.render.methods import render
-from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt
+from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
-from sandwright.verify.ground import Ground, planted
-from sandwright.verify.outcome import Outcome, judge
+from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.listeners import listening
+from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe
-from sandwright.verify.prove import Proof, Resolve, Weaken
-from sandwright.verify.subject import Canaries, Subject
-from sandwright.verify.witnesses import listening
+from sandwright.verify.prove import MethodProof, Resolve, Weaken
+from sandwright.verify.subject import Canaries, ProofSubject
 
 METHOD = "seatbelt"
 
@@ -78,16 +78,16 @@ def _private(path: str) -> str:
     return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
 
 
-def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> Proof:
+def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> MethodProof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
-    with planted() as ground, listening(ground.read, ground.word) as listeners:
-        policy = resolve(ground.settings(), as_macos)
-        subject = Subject(METHOD, policy, ground, listeners, Canaries())
+    with planted() as fixture, listening(fixture.read, fixture.word) as listeners:
+        policy = resolve(fixture.settings(), as_macos)
+        subject = ProofSubject(METHOD, policy, fixture, listeners, Canaries())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
-        own = home(ground)
+        own = home(fixture)
         for mode, read, made in cases(own):
-            words = [*ground.settings(*read), f"credentials.cloud={mode}"]
+            words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
             outcomes += _outcomes(other, made(other, own), weaken)
         notes = [*map(str, check_expressible(policy, METHOD))]
@@ -96,10 +96,12 @@ def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> Proof:
             "decides on files, links, the network and cloud accounts. "
             "`verify --method seatbelt` on macOS enforces"
         )
-        return Proof(METHOD, tuple(outcomes), tuple(notes))
+        return MethodProof(METHOD, tuple(outcomes), tuple(notes))
 
 
-def _outcomes(subject: Subject, probes: Sequence[Probe], weaken: Weaken | None) -> Iterator[Outcome]:
+def _outcomes(
+    subject: ProofSubject, probes: Sequence[Probe], weaken: Weaken | None
+) -> Iterator[ProbeOutcome]:
     """The verdicts on probes of one policy."""
     artifacts = render(subject.policy, METHOD).artifacts
     artifacts = artifacts if weaken is None else weaken(subject, artifacts)
@@ -108,11 +110,11 @@ def _outcomes(subject: Subject, probes: Sequence[Probe], weaken: Weaken | None) 
         params={"PROXY_PORT": "1"},
         importer=FileImporter(),
     )
-    asked = _Asked(Evaluator(profile), subject.ground)
+    asked = _Asked(Evaluator(profile), subject.fixture)
     yield from (_judged(probe, asked) for probe in probes)
 
 
-def _judged(probe: Probe, asked: _Asked) -> Outcome:
+def _judged(probe: Probe, asked: _Asked) -> ProbeOutcome:
     """Nothing was done, so there is nothing to look for on the host."""
     answers = [asked.answer(step.attempt) for step in probe.asked]
     return judge(replace(probe, check=None, never=()), METHOD, answers, simulated=True)
@@ -123,10 +125,10 @@ class _Asked:
     """A profile, asked. `links` are those that the attempts have made so far."""
 
     evaluator: Evaluator
-    ground: Ground
+    fixture: Fixture
     links: dict[str, str] = field(default_factory=dict)
 
-    def answer(self, attempt: Attempt) -> Answer:
+    def answer(self, attempt: Attempt) -> ProbeAnswer:
         """What macOS would answer to an attempt, as far as the profile decides it."""
         words = [os.fsdecode(argument) for argument in attempt.arguments]
         questions = list(_questions(attempt.operation, words))
@@ -134,13 +136,13 @@ class _Asked:
             return NO_ANSWER
         evaluator = self.evaluator.at(Links({**self._planted(), **self.links}))
         if not all(evaluator.decide(operation, resource).allowed for operation, resource in questions):
-            return Answer("errno", "EPERM")
+            return ProbeAnswer("errno", "EPERM")
         if attempt.operation == "symlink":
             self.links[words[1]] = words[0]
-        return Answer("ok", value=_value(attempt.operation, words))
+        return ProbeAnswer("ok", value=_value(attempt.operation, words))
 
     def _planted(self) -> dict[str, str]:
-        link = self.ground.read / "link-to-denied"
+        link = self.fixture.read / "link-to-denied"
         return {str(link): os.fsdecode(link.readlink())}
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from sandwright.methods.user.backend import account_uid
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import Word, attempt
-from sandwright.verify.ground import Ground
-from sandwright.verify.probe import Step
-from sandwright.verify.witnesses import Listeners
+from sandwright.verify.fixture import Fixture
+from sandwright.verify.listeners import CanaryListeners
+from sandwright.verify.probe import ProbeStep
 
 IMAGE_METHODS = frozenset(("oci", "gvisor", "docker", "podman"))
 """Methods whose root is an image's: paths of the host are there only when they are listed."""
@@ -37,13 +37,13 @@ class Canaries:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProofSubject:
     """What the catalogue's probes are made for. `word` is this run's; only attempts that got out say it."""
 
     method: str
     policy: ResolvedPolicy
-    ground: Ground
-    listeners: Listeners
+    fixture: Fixture
+    listeners: CanaryListeners
     canaries: Canaries
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -63,9 +63,9 @@ class Subject:
         return self.method in LINUX_METHODS
 
 
-def step(claim: str, operation: str, *words: Word) -> Step:
+def step(claim: str, operation: str, *words: Word) -> ProbeStep:
     """A step without conditions on its value."""
-    return Step(attempt(operation, *words), claim)
+    return ProbeStep(attempt(operation, *words), claim)
 
 
 def canaries(policy: ResolvedPolicy) -> Canaries:

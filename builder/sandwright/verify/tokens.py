@@ -22,7 +22,7 @@ from sandwright.bridge.environment import KEPT
 from sandwright.bridge.start import Bridge, serve
 from sandwright.image.cache import default_cache
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.ground import Ground
+from sandwright.verify.fixture import Fixture
 
 NAME = "canary-token"
 """The planted program and its shim."""
@@ -91,12 +91,12 @@ class Bridged:
 
 
 @contextlib.contextmanager
-def bridged(policy: ResolvedPolicy, ground: Ground, own: Tokens) -> Iterator[Bridged]:
+def bridged(policy: ResolvedPolicy, fixture: Fixture, own: Tokens) -> Iterator[Bridged]:
     """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
 
     No program and no secret of the host's is used. Raise what `serve` raises.
     """
-    with _directory(policy, ground) as place:
+    with _directory(policy, fixture) as place:
         tools = place / "tools"
         tools.mkdir()
         secrets = {SOURCE: own.sandbox}
@@ -118,10 +118,10 @@ def bridged(policy: ResolvedPolicy, ground: Ground, own: Tokens) -> Iterator[Bri
 
 
 @contextlib.contextmanager
-def _directory(policy: ResolvedPolicy, ground: Ground) -> Iterator[Path]:
+def _directory(policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Path]:
     """A directory that the sandbox can't write: ours, or where all of /tmp is the sandbox's, the cache's."""
-    if not policy.filesystem.tree.changes_host(policy.canonical(str(ground.root))):
-        place = ground.root / "host"
+    if not policy.filesystem.tree.changes_host(policy.canonical(str(fixture.root))):
+        place = fixture.root / "host"
         place.mkdir()
         yield place
         return

@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProbeFinding:
     """What came of one check. `detail` says what was seen; for a skip, why it was not tried."""
 
     check: str

@@ -13,7 +13,7 @@ from sandwright.methods.contract import Backend, Code, Preflight
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.runtime.launch import base_environment, launch
 from sandwright.runtime.probe import own_probe
-from sandwright.runtime.probe.protocol import Answer, attempt
+from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed, Trial
 
@@ -86,7 +86,7 @@ def _try(
     return trial.judge(ended)
 
 
-def _fault(hidden: bytes, denied: Answer) -> str:
+def _fault(hidden: bytes, denied: ProbeAnswer) -> str:
     return "and read a file that its policy hides" if hidden in denied.value else ""
 
 

@@ -28,7 +28,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """What came of an attempt.
 
     `detail` is the error's name or the signal's number, `value` what `ok` gave.
@@ -53,7 +53,7 @@ class Answer:
         return f"{self.name} {self.value[:160].decode(errors='backslashreplace').strip()!r}"
 
 
-NO_ANSWER = Answer("none")
+NO_ANSWER = ProbeAnswer("none")
 
 
 def attempt(operation: str, *words: Word) -> Attempt:
@@ -72,9 +72,9 @@ def line(attempt: Attempt, index: int, *, word: str) -> str:
     return " ".join([word, str(index), attempt.operation, *arguments])
 
 
-def answers(output: bytes, count: int, *, word: str) -> list[Answer]:
+def answers(output: bytes, count: int, *, word: str) -> list[ProbeAnswer]:
     """The answers in the program's output, one for each of `count` attempts; other output is passed over."""
-    found: dict[str, Answer] = {}
+    found: dict[str, ProbeAnswer] = {}
     for answered in output.decode(errors="replace").splitlines():
         words = answered.split(" ")
         if len(words) == 4 and words[0] == word:
@@ -91,14 +91,14 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-def _answer(kind: str, detail: str) -> Answer:
+def _answer(kind: str, detail: str) -> ProbeAnswer:
     known = _KINDS.get(kind)
     if known == "ok":
         try:
-            return Answer("ok", value=b"" if detail == "-" else bytes.fromhex(detail))
+            return ProbeAnswer("ok", value=b"" if detail == "-" else bytes.fromhex(detail))
         except ValueError:
             return NO_ANSWER
-    return Answer(known, detail) if known else NO_ANSWER
+    return ProbeAnswer(known, detail) if known else NO_ANSWER
 
 
 def _bytes(word: Word) -> bytes:

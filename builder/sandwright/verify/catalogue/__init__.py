@@ -16,9 +16,9 @@ from sandwright.verify.catalogue import (
     syscalls,
 )
 from sandwright.verify.probe import Probe
-from sandwright.verify.subject import Subject
+from sandwright.verify.subject import ProofSubject
 
-_FAMILIES: tuple[Callable[[Subject], Iterator[Probe]], ...] = (
+_FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
     files.probes,
     listed.probes,
     links.probes,
@@ -31,6 +31,6 @@ _FAMILIES: tuple[Callable[[Subject], Iterator[Probe]], ...] = (
 )
 
 
-def catalogue(subject: Subject) -> tuple[Probe, ...]:
+def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
     """All probes for a subject that are attempts inside. Those of runs as a whole are in `lifecycle`."""
     return tuple(probe for family in _FAMILIES for probe in family(subject))

@@ -9,56 +9,56 @@ from pathlib import Path
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.account import CLOSED, FROM_HOST
 from sandwright.verify.catalogue.files import reads_plain, writes_plain
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 _ADDED = b" and from the account"
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family, for the one method that has an account."""
     if subject.method != "user":
         return
-    ground, own = subject.ground, f"Uid:\t{subject.policy.facts.uid}\t".encode()
+    fixture, own = subject.fixture, f"Uid:\t{subject.policy.facts.uid}\t".encode()
     yield Probe(
         "processes/account",
         Family.PROCESSES,
         "who runs inside is not who started it, and is in no group but the account's own",
         (
-            Step(attempt("read", "/proc/self/status"), "works", lacks=(own,)),
-            Step(attempt("read", "/proc/self/status"), "works", holds=b"\nGroups:\t \n"),
+            ProbeStep(attempt("read", "/proc/self/status"), "works", lacks=(own,)),
+            ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nGroups:\t \n"),
         ),
-        (Step(attempt("read", "/proc/self/status"), "works", holds=b"\nUid:\t"),),
+        (ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nUid:\t"),),
     )
     yield Probe(
         "files/of-a-person",
         Family.FILES,
         "a person's .ssh/config that no rule of the policy denies is closed by that person's rights",
         (
-            step("account.closed", "read", ground.read / CLOSED),
-            step("account.closed", "write", ground.read / CLOSED),
+            step("account.closed", "read", fixture.read / CLOSED),
+            step("account.closed", "write", fixture.read / CLOSED),
         ),
-        (reads_plain(ground),),
+        (reads_plain(fixture),),
     )
-    shared, made = ground.write / FROM_HOST, ground.write / "from-account"
+    shared, made = fixture.write / FROM_HOST, fixture.write / "from-account"
     yield Probe(
         "files/both-ways",
         Family.FILES,
         "what either makes in the workspace the other can read and write",
         (
-            Step(attempt("read", shared), "works", value=ground.plain.encode()),
+            ProbeStep(attempt("read", shared), "works", value=fixture.plain.encode()),
             step("works", "write", shared),
-            step("works", "create", made, ground.word),
+            step("works", "create", made, fixture.word),
         ),
-        (writes_plain(ground),),
-        check=lambda: _both_ways(made, ground.word),
+        (writes_plain(fixture),),
+        check=lambda: _both_ways(made, fixture.word),
     )
     yield Probe(
         "processes/tools",
         Family.PROCESSES,
         "programs of the host run, as they are",
-        (Step(attempt("run", "/bin/sh", "-c", "test -d /usr && ls / && id"), "works", value=b"0"),),
-        (Step(attempt("run", "/bin/sh", "-c", "exit 3"), "works", value=b"3"),),
+        (ProbeStep(attempt("run", "/bin/sh", "-c", "test -d /usr && ls / && id"), "works", value=b"0"),),
+        (ProbeStep(attempt("run", "/bin/sh", "-c", "exit 3"), "works", value=b"3"),),
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     environment, canaries = subject.policy.environment, subject.canaries
     secrets = tuple(value.encode() for value in canaries.withheld.values())
@@ -19,7 +19,7 @@ def probes(subject: Subject) -> Iterator[Probe]:
         "withheld",
         f"variables that the policy doesn't pass don't arrive: {', '.join(canaries.withheld)}",
         *(step("variable.none", "environment", name) for name in canaries.withheld),
-        Step(attempt("environment"), "works", lacks=secrets, private=True),
+        ProbeStep(attempt("environment"), "works", lacks=secrets, private=True),
         controls=control,
     )
     if canaries.passed:
@@ -27,7 +27,7 @@ def probes(subject: Subject) -> Iterator[Probe]:
             "passed",
             f"variables that the policy passes arrive as they are: {', '.join(canaries.passed)}",
             *(
-                Step(attempt("environment", name), "works", value=value.encode())
+                ProbeStep(attempt("environment", name), "works", value=value.encode())
                 for name, value in canaries.passed.items()
             ),
         )
@@ -36,7 +36,9 @@ def probes(subject: Subject) -> Iterator[Probe]:
             "set",
             f"variables have the policy's values: {', '.join(environment.set)}",
             *(
-                Step(attempt("environment", name), "works", value=value.encode("utf-8", "surrogateescape"))
+                ProbeStep(
+                    attempt("environment", name), "works", value=value.encode("utf-8", "surrogateescape")
+                )
                 for name, value in environment.set.items()
             ),
         )
@@ -44,33 +46,33 @@ def probes(subject: Subject) -> Iterator[Probe]:
         yield from _inherited(secrets, control)
 
 
-def _control(subject: Subject) -> tuple[Step, ...]:
+def _control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
     """That variables arrive at all, where any should."""
     environment = subject.policy.environment
     names = [*subject.canaries.passed, *environment.set]
     arriving = tuple(step("works", "environment", name) for name in names[:1])
-    return (*arriving, reads_plain(subject.ground))
+    return (*arriving, reads_plain(subject.fixture))
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
+def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = ()) -> Probe:
     return Probe(f"environment/{name}", Family.ENVIRONMENT, about, steps, controls)
 
 
-def _inherited(secrets: tuple[bytes, ...], control: tuple[Step, ...]) -> Iterator[Probe]:
+def _inherited(secrets: tuple[bytes, ...], control: tuple[ProbeStep, ...]) -> Iterator[Probe]:
     yield _probe(
         "first-process",
         "the sandbox's first process holds none of the host's variables either (containers/bubblewrap#725)",
-        Step(attempt("read", "/proc/1/environ"), "process.environ", lacks=secrets, private=True),
-        Step(attempt("read", "/proc/1/cmdline"), "works", lacks=secrets, private=True),
-        controls=(*control, Step(attempt("read", "/proc/self/environ"), "works", private=True)),
+        ProbeStep(attempt("read", "/proc/1/environ"), "process.environ", lacks=secrets, private=True),
+        ProbeStep(attempt("read", "/proc/1/cmdline"), "works", lacks=secrets, private=True),
+        controls=(*control, ProbeStep(attempt("read", "/proc/self/environ"), "works", private=True)),
     )
     yield _probe(
         "descriptors",
         "no descriptor is open but standard input and output: none that the launcher was started with",
-        Step(attempt("descriptors"), "works", value=b"0\n1\n2\n"),
+        ProbeStep(attempt("descriptors"), "works", value=b"0\n1\n2\n"),
     )
     yield _probe(
         "open-directories",
         "no process has a directory open, by whose `..` all above it is reached; nor the first one",
-        Step(attempt("directories"), "works", value=b""),
+        ProbeStep(attempt("directories"), "works", value=b""),
     )

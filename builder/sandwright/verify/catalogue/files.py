@@ -9,15 +9,15 @@ from pathlib import Path
 from sandwright.looks import is_cover
 from sandwright.policy.uses import unguarded
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.ground import HOSTILE, Ground
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.fixture import HOSTILE, Fixture
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 _SHARED = Path("/tmp")  # noqa: S108 - inside, and on the host
 """Where everybody's temporary files are, unless the sandbox has a directory of its own there."""
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes about planted files, about the root, and about what the sandbox has for itself."""
     yield from _grants(subject)
     yield from _denials(subject)
@@ -27,43 +27,45 @@ def probes(subject: Subject) -> Iterator[Probe]:
         yield from _system(subject)
 
 
-def reads_plain(ground: Ground) -> Step:
+def reads_plain(fixture: Fixture) -> ProbeStep:
     """The control of all that must not be read: a file beside it can be."""
-    return Step(attempt("read", ground.read / "plain"), "works", value=ground.plain.encode())
+    return ProbeStep(attempt("read", fixture.read / "plain"), "works", value=fixture.plain.encode())
 
 
-def writes_plain(ground: Ground) -> Step:
+def writes_plain(fixture: Fixture) -> ProbeStep:
     """The control of all that must not be written: a file beside it can be, without changing it."""
-    return step("works", "write", ground.write / "plain")
+    return step("works", "write", fixture.write / "plain")
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), **more: object) -> Probe:
+def _probe(
+    name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = (), **more: object
+) -> Probe:
     return Probe(f"files/{name}", Family.FILES, about, steps, controls, **more)  # type: ignore[arg-type]
 
 
-def _grants(subject: Subject) -> Iterator[Probe]:
-    ground = subject.ground
-    made = ground.write / "made"
+def _grants(subject: ProofSubject) -> Iterator[Probe]:
+    fixture = subject.fixture
+    made = fixture.write / "made"
     yield _probe(
-        "read", "a path that may be read can be", reads_plain(ground), step("works", "list", ground.read)
+        "read", "a path that may be read can be", reads_plain(fixture), step("works", "list", fixture.read)
     )
     yield _probe(
         "write",
         "what is written is on the host, and belongs to who started the run",
-        step("works", "create", made, ground.word),
+        step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
-        step("works", "mkdir", ground.write / "made-directory"),
-        check=lambda: _written(made, ground.word, subject.owner),
+        step("works", "mkdir", fixture.write / "made-directory"),
+        check=lambda: _written(made, fixture.word, subject.owner),
     )
     yield _probe(
         "replace",
         "a writable file can be renamed and removed",
-        step("works", "create", ground.write / "first"),
-        step("works", "rename", ground.write / "first", ground.write / "second"),
-        step("works", "unlink", ground.write / "second"),
+        step("works", "create", fixture.write / "first"),
+        step("works", "rename", fixture.write / "first", fixture.write / "second"),
+        step("works", "unlink", fixture.write / "second"),
         never=(
-            ground.write / "first",
-            ground.write / "second",
+            fixture.write / "first",
+            fixture.write / "second",
         ),
     )
     if subject.linux:
@@ -78,15 +80,15 @@ def _grants(subject: Subject) -> Iterator[Probe]:
         )
 
 
-def _denials(subject: Subject) -> Iterator[Probe]:
-    ground = subject.ground
-    control = (reads_plain(ground),)
-    denied, file = ground.read / "denied", ground.read / "denied-file"
+def _denials(subject: ProofSubject) -> Iterator[Probe]:
+    fixture = subject.fixture
+    control = (reads_plain(fixture),)
+    denied, file = fixture.read / "denied", fixture.read / "denied-file"
     yield _probe(
         "denied-directory",
         "a denied directory shows nothing of what is in it, and nothing can be put there",
         step("hidden.entry", "read", denied / "secret"),
-        Step(attempt("list", denied), "hidden.list", value=b""),
+        ProbeStep(attempt("list", denied), "hidden.list", value=b""),
         step("hidden.create", "create", denied / "new"),
         controls=control,
         never=(denied / "new",),
@@ -94,57 +96,57 @@ def _denials(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "denied-file",
         "a denied file can be neither read nor written, and is still no directory",
-        Step(attempt("read", file), "hidden.file", value=b""),
+        ProbeStep(attempt("read", file), "hidden.file", value=b""),
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
         controls=control,
-        check=lambda: _unchanged(file, ground.word),
+        check=lambda: _unchanged(file, fixture.word),
     )
     yield _probe(
         "denied-in-writable",
         "what is denied inside something writable is hidden",
-        step("hidden.entry", "read", ground.write / "hidden/secret"),
-        step("hidden.create", "create", ground.write / "hidden/new"),
-        controls=(writes_plain(ground),),
-        never=(ground.write / "hidden/new",),
+        step("hidden.entry", "read", fixture.write / "hidden/secret"),
+        step("hidden.create", "create", fixture.write / "hidden/new"),
+        controls=(writes_plain(fixture),),
+        never=(fixture.write / "hidden/new",),
     )
     yield _probe(
         "denied-neighbour",
         "a name that begins like a denied one is no denied one",
-        Step(attempt("read", ground.read / "denied-not"), "works", value=ground.plain.encode()),
+        ProbeStep(attempt("read", fixture.read / "denied-not"), "works", value=fixture.plain.encode()),
     )
     yield _probe(
         "denied-names",
         "names with spaces, quotes, brackets, dashes and line breaks are denied like others",
-        *(step("hidden.entry", "read", ground.read / name / "secret") for name in HOSTILE),
+        *(step("hidden.entry", "read", fixture.read / name / "secret") for name in HOSTILE),
         controls=control,
     )
 
 
-def _restrictions(subject: Subject) -> Iterator[Probe]:
-    ground = subject.ground
-    plain, kept = ground.read / "plain", ground.write / "kept"
+def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
+    fixture = subject.fixture
+    plain, kept = fixture.read / "plain", fixture.write / "kept"
     yield _probe(
         "read-only",
         "what may only be read can't be written, changed, or removed",
-        *_all_writes("readonly.write", plain, ground.read),
-        controls=(reads_plain(ground), writes_plain(ground)),
-        check=lambda: _unchanged(plain, ground.plain),
+        *_all_writes("readonly.write", plain, fixture.read),
+        controls=(reads_plain(fixture), writes_plain(fixture)),
+        check=lambda: _unchanged(plain, fixture.plain),
     )
     yield _probe(
         "read-only-in-writable",
         "what is read-only inside something writable stays as it is, but can be read",
         *_all_writes("readonly.write", kept / "file", kept),
-        step("readonly.write", "write", ground.write / "kept-file"),
-        step("readonly.write", "truncate", ground.write / "kept-file"),
-        Step(attempt("read", kept / "file"), "works", value=ground.plain.encode()),
-        controls=(writes_plain(ground),),
+        step("readonly.write", "write", fixture.write / "kept-file"),
+        step("readonly.write", "truncate", fixture.write / "kept-file"),
+        ProbeStep(attempt("read", kept / "file"), "works", value=fixture.plain.encode()),
+        controls=(writes_plain(fixture),),
         check=lambda: (
-            _unchanged(kept / "file", ground.plain) or _unchanged(ground.write / "kept-file", ground.plain)
+            _unchanged(kept / "file", fixture.plain) or _unchanged(fixture.write / "kept-file", fixture.plain)
         ),
     )
     yield from _absent(subject)
-    hooks = ground.write / ".git/hooks"
+    hooks = fixture.write / ".git/hooks"
     if any(
         name.value == ".git/hooks" for each in subject.policy.filesystem.protections for name in each.names
     ):
@@ -152,15 +154,15 @@ def _restrictions(subject: Subject) -> Iterator[Probe]:
             "protected",
             "what the host runs of a repository can't be written, while commits work",
             step("readonly.write", "create", hooks / "pre-commit"),
-            step("readonly.write", "write", ground.write / ".git/config"),
-            step("works", "create", ground.write / ".git/refs/heads/main", "0"),
-            step("works", "create", ground.write / ".git/index", "0"),
-            controls=(writes_plain(ground),),
+            step("readonly.write", "write", fixture.write / ".git/config"),
+            step("works", "create", fixture.write / ".git/refs/heads/main", "0"),
+            step("works", "create", fixture.write / ".git/index", "0"),
+            controls=(writes_plain(fixture),),
             never=(hooks / "pre-commit",),
         )
 
 
-def _absent(subject: Subject) -> Iterator[Probe]:
+def _absent(subject: ProofSubject) -> Iterator[Probe]:
     """Protected names of the project itself that don't exist; nothing where the project is not writable."""
     project = Path(subject.policy.canonical(subject.policy.facts.project))
     names = dict.fromkeys(path for path, _ in unguarded(subject.policy) if Path(path).parent == project)
@@ -180,7 +182,7 @@ _NAMES = 4
 """Protected names that are tried: all are alike."""
 
 
-def making(mine: Path) -> tuple[Step, ...]:
+def making(mine: Path) -> tuple[ProbeStep, ...]:
     """The controls of `makings`: beside such a name a file can be made and renamed."""
     return (
         step("works", "create", mine),
@@ -189,7 +191,7 @@ def making(mine: Path) -> tuple[Step, ...]:
     )
 
 
-def makings(path: Path, other: Path) -> Iterator[Step]:
+def makings(path: Path, other: Path) -> Iterator[ProbeStep]:
     """Every way to make something of a name."""
     yield step("covered.make", "create", path)
     yield step("covered.make", "mkdir", path)
@@ -206,7 +208,7 @@ def made(names: Sequence[Path], mine: Path) -> str | None:
     return f"{', '.join(found)} was made" if found else None
 
 
-def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[Step]:
+def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
     """Every way to change a file, and to make one beside it."""
     yield step(claim, "write", file)
     yield step(claim, "truncate", file)
@@ -218,22 +220,22 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[Step]:
     yield step(claim, "symlink", "plain", directory / "new-link")
 
 
-def _temporary(subject: Subject) -> Probe:
+def _temporary(subject: ProofSubject) -> Probe:
     """What the host has in its temporary directory: the planted files' own place is there, if it is /tmp."""
-    hidden = subject.ground.root / "state"
+    hidden = subject.fixture.root / "state"
     private = subject.policy.filesystem.tmp == "private" and subject.linux
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
         "temporary-of-host",
         "the host's temporary files are as the policy says: hidden where the directory is private",
         step(claim, "stat", hidden),
-        controls=(reads_plain(subject.ground),),
+        controls=(reads_plain(subject.fixture),),
         skip="" if str(hidden).startswith("/tmp/") else "this host's temporary directory is not /tmp",  # noqa: S108
     )
 
 
-def _system(subject: Subject) -> Iterator[Probe]:
-    control = (writes_plain(subject.ground),)
+def _system(subject: ProofSubject) -> Iterator[Probe]:
+    control = (writes_plain(subject.fixture),)
     made = tuple(Path(place) / f".sandwright-{subject.word}" for place in ("/", "/etc", "/usr"))
     yield _probe(
         "root",
@@ -255,9 +257,9 @@ def _system(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "device-nodes",
         "no device can be made; a FIFO can",
-        step("device.make", "mknod", subject.ground.write / "device", "c"),
-        controls=(step("works", "mknod", subject.ground.write / "fifo", "p"),),
-        never=(subject.ground.write / "device",),
+        step("device.make", "mknod", subject.fixture.write / "device", "c"),
+        controls=(step("works", "mknod", subject.fixture.write / "fifo", "p"),),
+        never=(subject.fixture.write / "device",),
     )
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 _MEBIBYTE = 1 << 20
 _RLIMIT_CORE = 4
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family. Time is `lifecycle`'s."""
     limits = subject.policy.resources
     yield _probe(
         "core",
         "a crash leaves no core file",
-        Step(attempt("limit", _RLIMIT_CORE), "works", value=b"0 0"),
-        Step(attempt("core"), "works", value=b"none"),
+        ProbeStep(attempt("limit", _RLIMIT_CORE), "works", value=b"0 0"),
+        ProbeStep(attempt("core"), "works", value=b"none"),
     )
     if limits.files is not None:
         yield _probe(
@@ -50,6 +50,6 @@ def probes(subject: Subject) -> Iterator[Probe]:
 
 
 def _probe(
-    name: str, about: str, *steps: Step, controls: tuple[Step, ...] = (), alone: bool = False
+    name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = (), alone: bool = False
 ) -> Probe:
     return Probe(f"limits/{name}", Family.LIMITS, about, steps, controls, alone=alone)

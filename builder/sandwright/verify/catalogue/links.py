@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain, writes_plain
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     yield from _links(subject)
     yield from _renames(subject)
@@ -19,27 +19,27 @@ def probes(subject: Subject) -> Iterator[Probe]:
         yield from _other_names(subject)
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...]) -> Probe:
+def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...]) -> Probe:
     return Probe(f"links/{name}", Family.LINKS, about, steps, controls)
 
 
-def _links(subject: Subject) -> Iterator[Probe]:
-    ground = subject.ground
-    write, control = ground.write, (reads_plain(ground), writes_plain(ground))
+def _links(subject: ProofSubject) -> Iterator[Probe]:
+    fixture = subject.fixture
+    write, control = fixture.write, (reads_plain(fixture), writes_plain(fixture))
     yield _probe(
         "symbolic-to-denied",
         "a link to something denied leads nowhere, one made before or one made inside",
-        step("hidden.entry", "read", ground.read / "link-to-denied"),
-        step("works", "symlink", ground.read / "denied/secret", write / "to-denied"),
+        step("hidden.entry", "read", fixture.read / "link-to-denied"),
+        step("works", "symlink", fixture.read / "denied/secret", write / "to-denied"),
         step("hidden.entry", "read", write / "to-denied"),
         controls=control,
     )
     yield _probe(
         "symbolic-to-read-only",
         "writing through a link is writing where it leads",
-        step("works", "symlink", ground.read / "plain", write / "to-plain"),
+        step("works", "symlink", fixture.read / "plain", write / "to-plain"),
         step("readonly.write", "write", write / "to-plain"),
-        step("works", "symlink", ground.read, write / "to-read"),
+        step("works", "symlink", fixture.read, write / "to-read"),
         step("readonly.write", "create", write / "to-read/new"),
         controls=control,
     )
@@ -53,15 +53,15 @@ def _links(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "hard",
         "no second name is made for what is read-only or denied",
-        step("link.across", "link", ground.read / "plain", write / "hard"),
+        step("link.across", "link", fixture.read / "plain", write / "hard"),
         step("link.across", "link", write / "kept-file", write / "hard-kept"),
-        step("hidden.entry", "link", ground.read / "denied/secret", write / "hard-denied"),
+        step("hidden.entry", "link", fixture.read / "denied/secret", write / "hard-denied"),
         controls=(step("works", "link", write / "plain", write / "hard-plain"), *control),
     )
 
 
-def _renames(subject: Subject) -> Iterator[Probe]:
-    write = subject.ground.write
+def _renames(subject: ProofSubject) -> Iterator[Probe]:
+    write = subject.fixture.write
     yield _probe(
         "move-restricted",
         "nothing restricted is moved away, replaced, or removed",
@@ -98,7 +98,7 @@ def _renames(subject: Subject) -> Iterator[Probe]:
         )
 
 
-def _moves(write: Path, name: str) -> tuple[Step, ...]:
+def _moves(write: Path, name: str) -> tuple[ProbeStep, ...]:
     """What is not restricted can be moved; and a file of the probe's own."""
     return (
         step("works", "mkdir", write / name),
@@ -107,22 +107,22 @@ def _moves(write: Path, name: str) -> tuple[Step, ...]:
     )
 
 
-def _protects_git(subject: Subject) -> bool:
+def _protects_git(subject: ProofSubject) -> bool:
     names = {name.value for each in subject.policy.filesystem.protections for name in each.names}
     return {".git/hooks", ".git/config", ".git/commondir"} <= names
 
 
-def _other_names(subject: Subject) -> Iterator[Probe]:
-    ground = subject.ground
-    secret = (ground.word.encode(),)
-    control = (reads_plain(ground),)
-    through = Path("/proc/self/root") / str(ground.read / "denied/secret").lstrip("/")
+def _other_names(subject: ProofSubject) -> Iterator[Probe]:
+    fixture = subject.fixture
+    secret = (fixture.word.encode(),)
+    control = (reads_plain(fixture),)
+    through = Path("/proc/self/root") / str(fixture.read / "denied/secret").lstrip("/")
     yield _probe(
         "through-proc",
         "the sandbox's own /proc leads to the sandbox's own root",
-        Step(attempt("read", through), "hidden.entry", lacks=secret),
-        Step(
-            attempt("read", "/proc/self/cwd/../../../../../.." + str(ground.read / "denied/secret")),
+        ProbeStep(attempt("read", through), "hidden.entry", lacks=secret),
+        ProbeStep(
+            attempt("read", "/proc/self/cwd/../../../../../.." + str(fixture.read / "denied/secret")),
             "hidden.entry",
         ),
         controls=(*control, step("works", "stat", "/proc/self/root/proc")),
@@ -130,6 +130,6 @@ def _other_names(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "by-handle",
         "no file is opened by its handle, which knows no directories",
-        step("privilege.none", "handle", ground.write),
-        controls=(step("works", "list", ground.write),),
+        step("privilege.none", "handle", fixture.write),
+        controls=(step("works", "list", fixture.write),),
     )

@@ -17,11 +17,11 @@ from sandwright.policy.rules import PathRule
 from sandwright.render.covers import first_missing
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import made, making, makings, reads_plain, writes_plain
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """One for each rule that names something that exists; those that are denied and don't exist share one."""
     absent = []
     strongest = {
@@ -45,7 +45,7 @@ _PLACES, _NAMES = 4, 4
 """Directories, and names in each, that are tried: all are alike."""
 
 
-def _by_cover(rules: list[PathRule], subject: Subject) -> tuple[dict[str, list[Path]], list[PathRule]]:
+def _by_cover(rules: list[PathRule], subject: ProofSubject) -> tuple[dict[str, list[Path]], list[PathRule]]:
     """Of rules for what doesn't exist, the names that somebody could make in the project, and the rest.
 
     While a sandbox runs, something empty lies in the place of such a name (render/covers.py).
@@ -65,7 +65,7 @@ def _by_cover(rules: list[PathRule], subject: Subject) -> tuple[dict[str, list[P
     return covered, nowhere
 
 
-def _covered_probe(parent: Path, paths: list[Path], subject: Subject, suffix: str) -> Probe:
+def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffix: str) -> Probe:
     mine = parent / f".sandwright-{subject.word}-absent"
     return Probe(
         f"files/absent{suffix}",
@@ -77,28 +77,28 @@ def _covered_probe(parent: Path, paths: list[Path], subject: Subject, suffix: st
     )
 
 
-def _planted(rule: PathRule, subject: Subject) -> bool:
-    return Path(rule.path.removeprefix("/private")).is_relative_to(subject.ground.root) or Path(
+def _planted(rule: PathRule, subject: ProofSubject) -> bool:
+    return Path(rule.path.removeprefix("/private")).is_relative_to(subject.fixture.root) or Path(
         rule.path
-    ).is_relative_to(subject.ground.root)
+    ).is_relative_to(subject.fixture.root)
 
 
-def _for_rule(rule: PathRule, subject: Subject) -> Iterator[Probe]:
+def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
     if rule.kind == "deny":
         steps = tuple(_hidden(rule, subject, masked=there))
-        yield _probe(rule, "is not seen", steps, reads_plain(subject.ground), _unique(rule.path, subject))
+        yield _probe(rule, "is not seen", steps, reads_plain(subject.fixture), _unique(rule.path, subject))
     elif not there:
         return  # a preset's, for methods that show all the host
     elif rule.kind == "write":
         yield _writable(rule, subject)
     else:
         steps = (*_readable(rule), *_unwritable(rule, subject))
-        control, never = writes_plain(subject.ground), _unique(rule.path, subject)
+        control, never = writes_plain(subject.fixture), _unique(rule.path, subject)
         yield _probe(rule, "can be read and not written", steps, control, never)
 
 
-def _visible(path: str, subject: Subject) -> bool:
+def _visible(path: str, subject: ProofSubject) -> bool:
     """Whether what the host has at or above a path is shown inside at all, whatever a rule says of it."""
     if not subject.image_root:
         return True
@@ -112,7 +112,7 @@ def _visible(path: str, subject: Subject) -> bool:
     return bool(listed & {path, *ancestors(path)})
 
 
-def _only_for_host(rule: PathRule, subject: Subject) -> bool:
+def _only_for_host(rule: PathRule, subject: ProofSubject) -> bool:
     """Whether a preset that grants the whole host reopens something denied of it.
 
     Not where there is no host.
@@ -122,38 +122,45 @@ def _only_for_host(rule: PathRule, subject: Subject) -> bool:
 
 
 def _probe(
-    rule: PathRule, what: str, steps: Iterator[Step] | tuple[Step, ...], control: Step, *never: Path
+    rule: PathRule,
+    what: str,
+    steps: Iterator[ProbeStep] | tuple[ProbeStep, ...],
+    control: ProbeStep,
+    *never: Path,
 ) -> Probe:
     name = f"files/{rule.kind}: {rule.path}"
     about = f"{rule} {what} ({rule.source})"
     return Probe(name, Family.FILES, about, tuple(steps), (control,), never=never)
 
 
-def _unique(directory: str, subject: Subject) -> Path:
+def _unique(directory: str, subject: ProofSubject) -> Path:
     """A path in a directory that is nobody's."""
     return Path(directory) / f".sandwright-{subject.word}"
 
 
-def _hidden(rule: PathRule, subject: Subject, *, masked: bool) -> Iterator[Step]:
+def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[ProbeStep]:
     path = Path(rule.path)
     inside = _entries(path)
     if not masked:
-        yield Step(attempt("stat", path), "foreign", lacks=(_identity(path),))
+        yield ProbeStep(attempt("stat", path), "foreign", lacks=(_identity(path),))
         yield from (
-            Step(attempt("stat", path / each), "foreign", lacks=(_identity(path / each),)) for each in inside
+            ProbeStep(attempt("stat", path / each), "foreign", lacks=(_identity(path / each),))
+            for each in inside
         )
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
         yield step("hidden.entry", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
         yield from (step("hidden.entry", "stat", path / each) for each in inside)
-        yield Step(attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside))
+        yield ProbeStep(
+            attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside)
+        )
         yield step("hidden.create", "create", _unique(rule.path, subject))
     else:
-        yield Step(attempt("length", path), "hidden.file", value=b"0")
+        yield ProbeStep(attempt("length", path), "hidden.file", value=b"0")
         yield step("hidden.file.write", "write", path)
 
 
-def _own(path: Path, subject: Subject) -> bool:
+def _own(path: Path, subject: ProofSubject) -> bool:
     """Whether a path lies in a directory of the sandbox's own, such as its temporary one."""
     return any(rule.private for rule in subject.policy.filesystem.tree.deciding(str(path))[:1])
 
@@ -178,7 +185,7 @@ def _identity(path: Path) -> bytes:
     return f" {status.st_dev}:{status.st_ino}".encode()
 
 
-def _readable(rule: PathRule) -> Iterator[Step]:
+def _readable(rule: PathRule) -> Iterator[ProbeStep]:
     """What whoever runs this may read without a sandbox; else only that it is there."""
     path = Path(rule.path)
     if not os.access(path, os.R_OK):
@@ -189,7 +196,7 @@ def _readable(rule: PathRule) -> Iterator[Step]:
         yield step("works", "length" if path.is_file() else "stat", path)
 
 
-def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
+def _unwritable(rule: PathRule, subject: ProofSubject) -> Iterator[ProbeStep]:
     """What whoever runs this may do without a sandbox, as else nothing is learnt of the sandbox."""
     path = Path(rule.path)
     with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
@@ -203,19 +210,19 @@ def _unwritable(rule: PathRule, subject: Subject) -> Iterator[Step]:
         yield step("readonly.write", "write", path)
 
 
-def _writable(rule: PathRule, subject: Subject) -> Probe:
+def _writable(rule: PathRule, subject: ProofSubject) -> Probe:
     path = Path(rule.path)
     if not path.is_dir():
-        return _probe(rule, "can be written", (step("works", "write", path),), reads_plain(subject.ground))
+        return _probe(rule, "can be written", (step("works", "write", path),), reads_plain(subject.fixture))
     made = _unique(rule.path, subject)
     steps = (step("works", "create", made, subject.word), step("works", "unlink", made))
-    return _probe(rule, "can be written", steps, reads_plain(subject.ground), made)
+    return _probe(rule, "can be written", steps, reads_plain(subject.fixture), made)
 
 
-def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
+def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
     """Denied paths that nobody has here: they aren't there, and nothing can be made where they would be."""
     tree = subject.policy.filesystem.tree
-    steps: list[Step] = []
+    steps: list[ProbeStep] = []
     places: dict[str, None] = {}
     for rule in rules:
         if subject.image_root and _in_image(rule.path) and not _visible(rule.path, subject):
@@ -231,7 +238,7 @@ def _absent_probe(rules: list[PathRule], subject: Subject) -> Probe:
         Family.FILES,
         f"{len(rules)} denied paths that don't exist here aren't there inside, and can't be made",
         tuple(steps),
-        (reads_plain(subject.ground), writes_plain(subject.ground)),
+        (reads_plain(subject.fixture), writes_plain(subject.fixture)),
         never=tuple(made.values()),
     )
 
@@ -241,7 +248,7 @@ def _in_image(path: str) -> bool:
     return path.split("/")[1] in ("bin", "dev", "etc", "lib", "proc", "run", "sbin", "sys", "usr", "var")
 
 
-def _existing_parent(path: str, subject: Subject) -> str:
+def _existing_parent(path: str, subject: ProofSubject) -> str:
     """The directory in which the first missing one on the way would be made."""
     facts = subject.policy.facts
     return next(each for each in ancestors(path) if each == "/" or facts.kind(each) is not None)

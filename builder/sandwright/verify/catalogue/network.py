@@ -1,4 +1,4 @@
-"""Networks and sockets: what of the host can be reached, with the host's own listeners as witnesses."""
+"""Networks and sockets: what of the host can be reached, with the host's own listeners as canaries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sandwright.methods.shared.engine.container import PROXY
 from sandwright.render.recipe import proxy_environment, sandbox_environment
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.image import ENGINES
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 _METADATA = "169.254.169.254"
 """Where clouds tell a machine its secrets."""
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     if subject.policy.network.mode == "host":
         yield from _open(subject)
@@ -30,14 +30,14 @@ def probes(subject: Subject) -> Iterator[Probe]:
 def _probe(
     name: str,
     about: str,
-    *steps: Step,
-    controls: tuple[Step, ...] = (),
+    *steps: ProbeStep,
+    controls: tuple[ProbeStep, ...] = (),
     check: Callable[[], str | None] | None = None,
 ) -> Probe:
     return Probe(f"network/{name}", Family.NETWORK, about, steps, controls, check)
 
 
-def _open(subject: Subject) -> Iterator[Probe]:
+def _open(subject: ProofSubject) -> Iterator[Probe]:
     word, listeners = uuid.uuid4().hex, subject.listeners
     yield _probe(
         "host",
@@ -47,7 +47,7 @@ def _open(subject: Subject) -> Iterator[Probe]:
     )
 
 
-def _closed(subject: Subject) -> Iterator[Probe]:
+def _closed(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "loopback", "127.0.0.1"),) if subject.linux else ()
     behind = _beside_proxy(subject)
@@ -76,7 +76,7 @@ def _closed(subject: Subject) -> Iterator[Probe]:
         "outside",
         "nothing outside is reached: addresses, name servers, a cloud's metadata, IPv6",
         step(outside, "tcp", "1.1.1.1", 443),
-        Step(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
+        ProbeStep(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
         step(outside, "tcp", _METADATA, 80),
         step(outside, "tcp", "2606:4700:4700::1111", 443),
         controls=control,
@@ -85,12 +85,12 @@ def _closed(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "interfaces",
             "there is no interface but the loopback's",
-            Step(attempt("read", "/proc/net/dev"), "works", lacks=tuple(_interfaces())),
+            ProbeStep(attempt("read", "/proc/net/dev"), "works", lacks=tuple(_interfaces())),
             controls=control,
         )
 
 
-def _proxy(subject: Subject) -> Probe:
+def _proxy(subject: ProofSubject) -> Probe:
     """The one way out answers, and refuses a host on no list; whom it lets through needs an Internet."""
     if _beside_proxy(subject):
         environment = proxy_environment(subject.policy.environment.set, host=PROXY)
@@ -102,11 +102,11 @@ def _proxy(subject: Subject) -> Probe:
     return _probe(
         "proxy",
         "the proxy is reached, and refuses a host that the policy does not list",
-        Step(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
+        ProbeStep(attempt("tcp", where.hostname or "", where.port or 0, request), "works", holds=b" 403 "),
     )
 
 
-def _beside_proxy(subject: Subject) -> bool:
+def _beside_proxy(subject: ProofSubject) -> bool:
     """Whether the sandbox is in an engine's network that has nobody in it but the proxy."""
     engine = subject.method in ENGINES or (subject.method == "gvisor" and subject.policy.outer != "none")
     return engine and subject.policy.network.mode == "proxy"
@@ -116,13 +116,13 @@ def _interfaces() -> Iterator[bytes]:
     yield from (f" {name}:".encode() for _, name in socket.if_nameindex() if name != "lo")
 
 
-def _silent(subject: Subject, word: str) -> str | None:
-    """Whether the witnesses heard nothing of a word, and would have: each hears one that the host says."""
+def _silent(subject: ProofSubject, word: str) -> str | None:
+    """Whether the canary listeners heard nothing of a word, and would have: each hears the host."""
     listeners, own = subject.listeners, uuid.uuid4().hex
     with socket.create_connection(("127.0.0.1", listeners.loopback), timeout=5) as end:
         end.sendall(own.encode())
     if not _soon(lambda: listeners.heard(own)):
-        return "the witness does not hear what the host itself says"
+        return "the canary listener does not hear what the host itself says"
     return "a listener of the host was reached" if listeners.heard(word) else None
 
 
@@ -137,7 +137,7 @@ def _soon(true: Callable[[], bool]) -> bool:
     return False
 
 
-def _local(subject: Subject) -> Iterator[Probe]:
+def _local(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "pair"),) if subject.linux else ()
     host = subject.policy.network.mode == "host" and subject.linux
@@ -145,7 +145,7 @@ def _local(subject: Subject) -> Iterator[Probe]:
         "unix-socket",
         "a Unix socket of the host in a readable directory is not connected to",
         step("unix.host" if host else "unix.unlisted", "unix", listeners.path, word),
-        controls=(*control, step("works", "read", subject.ground.read / "plain")),
+        controls=(*control, step("works", "read", subject.fixture.read / "plain")),
         check=lambda: _silent(subject, word),
     )
     if not subject.policy.network.unix_sockets:
@@ -155,7 +155,7 @@ def _local(subject: Subject) -> Iterator[Probe]:
             "later-socket",
             "a Unix socket that appears in a readable directory after rendering does what is declared of it",
             step("unix.host" if host else "unix.later", "unix", listeners.later, third),
-            controls=(*control, step("works", "read", subject.ground.read / "plain")),
+            controls=(*control, step("works", "read", subject.fixture.read / "plain")),
             check=None if reached else lambda: _silent(subject, third),
         )
     if subject.linux:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 NAMESPACES = ("mnt", "pid", "ipc", "uts")
 """Namespaces that every method for Linux makes; the network's is the policy's to say."""
@@ -17,7 +17,7 @@ _MS_BIND, _MS_REMOUNT = 0x1000, 0x20
 _CLONE = {"NEWUSER": 0x10000000, "NEWNS": 0x00020000, "NEWPID": 0x20000000, "NEWNET": 0x40000000}
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family."""
     if not subject.linux:
         return
@@ -32,35 +32,38 @@ def probes(subject: Subject) -> Iterator[Probe]:
     yield from _hidden(subject)
 
 
-def alive() -> Step:
+def alive() -> ProbeStep:
     """The control of what must be refused whatever it is asked of.
 
     The same program can do harmless things.
     """
-    return Step(attempt("echo", "alive"), "works", value=b"alive")
+    return ProbeStep(attempt("echo", "alive"), "works", value=b"alive")
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
+def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = ()) -> Probe:
     return Probe(f"processes/{name}", Family.PROCESSES, about, steps, controls or (alive(),))
 
 
-def _inside(subject: Subject) -> Iterator[Probe]:
+def _inside(subject: ProofSubject) -> Iterator[Probe]:
     if subject.method == "gvisor":
         yield _probe(
             "inside",
             "the kernel inside is gVisor's, not the host's",
-            Step(attempt("read", "/proc/version"), "works", lacks=(os.uname().release.encode(),)),
+            ProbeStep(attempt("read", "/proc/version"), "works", lacks=(os.uname().release.encode(),)),
         )
         return
     kinds = [*NAMESPACES, *(["net"] if subject.policy.network.mode != "host" else [])]
     yield _probe(
         "inside",
         f"the namespaces ({', '.join(kinds)}) are not the host's",
-        *(Step(attempt("readlink", f"/proc/self/ns/{kind}"), "works", lacks=(_own(kind),)) for kind in kinds),
+        *(
+            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "works", lacks=(_own(kind),))
+            for kind in kinds
+        ),
     )
 
 
-def _root(subject: Subject) -> Iterator[Probe]:
+def _root(subject: ProofSubject) -> Iterator[Probe]:
     """What root's run gives: gVisor's own kernel tells nothing of it."""
     if subject.policy.facts.uid != 0:
         return
@@ -68,13 +71,15 @@ def _root(subject: Subject) -> Iterator[Probe]:
         yield _probe(
             "root",
             "root inside is root of a user namespace of its own",
-            Step(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
+            ProbeStep(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
         )
     elif subject.method in ("docker", "podman") and not subject.policy.process.privileged:
         yield _probe(
             "root",
             "the command is uid 0 of the host, and has no capability",
-            Step(attempt("read", "/proc/self/status"), "root.inside", holds=b"CapEff:\t0000000000000000"),
+            ProbeStep(
+                attempt("read", "/proc/self/status"), "root.inside", holds=b"CapEff:\t0000000000000000"
+            ),
         )
 
 
@@ -82,7 +87,7 @@ def _own(kind: str) -> bytes:
     return os.fsencode(Path(f"/proc/self/ns/{kind}").readlink())
 
 
-def _rights(subject: Subject) -> Iterator[Probe]:
+def _rights(subject: ProofSubject) -> Iterator[Probe]:
     if subject.method == "gvisor":
         wanted = [b"CapEff:\t0000000000000000"]
     else:
@@ -91,7 +96,7 @@ def _rights(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "status",
         "no capability is held, none can be gained, and a filter is in force",
-        *(Step(attempt("read", "/proc/self/status"), "works", holds=each) for each in wanted),
+        *(ProbeStep(attempt("read", "/proc/self/status"), "works", holds=each) for each in wanted),
     )
     yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
     yield _probe(
@@ -104,7 +109,7 @@ def _rights(subject: Subject) -> Iterator[Probe]:
     yield _probe(
         "chown",
         "files are given to nobody",
-        step("privilege.identity", "chown", subject.ground.write / "plain", 12345),
+        step("privilege.identity", "chown", subject.fixture.write / "plain", 12345),
     )
     yield _probe("host-name", "the host name stays", step("privilege.none", "sethostname", "other"))
     if subject.method in ("bwrap", "oci"):  # engines set no flags, and no-new-privileges does it alone
@@ -112,14 +117,14 @@ def _rights(subject: Subject) -> Iterator[Probe]:
             "set-id",
             "a set-user-id program gains nothing: no mount honours it",
             *(
-                Step(attempt("flags", place), "works", holds=b"nosuid")
-                for place in (subject.ground.write, subject.ground.read, "/tmp")  # noqa: S108 - inside
+                ProbeStep(attempt("flags", place), "works", holds=b"nosuid")
+                for place in (subject.fixture.write, subject.fixture.read, "/tmp")  # noqa: S108 - inside
             ),
         )
 
 
-def _mounts(subject: Subject) -> Iterator[Probe]:
-    write, read = subject.ground.write, subject.ground.read
+def _mounts(subject: ProofSubject) -> Iterator[Probe]:
+    write, read = subject.fixture.write, subject.fixture.read
     yield _probe(
         "mount",
         "nothing is mounted, remounted, or unmounted",
@@ -164,7 +169,7 @@ def _others(*, traces: bool) -> Iterator[Probe]:
         "outside",
         "processes of the host are not there",
         step("outside.process", "kill", own, 0),
-        Step(attempt("list", "/proc"), "works", lacks=(f"\n{own}\n".encode(),)),
+        ProbeStep(attempt("list", "/proc"), "works", lacks=(f"\n{own}\n".encode(),)),
         step("outside.directory", "stat", f"/proc/{own}"),
         controls=(step("works", "kill", 0, 0), step("works", "stat", "/proc/self/status")),
     )
@@ -218,7 +223,7 @@ _HIDDEN_BY_SOME = (
 """What is hidden of /proc and /sys, and what versions of Docker that are in use show of it."""
 
 
-def _hidden(subject: Subject) -> Iterator[Probe]:
+def _hidden(subject: ProofSubject) -> Iterator[Probe]:
     paths = [Path(each) for each in (*_HIDDEN, *(() if subject.method == "docker" else _HIDDEN_BY_SOME))]
     there = [path for path in paths if path.exists()]
     if there:
@@ -226,14 +231,14 @@ def _hidden(subject: Subject) -> Iterator[Probe]:
             "kernel-hidden",
             "what /proc and /sys say of the host and of others is empty or not there",
             *(
-                Step(attempt("list" if path.is_dir() else "read", path), "kernel.hidden", value=b"")
+                ProbeStep(attempt("list" if path.is_dir() else "read", path), "kernel.hidden", value=b"")
                 for path in there
             ),
             controls=(step("works", "read", "/proc/self/stat"), step("works", "list", "/proc")),
         )
 
 
-def _order(path: str) -> Step:
+def _order(path: str) -> ProbeStep:
     """What this kernel doesn't have is not there inside either."""
     if not Path(path).exists():
         return step("kernel.absent", "write", path)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.probe import Family, Probe, Step
-from sandwright.verify.subject import Subject, step
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ _FAMILIES: Mapping[str, tuple[int, int, int]] = {
 }
 
 
-def probes(subject: Subject) -> Iterator[Probe]:
+def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family: none where a filter is Linux' and the sandbox is not."""
     if not subject.linux or subject.policy.process.privileged:
         return
@@ -96,18 +96,18 @@ def probes(subject: Subject) -> Iterator[Probe]:
         if number is None or _granted(call.name, subject):
             continue
         about = f"{call.name} is refused: {call.why}; without the filter the answer would be {call.kernel}"
-        tried = Step(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
+        tried = ProbeStep(attempt("syscall", number, *call.arguments), call.claim, breach=(call.kernel,))
         yield _probe(call.name, about, tried)
     yield from _special(arm=arm, fixed=subject.policy.process.seccomp == "build")
 
 
-def _granted(name: str, subject: Subject) -> bool:
+def _granted(name: str, subject: ProofSubject) -> bool:
     """What the profile `build` grants more than the others, for test suites that trace."""
     return subject.policy.process.seccomp == "build" and name in ("ptrace", "process_vm_readv")
 
 
-def _probe(name: str, about: str, *steps: Step, controls: tuple[Step, ...] = ()) -> Probe:
-    control = (Step(attempt("echo", "alive"), "works"), step("works", "clone", 0))
+def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, ...] = ()) -> Probe:
+    control = (ProbeStep(attempt("echo", "alive"), "works"), step("works", "clone", 0))
     return Probe(f"syscalls/{name}", Family.SYSCALLS, about, steps, controls or control)
 
 

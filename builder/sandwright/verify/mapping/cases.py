@@ -19,7 +19,7 @@ NAMED = ("ada", "/home/ada")
 
 
 @dataclass(frozen=True)
-class Who:
+class ExpectedUser:
     """Who is found: numbers, the name that they lead to (None: none), the home directory.
 
     `group` is the name of the group, `at_home` whether files can be made in the home directory.
@@ -34,7 +34,7 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Case:
+class MappingCase:
     """A start. `user` is whom the engine starts it as, None for root; `asked` is SANDWRIGHT_USER.
 
     `read_only`: its root is. `rendered`: account files that know the caller are mounted over the image's.
@@ -42,14 +42,14 @@ class Case:
     """
 
     name: str
-    expected: Who | str
+    expected: ExpectedUser | str
     asked: tuple[int, int] | None = None
     user: tuple[int, int] | None = None
     read_only: bool = False
     rendered: bool = False
 
 
-def cases(account: str, accounts: AccountFiles) -> tuple[Case, ...]:
+def cases(account: str, accounts: AccountFiles) -> tuple[MappingCase, ...]:
     """All cases for an image whose account files are `accounts`. Raise BuildError when it lacks `account`."""
     own = accounts.account(account)
     if own is None:
@@ -57,49 +57,49 @@ def cases(account: str, accounts: AccountFiles) -> tuple[Case, ...]:
     return (*_writable(own, accounts), *_read_only(own, accounts), *_not_root(own, accounts))
 
 
-def _writable(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
-    def mapped(uid: int, gid: int, group: str | None) -> Who:
-        return Who(uid, gid, own.name, group, own.home, at_home=True)
+def _writable(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+    def mapped(uid: int, gid: int, group: str | None) -> ExpectedUser:
+        return ExpectedUser(uid, gid, own.name, group, own.home, at_home=True)
 
-    yield Case("the account as it is", mapped(own.uid, own.gid, _group(accounts, own.gid)))
-    yield Case("a caller's numbers", mapped(*CALLER, own.name), asked=CALLER)
+    yield MappingCase("the account as it is", mapped(own.uid, own.gid, _group(accounts, own.gid)))
+    yield MappingCase("a caller's numbers", mapped(*CALLER, own.name), asked=CALLER)
     other = _another(own, accounts)
     if other is not None:
         numbers = (other.uid, CALLER[1])
-        yield Case("a uid that another account has", mapped(*numbers, own.name), asked=numbers)
+        yield MappingCase("a uid that another account has", mapped(*numbers, own.name), asked=numbers)
     taken = _taken(own, accounts)
     if taken is not None:
-        yield Case(
+        yield MappingCase(
             "a gid that another group has",
             mapped(CALLER[0], taken[1], taken[0]),
             asked=(CALLER[0], taken[1]),
         )
-    yield Case("a high uid", mapped(HIGH, HIGH, own.name), asked=(HIGH, HIGH))
+    yield MappingCase("a high uid", mapped(HIGH, HIGH, own.name), asked=(HIGH, HIGH))
     root = accounts.account(0)
     if root is not None:
-        yield Case("root, when it is asked for", _root(root, accounts, at_home=True), asked=(0, 0))
+        yield MappingCase("root, when it is asked for", _root(root, accounts, at_home=True), asked=(0, 0))
 
 
-def _read_only(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
-    itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home)
-    caller = Who(*CALLER, NAMED[0], NAMED[0], NAMED[1])
-    yield Case("read-only: the account as it is", itself, read_only=True)
-    yield Case(
+def _read_only(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+    itself = ExpectedUser(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home)
+    caller = ExpectedUser(*CALLER, NAMED[0], NAMED[0], NAMED[1])
+    yield MappingCase("read-only: the account as it is", itself, read_only=True)
+    yield MappingCase(
         "read-only: numbers that nobody knows",
         f"/etc/passwd knows no number {CALLER[0]}, and can't be changed",
         asked=CALLER,
         read_only=True,
     )
-    yield Case("read-only: rendered accounts", caller, asked=CALLER, read_only=True, rendered=True)
-    yield Case("rendered accounts", caller, asked=CALLER, rendered=True)
+    yield MappingCase("read-only: rendered accounts", caller, asked=CALLER, read_only=True, rendered=True)
+    yield MappingCase("rendered accounts", caller, asked=CALLER, rendered=True)
 
 
-def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
-    itself = Who(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home, at_home=True)
-    yield Case("started as the account", itself, user=(own.uid, own.gid))
-    yield Case("started as a number", Who(*CALLER, None, None, "/"), user=CALLER)
-    caller = Who(*CALLER, NAMED[0], NAMED[0], NAMED[1])
-    yield Case(
+def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCase]:
+    itself = ExpectedUser(own.uid, own.gid, own.name, _group(accounts, own.gid), own.home, at_home=True)
+    yield MappingCase("started as the account", itself, user=(own.uid, own.gid))
+    yield MappingCase("started as a number", ExpectedUser(*CALLER, None, None, "/"), user=CALLER)
+    caller = ExpectedUser(*CALLER, NAMED[0], NAMED[0], NAMED[1])
+    yield MappingCase(
         "started as a number, read-only, rendered accounts",
         caller,
         asked=CALLER,
@@ -107,7 +107,7 @@ def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
         read_only=True,
         rendered=True,
     )
-    yield Case(
+    yield MappingCase(
         "started as a number, and root asked for",
         f"it was started as {CALLER[0]}:{CALLER[1]} and can't become 0:0",
         asked=(0, 0),
@@ -115,8 +115,8 @@ def _not_root(own: PasswdEntry, accounts: AccountFiles) -> Iterator[Case]:
     )
 
 
-def _root(root: PasswdEntry, accounts: AccountFiles, *, at_home: bool) -> Who:
-    return Who(0, 0, root.name, _group(accounts, 0), root.home, at_home)
+def _root(root: PasswdEntry, accounts: AccountFiles, *, at_home: bool) -> ExpectedUser:
+    return ExpectedUser(0, 0, root.name, _group(accounts, 0), root.home, at_home)
 
 
 def _group(accounts: AccountFiles, gid: int) -> str | None:

@@ -20,7 +20,7 @@ from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
 from sandwright.runtime.probe import PROBE, own_probe
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.verify.mapping.cases import Case, Who, cases
+from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, cases
 from sandwright.verify.mapping.seen import (
     NEW,
     STATUS,
@@ -30,9 +30,9 @@ from sandwright.verify.mapping.seen import (
     command,
     seen_user,
 )
-from sandwright.verify.mapping.starts import STARTERS, Start, Starter, Subject, starter
-from sandwright.verify.smoke.report import Row
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.mapping.starts import STARTERS, MappedImage, MappingStart, Starter, starter
+from sandwright.verify.smoke.report import ImageRow
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 REFUSED = 125
 """How our first process ends when it refuses."""
@@ -46,7 +46,7 @@ def prove_mapping(
     runtimes: Sequence[str] = STARTERS,
     only: Collection[str] | None = None,
     progress: Progress = SILENT,
-) -> Iterator[Row]:
+) -> Iterator[ImageRow]:
     """Start an image of a layout in the ways of all cases, or of those in `only`, under each runtime.
 
     Gives a row for each runtime, with a finding for each case. Only root can. Root file systems are unpacked
@@ -56,7 +56,7 @@ def prove_mapping(
     """
     if os.geteuid() != 0:
         raise HostError("only root can start containers of several users")
-    subject = Subject(layout, platform, store)
+    subject = MappedImage(layout, platform, store)
     image = open_image(layout, platform=platform)
     found, lookup = _known(subject, image)
     chosen = [case for case in found if only is None or case.name in only]
@@ -76,14 +76,14 @@ def prove_mapping(
                     findings.append(_finding(case, fault(ready, case, lookup, scratch)))
                     step.advance(1)
             seconds = time.monotonic() - started
-            yield Row(layout.name, platform, image.digest, runtime, tuple(findings), seconds)
+            yield ImageRow(layout.name, platform, image.digest, runtime, tuple(findings), seconds)
 
 
-def _finding(case: Case, fault: str) -> Finding:
-    return Finding(case.name, Verdict.FAIL if fault else Verdict.PASS, fault)
+def _finding(case: MappingCase, fault: str) -> ProbeFinding:
+    return ProbeFinding(case.name, Verdict.FAIL if fault else Verdict.PASS, fault)
 
 
-def _known(subject: Subject, image: Image) -> tuple[tuple[Case, ...], Lookup]:
+def _known(subject: MappedImage, image: Image) -> tuple[tuple[MappingCase, ...], Lookup]:
     """The cases for an image, and its program that looks names up."""
     account, _ = split_entrypoint(convert.image_section(image.config).get("Entrypoint") or ())
     if account is None:
@@ -94,7 +94,7 @@ def _known(subject: Subject, image: Image) -> tuple[tuple[Case, ...], Lookup]:
         return cases(account, read_accounts(root)), lookup
 
 
-def fault(ready: Starter, case: Case, lookup: Lookup, scratch: Path) -> str:
+def fault(ready: Starter, case: MappingCase, lookup: Lookup, scratch: Path) -> str:
     """Start a case, and describe what is not as it must be; empty for nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         work = Path(name)
@@ -102,8 +102,8 @@ def fault(ready: Starter, case: Case, lookup: Lookup, scratch: Path) -> str:
         shutil.copyfile(own_probe(), work / PROBE.name)
         (work / PROBE.name).chmod(0o755)
         word = uuid.uuid4().hex
-        asked = attempts(lookup, case.expected.home if isinstance(case.expected, Who) else "/")
-        result = ready.run(Start(case, command(asked, word=word), work))
+        asked = attempts(lookup, case.expected.home if isinstance(case.expected, ExpectedUser) else "/")
+        result = ready.run(MappingStart(case, command(asked, word=word), work))
         if isinstance(case.expected, str):
             refused = result.status == REFUSED and case.expected in result.stderr
             return "" if refused else f"was not refused: {_ended(result)}"
@@ -114,7 +114,9 @@ def fault(ready: Starter, case: Case, lookup: Lookup, scratch: Path) -> str:
         return "; ".join(_differences(case, case.expected, seen, (made.st_uid, made.st_gid)))
 
 
-def _differences(case: Case, expected: Who, seen: SeenUser, made: tuple[int, int]) -> Iterator[str]:
+def _differences(
+    case: MappingCase, expected: ExpectedUser, seen: SeenUser, made: tuple[int, int]
+) -> Iterator[str]:
     known = expected.name is not None
     compared: dict[str, tuple[object, object]] = {
         "uid": (expected.uid, seen.uid),

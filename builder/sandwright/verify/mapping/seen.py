@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.rootfs.bundles.identity import AccountFiles
-from sandwright.runtime.probe.protocol import NO_ANSWER, Answer, Attempt, answers, attempt, line
+from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, line
 
 Lookup = Literal["id", "python3"]
 """The image's program that looks names up with the image's own library."""
@@ -97,11 +97,11 @@ def seen_user(output: bytes, names: Sequence[str], *, word: str) -> SeenUser:
     )
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: ProbeAnswer) -> str:
     return answer.value.decode(errors="replace")
 
 
-def _name(answer: Answer) -> str | None:
+def _name(answer: ProbeAnswer) -> str | None:
     """A name that a program printed; None where it failed, or printed a number, as busybox does."""
     status, _, printed = _text(answer if answer.kind == "ok" else NO_ANSWER).partition("\n")
     name = printed.strip()

@@ -27,7 +27,7 @@ from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import PREFIX
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.podman import containers_conf
-from sandwright.verify.mapping.cases import CALLER, NAMED, Case
+from sandwright.verify.mapping.cases import CALLER, NAMED, MappingCase
 from sandwright.verify.mapping.seen import WORK
 
 LIMIT = 120.0
@@ -48,7 +48,7 @@ _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "SETGID", "SETPCAP", "SETUID")
 
 
 @dataclass(frozen=True)
-class Subject:
+class MappedImage:
     """An image: the layout it lies in, its platform, and a directory for root file systems."""
 
     layout: Path
@@ -57,10 +57,10 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Start:
+class MappingStart:
     """A case with a command, and the directory of the host that it sees."""
 
-    case: Case
+    case: MappingCase
     command: tuple[str, ...]
     work: Path
 
@@ -68,12 +68,12 @@ class Start:
 class Starter(Protocol):
     """A runtime that is ready."""
 
-    def run(self, start: Start) -> process.Result:
+    def run(self, start: MappingStart) -> process.Result:
         """Start, wait for the end, remove what there was. Raise CommandFailed when it takes too long."""
         ...
 
 
-def starter(runtime: str, subject: Subject, scratch: Path) -> AbstractContextManager[Starter]:
+def starter(runtime: str, subject: MappedImage, scratch: Path) -> AbstractContextManager[Starter]:
     """A runtime by its name, for the length of a `with`; `scratch` is a directory of its own.
 
     Raise UsageError for one that there isn't, HostError for one that starts nothing here.
@@ -118,7 +118,7 @@ def _accounts(scratch: Path) -> Mapping[str, Path]:
     return found
 
 
-def _environment(case: Case) -> dict[str, str]:
+def _environment(case: MappingCase) -> dict[str, str]:
     return {} if case.asked is None else {"SANDWRIGHT_USER": f"{case.asked[0]}:{case.asked[1]}"}
 
 
@@ -127,10 +127,10 @@ class _Oci:
     """A runtime that takes a bundle."""
 
     words: tuple[str, ...]
-    subject: Subject
+    subject: MappedImage
     scratch: Path
 
-    def run(self, start: Start) -> process.Result:
+    def run(self, start: MappingStart) -> process.Result:
         name = PREFIX + uuid.uuid4().hex[:16]
         place = self.scratch / name
         (place / "layer").mkdir(parents=True)
@@ -142,7 +142,7 @@ class _Oci:
         finally:
             process.run(*runtime, "delete", "--force", name, timeout=LIMIT, check=False)
 
-    def _write(self, start: Start, place: Path) -> Path:
+    def _write(self, start: MappingStart, place: Path) -> Path:
         """Write the bundle; give the shared root."""
         case = start.case
         image = open_image(self.subject.layout, platform=self.subject.platform)
@@ -177,7 +177,7 @@ class _Engine:
     scratch: Path
     options: tuple[str, ...] = field(default=())
 
-    def run(self, start: Start) -> process.Result:
+    def run(self, start: MappingStart) -> process.Result:
         case, name = start.case, PREFIX + uuid.uuid4().hex[:16]
         user = ":".join(map(str, case.user)) if case.user else "0:0"
         options = ["--rm", f"--name={name}", "--pull=never", "--network=none", f"--user={user}"]
@@ -200,7 +200,7 @@ class _Engine:
 
 @contextlib.contextmanager
 def _loaded(
-    words: tuple[str, ...], environment: Mapping[str, str], subject: Subject, scratch: Path, *options: str
+    words: tuple[str, ...], environment: Mapping[str, str], subject: MappedImage, scratch: Path, *options: str
 ) -> Iterator[_Engine]:
     reference = f"{PREFIX}{uuid.uuid4().hex[:16]}:latest"
     archive = scratch / "archive"
@@ -215,12 +215,12 @@ def _loaded(
         engine.tell(*words, "rmi", "--force", reference)
 
 
-def _docker(subject: Subject, scratch: Path) -> AbstractContextManager[Starter]:
+def _docker(subject: MappedImage, scratch: Path) -> AbstractContextManager[Starter]:
     return _loaded(("docker",), _engine_environment(), subject, scratch)
 
 
 @contextlib.contextmanager
-def _podman(subject: Subject, scratch: Path) -> Iterator[Starter]:
+def _podman(subject: MappedImage, scratch: Path) -> Iterator[Starter]:
     """With a store of its own, and without the account that it would make up for an unknown number."""
     (scratch / "containers.conf").write_text(containers_conf(collect_host()))
     store = [word for name in ("root", "runroot", "tmpdir") for word in (f"--{name}", str(scratch / name))]

@@ -20,7 +20,7 @@ _FILES = {"authority": "authority.pem", "certificate": "server.pem", "key": "ser
 
 @dataclass(frozen=True)
 class Attempts:
-    """One start's worth of attempts. `programs` are run in the image; `witness` must never be reached.
+    """One start's worth of attempts. `programs` are run in the image; `listener` must never be reached.
 
     `program_limit` is in seconds, for each program. `emulated`: this is another machine's code. `first` and
     `second` make the word by which the start's own output is known: only a program that ran can have put
@@ -28,7 +28,7 @@ class Attempts:
     """
 
     programs: Sequence[Sequence[str]]
-    witness: tuple[str, int]
+    listener: tuple[str, int]
     program_limit: float
     emulated: bool = False
     first: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -47,7 +47,7 @@ class Attempts:
             "second": self.second,
             "canary": self.canary,
             "status": STATUS,
-            "witness": list(self.witness),
+            "listener": list(self.listener),
             "programs": [list(argv) for argv in self.programs],
             "limit": self.program_limit,
             "emulated": self.emulated,

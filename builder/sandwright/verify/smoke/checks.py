@@ -12,8 +12,8 @@ from typing import Any
 
 from sandwright.verify.smoke.attempts import STATUS
 from sandwright.verify.smoke.evidence import Evidence
-from sandwright.verify.smoke.expected import Expected, Program
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 Judgement = tuple[Verdict, str]
 
@@ -41,44 +41,46 @@ _WRONG_NAME = "refused 62"
 
 
 @dataclass(frozen=True)
-class Check:
+class GuestCheck:
     """A question about every image. `judge` answers it from the outcome of `attempt`."""
 
     name: str
     question: str
     attempt: str
-    judge: Callable[[Mapping[str, Any], Evidence, Expected], Judgement]
+    judge: Callable[[Mapping[str, Any], Evidence, GuestExpectation], Judgement]
 
 
-def evaluate(evidence: Evidence, expected: Expected, *, witness_reached: bool = False) -> list[Finding]:
+def evaluate(
+    evidence: Evidence, expected: GuestExpectation, *, canary_reached: bool = False
+) -> list[ProbeFinding]:
     """One finding for each built-in check and for each program of the image, in order.
 
-    `witness_reached`: a listener on the host, which the sandbox must not reach, was reached by it.
+    `canary_reached`: a listener on the host, which the sandbox must not reach, was reached by it.
     """
-    started = Finding("starts", *_starts(evidence))
+    started = ProbeFinding("starts", *_starts(evidence))
     if started.verdict is not Verdict.PASS:
         names = [*(check.name for check in CHECKS), *(_program_name(p) for p in expected.programs)]
-        skipped = [Finding(name, Verdict.SKIPPED, "it did not start") for name in names]
+        skipped = [ProbeFinding(name, Verdict.SKIPPED, "it did not start") for name in names]
         return [started, *skipped]
     findings = [started]
     for check in CHECKS:
-        if check.name == "no network" and witness_reached:
-            findings.append(Finding(check.name, Verdict.FAIL, "a listener on the host was reached"))
+        if check.name == "no network" and canary_reached:
+            findings.append(ProbeFinding(check.name, Verdict.FAIL, "a listener on the host was reached"))
         else:
             findings.append(_answer(check, evidence, expected))
     return [*findings, *_programs(evidence, expected)]
 
 
-def _answer(check: Check, evidence: Evidence, expected: Expected) -> Finding:
+def _answer(check: GuestCheck, evidence: Evidence, expected: GuestExpectation) -> ProbeFinding:
     seen = evidence.attempt(check.attempt)
     if check.attempt and "broken" in seen:
         verdict = Verdict.FAIL if check.attempt == "tls" else Verdict.INCONCLUSIVE
-        return Finding(check.name, verdict, f"the attempt {seen['broken']}")
+        return ProbeFinding(check.name, verdict, f"the attempt {seen['broken']}")
     try:
-        return Finding(check.name, *check.judge(seen, evidence, expected))
+        return ProbeFinding(check.name, *check.judge(seen, evidence, expected))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"{type(error).__name__}: {error}"
-        return Finding(
+        return ProbeFinding(
             check.name, Verdict.FAIL, f"the image said what can't be read ({what}): {str(seen)[:300]}"
         )
 
@@ -92,7 +94,7 @@ def _starts(evidence: Evidence) -> Judgement:
     return Verdict.FAIL, evidence.ended.describe()
 
 
-def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: Expected) -> Judgement:
+def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     ended = evidence.ended
     if ended.how != "exited":
         last = list(evidence.attempts)[-1]
@@ -104,7 +106,7 @@ def _exit_status(_seen: Mapping[str, Any], evidence: Evidence, _expected: Expect
     return Verdict.PASS, f"{STATUS} came through"
 
 
-def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     namespace = str(seen["namespaces"]["mnt"])
     if seen["kernel"] != expected.outside.kernel:
         return Verdict.PASS, f"another kernel: {seen['kernel']}"
@@ -118,7 +120,7 @@ def _inside(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) ->
     return Verdict.PASS, f"mount namespace {namespace}"
 
 
-def _architecture(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+def _architecture(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if expected.platform not in _MACHINES:
         return Verdict.INCONCLUSIVE, f"what {expected.platform} calls itself is not known here"
     wanted = _MACHINES[expected.platform]
@@ -131,7 +133,7 @@ def _architecture(seen: Mapping[str, Any], _evidence: Evidence, expected: Expect
     return Verdict.PASS, f"{found[0]}"
 
 
-def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     ids = (seen["uid"], seen["gid"])
     wanted = ([expected.uid] * 2, [expected.gid] * 2)
     if ids != wanted:
@@ -145,7 +147,7 @@ def _identity(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) 
     return Verdict.PASS, f"{expected.uid}:{expected.gid} {seen['name']}".strip()
 
 
-def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     held = int(seen["CapEff"], 16) | int(seen["CapPrm"], 16)
     if held:
         return Verdict.FAIL, f"it holds capabilities: {held:#x}"
@@ -155,7 +157,7 @@ def _privileges(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expecte
     return Verdict.PASS, f"no capabilities; {shown}"
 
 
-def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: Expected) -> Judgement:
+def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if not expected.read_only:
         return Verdict.SKIPPED, "the bundle asks for a writable root"
     if written := [place for place, result in seen.items() if result == "done"]:
@@ -170,7 +172,7 @@ def _read_only(seen: Mapping[str, Any], evidence: Evidence, expected: Expected) 
     return Verdict.PASS, f"EROFS in {', '.join(place for place, result in seen.items() if result == 'EROFS')}"
 
 
-def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     if seen["write"] != "done":
         return Verdict.FAIL, f"writing a file in /tmp gave {seen['write']}"
     if seen["mode"] != "0o1777":
@@ -178,21 +180,21 @@ def _temporary(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected
     return Verdict.PASS, "writable, mode 1777"
 
 
-def _network(seen: Mapping[str, Any], _evidence: Evidence, _expected: Expected) -> Judgement:
+def _network(seen: Mapping[str, Any], _evidence: Evidence, _expected: GuestExpectation) -> Judgement:
     others = set(seen["interfaces"]) - {"lo"} - _FALLBACK_DEVICES
     if others:
         return Verdict.FAIL, f"it has network interfaces: {', '.join(sorted(others))}"
-    if "done" in (seen["witness"], seen["route"]):
-        way = "the host's loopback" if seen["witness"] == "done" else "the world"
+    if "done" in (seen["listener"], seen["route"]):
+        way = "the host's loopback" if seen["listener"] == "done" else "the world"
         return Verdict.FAIL, f"it has a way to {way}"
     if seen["loopback"] != "done":
         return Verdict.INCONCLUSIVE, f"its own loopback doesn't work either: {seen['loopback']}"
-    if seen["witness"] != "ECONNREFUSED" or seen["route"] not in _NO_ROUTE:
+    if seen["listener"] != "ECONNREFUSED" or seen["route"] not in _NO_ROUTE:
         return Verdict.INCONCLUSIVE, f"denied in an unexpected way: {_pairs(seen)}"
     return Verdict.PASS, "only its own loopback"
 
 
-def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if seen["leaks"]:
         return Verdict.FAIL, f"what the runtime was started with can be read in {', '.join(seen['leaks'])}"
     variables = seen["variables"]
@@ -202,7 +204,7 @@ def _environment(seen: Mapping[str, Any], _evidence: Evidence, expected: Expecte
     return Verdict.PASS, f"{len(expected.environment)} variables as configured, none of the host's"
 
 
-def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: Expected) -> Judgement:
+def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if seen["trusted"] != "done":
         return Verdict.FAIL, f"a good certificate was not accepted: {seen['trusted']}"
     for attempt, wanted in (("untrusted", _UNKNOWN_AUTHORITY), ("misnamed", _WRONG_NAME)):
@@ -220,26 +222,26 @@ def _certificates(seen: Mapping[str, Any], _evidence: Evidence, expected: Expect
 
 
 CHECKS = (
-    Check("exit status", "Does the runtime pass the exit status on?", "", _exit_status),
-    Check("inside", "Are we in a sandbox at all?", "surroundings", _inside),
-    Check("architecture", "Does it run programs of its platform?", "surroundings", _architecture),
-    Check("identity", "Does it run as the user of its configuration?", "identity", _identity),
-    Check("privileges", "Does it run without privileges?", "privileges", _privileges),
-    Check("read-only root", "Is its root denied to writers, for being read-only?", "root", _read_only),
-    Check("tmp", "Can /tmp be used by anybody?", "temporary", _temporary),
-    Check("no network", "Has it no way out?", "network", _network),
-    Check(
+    GuestCheck("exit status", "Does the runtime pass the exit status on?", "", _exit_status),
+    GuestCheck("inside", "Are we in a sandbox at all?", "surroundings", _inside),
+    GuestCheck("architecture", "Does it run programs of its platform?", "surroundings", _architecture),
+    GuestCheck("identity", "Does it run as the user of its configuration?", "identity", _identity),
+    GuestCheck("privileges", "Does it run without privileges?", "privileges", _privileges),
+    GuestCheck("read-only root", "Is its root denied to writers, for being read-only?", "root", _read_only),
+    GuestCheck("tmp", "Can /tmp be used by anybody?", "temporary", _temporary),
+    GuestCheck("no network", "Has it no way out?", "network", _network),
+    GuestCheck(
         "environment",
         "Is its environment the image's, and nothing of the host's?",
         "environment",
         _environment,
     ),
-    Check("certificates", "Does Python verify certificates, and refuse bad ones?", "tls", _certificates),
+    GuestCheck("certificates", "Does Python verify certificates, and refuse bad ones?", "tls", _certificates),
 )
 """The built-in checks, in the order of reports. `starts` comes before them."""
 
 
-def _programs(evidence: Evidence, expected: Expected) -> Iterator[Finding]:
+def _programs(evidence: Evidence, expected: GuestExpectation) -> Iterator[ProbeFinding]:
     results = evidence.attempts.get("programs")
     if not isinstance(results, list) or len(results) != len(expected.programs):
         results = [{"error": f"was not run ({evidence.ended.describe()})"}] * len(expected.programs)
@@ -247,27 +249,27 @@ def _programs(evidence: Evidence, expected: Expected) -> Iterator[Finding]:
         yield judge_program(program, result)
 
 
-def judge_program(program: Program, result: object) -> Finding:
+def judge_program(program: ImageProgram, result: object) -> ProbeFinding:
     """The finding on one program; `result` holds `error`, or `status`, `stdout` and `stderr`."""
     name = _program_name(program)
     if not isinstance(result, dict) or not {"error", "status"} & result.keys():
-        return Finding(name, Verdict.FAIL, f"the image said what can't be read: {str(result)[:300]}")
+        return ProbeFinding(name, Verdict.FAIL, f"the image said what can't be read: {str(result)[:300]}")
     if "error" in result:
         what = "is not there" if result["error"] == "ENOENT" else result["error"]
-        return Finding(name, Verdict.FAIL, f"{program.argv[0]} {what}")
+        return ProbeFinding(name, Verdict.FAIL, f"{program.argv[0]} {what}")
     if result["status"] != program.status:
         said = str(result.get("stderr", "")).strip()[-300:]
         detail = f"exit status {result['status']}, not {program.status}"
-        return Finding(name, Verdict.FAIL, f"{detail}: {said}" if said else detail)
+        return ProbeFinding(name, Verdict.FAIL, f"{detail}: {said}" if said else detail)
     output = str(result.get("stdout", ""))
     if program.prints is not None and program.prints not in output:
-        return Finding(
+        return ProbeFinding(
             name, Verdict.FAIL, f"its output does not hold {program.prints!r}: {output.strip()[-300:]!r}"
         )
-    return Finding(name, Verdict.PASS, output.strip().split("\n")[0][:200])
+    return ProbeFinding(name, Verdict.PASS, output.strip().split("\n")[0][:200])
 
 
-def _program_name(program: Program) -> str:
+def _program_name(program: ImageProgram) -> str:
     return f"program: {program.name}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Program:
+class ImageProgram:
     """A program of the image, how it must end, and what its standard output must hold."""
 
     name: str
@@ -25,7 +25,7 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class Expected:
+class GuestExpectation:
     """What a start of an image must show.
 
     `user` is the name that the image's passwd has for `uid`, None when it has none. `groups` are the
@@ -43,5 +43,5 @@ class Expected:
     user: str | None = None
     read_only: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
-    programs: tuple[Program, ...] = ()
+    programs: tuple[ImageProgram, ...] = ()
     authorities: bool = False

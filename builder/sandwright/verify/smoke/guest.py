@@ -128,10 +128,10 @@ def network(given: dict[str, Any]) -> dict[str, Any]:
                 if client.recv(1) != b"x":
                     raise ValueError("received something else")
 
-    def witness() -> None:
+    def listener() -> None:
         with socket.socket() as client:
             client.settimeout(5)
-            client.connect(tuple(given["witness"]))
+            client.connect(tuple(given["listener"]))
             client.sendall(given["first"].encode())
 
     def route() -> None:
@@ -142,7 +142,7 @@ def network(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "interfaces": sorted(name for _, name in socket.if_nameindex()),
         "loopback": outcome(own_loopback),
-        "witness": outcome(witness),
+        "listener": outcome(listener),
         "route": outcome(route),
     }
 

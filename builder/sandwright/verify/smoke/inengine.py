@@ -23,17 +23,17 @@ from sandwright.image.engines.build import EngineBuiltImage
 from sandwright.image.engines.contract import BuildEngine
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
-from sandwright.runtime.contract import Session, Subject, Variant
+from sandwright.runtime.contract import Session, StartableImage, Variant
 from sandwright.runtime.docker import DockerSession
 from sandwright.runtime.podman import PodmanSession, containers_conf
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.verify.canary import Witness, witness
-from sandwright.verify.smoke.report import Report, Row
-from sandwright.verify.smoke.report import Subject as Reported
+from sandwright.verify.canary import CanaryListener, canary_listener
+from sandwright.verify.smoke.report import ImageReport, ImageRow
+from sandwright.verify.smoke.report import ReportedImage as Reported
 from sandwright.verify.smoke.run import EMULATED, LIMIT
 from sandwright.verify.smoke.start import judge
-from sandwright.verify.smoke.target import Target, prepare
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.target import SmokeTarget, prepare
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -55,7 +55,7 @@ def smoke_in_engine(
     output: Path,
     limit: float = LIMIT,
     progress: Progress = SILENT,
-) -> Report:
+) -> ImageReport:
     """Start each image where it was built. Root file systems are unpacked into `output`/rootfs to look into.
 
     Nothing is left in the engine but the images. Raise SandwrightError when the engine goes away.
@@ -65,7 +65,7 @@ def smoke_in_engine(
     stop = threading.Event()
     with (
         scratch_directory() as scratch,
-        witness() as listening,
+        canary_listener() as listening,
         open_session(references, scratch, stop) as session,
     ):
         work = _Work(engine, session, listening, catalogue, host, scratch, output / "rootfs", limit)
@@ -73,7 +73,7 @@ def smoke_in_engine(
             rows = [work.row(each, progress) for each in built]
         finally:
             stop.set()
-    return Report(
+    return ImageReport(
         subjects=tuple(_reported(each) for each in built),
         runtimes=tuple(dict.fromkeys(row.runtime for row in rows)),
         rows=tuple(rows),
@@ -113,7 +113,7 @@ def open_podman(
 class _InDocker(DockerSession):
     references: References = field(default_factory=dict)
 
-    def _load(self, subject: Subject) -> str:
+    def _load(self, subject: StartableImage) -> str:
         return self.references[subject.name, subject.platform]
 
 
@@ -122,7 +122,7 @@ class _InPodman(PodmanSession):
     references: References = field(default_factory=dict)
     options: tuple[str, ...] = ()
 
-    def _load(self, subject: Subject) -> str:
+    def _load(self, subject: StartableImage) -> str:
         return self.references[subject.name, subject.platform]
 
     def _words(self, *command: str) -> list[str]:
@@ -138,36 +138,36 @@ class _Work:
 
     engine: BuildEngine
     session: Session | str
-    witness: Witness
+    canary: CanaryListener
     catalogue: Mapping[str, ImageDefinition]
     host: HostFacts
     scratch: Path
     store: Path
     limit: float
 
-    def row(self, built: EngineBuiltImage, progress: Progress) -> Row:
+    def row(self, built: EngineBuiltImage, progress: Progress) -> ImageRow:
         """Start one image."""
         runtime = "docker" if self.engine.name == "docker" else "podman"
-        row = Row(built.name, built.platform, built.image.id, runtime, ())
+        row = ImageRow(built.name, built.platform, built.image.id, runtime, ())
         label = f"smoke {built.name} {built.platform} in {self.engine.name}"
         with progress.step(label, unit="checks") as step:
             try:
                 findings, seconds = self._started(built)
             except SandwrightError as error:
-                findings, seconds = (Finding("starts", Verdict.FAIL, str(error)),), 0.0
+                findings, seconds = (ProbeFinding("starts", Verdict.FAIL, str(error)),), 0.0
             step.advance(len(findings))
-        return Row(row.image, row.platform, row.digest, runtime, findings, seconds)
+        return ImageRow(row.image, row.platform, row.digest, runtime, findings, seconds)
 
-    def _started(self, built: EngineBuiltImage) -> tuple[tuple[Finding, ...], float]:
+    def _started(self, built: EngineBuiltImage) -> tuple[tuple[ProbeFinding, ...], float]:
         if isinstance(self.session, str):
-            return (Finding("starts", Verdict.SKIPPED, self.session),), 0.0
+            return (ProbeFinding("starts", Verdict.SKIPPED, self.session),), 0.0
         place = self.scratch / f"{built.name}-{built.platform.replace('/', '-')}"
         place.mkdir()
         archive = place / "image.tar"
         self.engine.save(built.references[0], archive)
         digest = open_image(archive, platform=built.platform).digest
         definition = self.catalogue[built.name]
-        target = Target(built.name, built.platform, archive, digest, definition, self._bases(definition))
+        target = SmokeTarget(built.name, built.platform, archive, digest, definition, self._bases(definition))
         (place / "bundle").mkdir()
         prepared = prepare(target, place / "bundle", store=self.store, host=self.host)
         archive.unlink()
@@ -177,7 +177,7 @@ class _Work:
             prepared.subject,
             prepared.expected,
             python=prepared.python,
-            witness=self.witness,
+            canary=self.canary,
             limit=self.limit if native else self.limit * EMULATED,
             emulated=not native,
         )

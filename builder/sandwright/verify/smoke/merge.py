@@ -10,13 +10,13 @@ from pathlib import Path
 from sandwright.errors import IntegrityError
 from sandwright.image.existing import read_layout
 from sandwright.runtime.registry import RUNTIMES
-from sandwright.verify.smoke.report import Report, Row, Subject
+from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 
 DigestOf = Callable[[str, str], str | None]
 """The digest of what an image is now, by its name and a platform; None when it isn't there."""
 
 
-def together(report: Report, earlier: Report | None, digest_of: DigestOf) -> Report:
+def merge_reports(report: ImageReport, earlier: ImageReport | None, digest_of: DigestOf) -> ImageReport:
     """A report with the rows of an earlier one that still hold and that it has none for.
 
     They hold on the same machine as long as the image has the digest that was started.
@@ -53,7 +53,7 @@ def in_layouts(directory: Path) -> DigestOf:
     return lambda image, platform: digests(image).get(platform)
 
 
-def _subjects(earlier: Report, rows: list[Row], report: Report) -> Iterator[Subject]:
+def _subjects(earlier: ImageReport, rows: list[ImageRow], report: ImageReport) -> Iterator[ReportedImage]:
     """What the earlier rows are about, as far as the report isn't."""
     there = {(subject.image, subject.platform) for subject in report.subjects}
     wanted = {(row.image, row.platform) for row in rows} - there

@@ -11,13 +11,13 @@ from typing import Any
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.store import encode, write_atomically
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
-from sandwright.verify.verdict import Finding, Verdict, combine
+from sandwright.verify.verdict import ProbeFinding, Verdict, combine
 
 _SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Row:
+class ImageRow:
     """One image for one platform under one runtime.
 
     `note` says how the runtime was started, where that was special. `key` names all that the outcome hangs
@@ -29,7 +29,7 @@ class Row:
     platform: str
     digest: str
     runtime: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeFinding, ...]
     seconds: float = 0.0
     note: str = ""
     key: str = ""
@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportedImage:
     """One image for one platform: the first columns of the table.
 
     `size` is that of its packed layers, `built_by` what built it: `embedded`, or an engine.
@@ -64,12 +64,12 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Report:
+class ImageReport:
     """What came of a run: rows by image, platform, runtime. `started` is an ISO 8601 time."""
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ReportedImage, ...]
     runtimes: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ImageRow, ...]
     started: str
     seconds: float
     host: Mapping[str, str]
@@ -86,7 +86,7 @@ class Report:
         """Whether anything was started for it: not when all that could be was taken over from before."""
         return any(not row.reused and row.verdict is not Verdict.SKIPPED for row in self.rows)
 
-    def row(self, image: str, platform: str, runtime: str) -> Row | None:
+    def row(self, image: str, platform: str, runtime: str) -> ImageRow | None:
         """The row of these three, if there is one."""
         wanted = (image, platform, runtime)
         return next((row for row in self.rows if (row.image, row.platform, row.runtime) == wanted), None)
@@ -114,17 +114,19 @@ class Report:
         return {"schema": _SCHEMA, **asdict(self), "green": self.green, "rows": rows}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Report:
+    def from_json(cls, data: Mapping[str, Any]) -> ImageReport:
         """Read what `to_json` gave. Raise HostError when it is something else."""
         try:
             if data["schema"] != _SCHEMA:
                 raise ValueError(f"schema {data['schema']}, not {_SCHEMA}")
             rows = [
-                Row(**{**_plain(_without(row, "verdict")), "findings": tuple(map(_finding, row["findings"]))})
+                ImageRow(
+                    **{**_plain(_without(row, "verdict")), "findings": tuple(map(_finding, row["findings"]))}
+                )
                 for row in data["rows"]
             ]
             return cls(
-                tuple(Subject(**_plain(subject)) for subject in data["subjects"]),
+                tuple(ReportedImage(**_plain(subject)) for subject in data["subjects"]),
                 tuple(data["runtimes"]),
                 tuple(rows),
                 data["started"],
@@ -135,12 +137,12 @@ class Report:
             raise HostError(f"not a report of a smoke run: {error}") from error
 
 
-def columns(report: Report) -> list[str]:
+def columns(report: ImageReport) -> list[str]:
     """The headings of the final table."""
     return ["image", "platform", "digest", "size", "layers", *report.runtimes, "time"]
 
 
-def table(report: Report) -> list[list[str]]:
+def table(report: ImageReport) -> list[list[str]]:
     """The rows of the final table, a cell for each heading. Sizes are in bytes, as digits; digests short."""
     lines = []
     for subject in report.subjects:
@@ -153,36 +155,36 @@ def table(report: Report) -> list[list[str]]:
     return lines
 
 
-def junit(report: Report) -> bytes:
+def junit(report: ImageReport) -> bytes:
     """JUnit's XML: a suite for each row, a case for each finding."""
     return junit_xml(
         "sandwright smoke", (_suite(row, report.started) for row in report.rows), seconds=report.seconds
     )
 
 
-def _suite(row: Row, started: str) -> JunitSuite:
+def _suite(row: ImageRow, started: str) -> JunitSuite:
     name = f"{row.image} {row.platform} {row.runtime}"
     cases = [JunitCase(each.check, name, element_of(each.verdict), each.detail) for each in row.findings]
     return JunitSuite(name, cases, {"time": f"{row.seconds:.3f}", "timestamp": started})
 
 
-def write_report(report: Report, output: Path) -> None:
+def write_report(report: ImageReport, output: Path) -> None:
     """Write `report.json` and `junit.xml` into `output`, each whole or not at all."""
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / "report.json", encode(report.to_json()))
     write_atomically(output / "junit.xml", junit(report))
 
 
-def read_report(output: Path) -> Report | None:
+def read_report(output: Path) -> ImageReport | None:
     """The report in `output`; None when there is none that can be read."""
     try:
-        return Report.from_json(json.loads((output / "report.json").read_bytes()))
+        return ImageReport.from_json(json.loads((output / "report.json").read_bytes()))
     except (OSError, ValueError, HostError):
         return None
 
 
-def _finding(data: Mapping[str, Any]) -> Finding:
-    return Finding(data["check"], Verdict(data["verdict"]), data["detail"])
+def _finding(data: Mapping[str, Any]) -> ProbeFinding:
+    return ProbeFinding(data["check"], Verdict(data["verdict"]), data["detail"])
 
 
 def _plain(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,18 +21,18 @@ from sandwright.errors import SandwrightError, UsageError
 from sandwright.host import HostFacts, collect_host
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
-from sandwright.runtime.contract import Runtime
-from sandwright.runtime.memoised import Once
-from sandwright.runtime.preflight import Missing
+from sandwright.runtime.contract import SandboxRuntime
+from sandwright.runtime.memoised import Memoised
+from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
 from sandwright.runtime.sweep import sweep
-from sandwright.verify.canary import Witness, witness
-from sandwright.verify.smoke.report import Report, Row, Subject
+from sandwright.verify.canary import CanaryListener, canary_listener
+from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 from sandwright.verify.smoke.start import judge
-from sandwright.verify.smoke.target import Prepared, Target, prepare
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.target import PreparedImage, SmokeTarget, prepare
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 LIMIT = 60.0
 """Seconds for one start of an image of this machine's own platform."""
@@ -44,15 +44,15 @@ _JOBS = 2
 
 
 def smoke_images(
-    targets: Sequence[Target],
+    targets: Sequence[SmokeTarget],
     *,
     output: Path,
     runtimes: Sequence[str] | None = None,
     require: Sequence[str] = (),
-    previous: Report | None = None,
+    previous: ImageReport | None = None,
     limit: float = LIMIT,
     progress: Progress = SILENT,
-) -> Report:
+) -> ImageReport:
     """Start each target under each of `runtimes` (all, when None), two at a time, and report on every pair.
 
     Root file systems are unpacked into `output`/rootfs, unless they are there. A runtime that is not there is
@@ -70,7 +70,7 @@ def smoke_images(
     rest = _run(todo, host, output / "rootfs", require=frozenset(require), limit=limit, progress=progress)
     fresh = iter(rest)
     done = [next(fresh) if row is None else replace(row, reused=True, seconds=0.0) for row in rows]
-    return Report(
+    return ImageReport(
         subjects=tuple(_subject(target) for target in targets),
         runtimes=tuple(names),
         rows=tuple(sorted(done, key=_order(targets))),
@@ -80,7 +80,7 @@ def smoke_images(
     )
 
 
-def row_key(target: Target, runtime: Runtime, host: HostFacts) -> str:
+def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: HostFacts) -> str:
     """A digest of all that a row's outcome hangs on, as far as it can be told without starting anything."""
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
@@ -95,67 +95,67 @@ class _Work:
 
     host: HostFacts
     sessions: Sessions
-    witness: Witness
+    canary: CanaryListener
     scratch: Path
     store: Path
     require: frozenset[str]
     limit: float
     progress: Progress
-    prepared: Once[Prepared] = field(default_factory=Once)
+    prepared: Memoised[PreparedImage] = field(default_factory=Memoised)
 
-    def row(self, target: Target, runtime: Runtime) -> Row:
+    def row(self, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
         """Start one image under one runtime."""
-        row = Row(target.name, target.platform, target.digest, runtime.name, ())
+        row = ImageRow(target.name, target.platform, target.digest, runtime.name, ())
         with self.progress.step(
             f"smoke {target.name} {target.platform} under {runtime.name}", unit="checks"
         ) as step:
             try:
                 row = self._started(row, target, runtime)
             except SandwrightError as error:
-                row = replace(row, findings=(Finding("starts", Verdict.FAIL, str(error)),))
+                row = replace(row, findings=(ProbeFinding("starts", Verdict.FAIL, str(error)),))
             step.advance(len(row.findings))
         return replace(row, key=row_key(target, runtime, self.host))
 
-    def _started(self, row: Row, target: Target, runtime: Runtime) -> Row:
-        ready = self.sessions.look(runtime, target.platform)
-        if isinstance(ready, Missing):
+    def _started(self, row: ImageRow, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
+        ready = self.sessions.check(runtime, target.platform)
+        if isinstance(ready, MissingRuntime):
             return replace(row, findings=(self._missing(ready, target),))
         prepared = self.prepared.get((target.name, target.platform), lambda: self._prepare(target))
         if ready.variant.only_root and prepared.expected.uid != 0:
             reason = f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
-            return replace(row, findings=(Finding("starts", Verdict.SKIPPED, reason),))
+            return replace(row, findings=(ProbeFinding("starts", Verdict.SKIPPED, reason),))
         native = target.platform == self.host.platform
         judged = judge(
             self.sessions.session(ready),
             prepared.subject,
             prepared.expected,
             python=prepared.python,
-            witness=self.witness,
+            canary=self.canary,
             limit=self.limit if native else self.limit * EMULATED,
             emulated=not native,
         )
         return replace(row, findings=judged.findings, seconds=judged.seconds, note=ready.variant.note)
 
-    def _missing(self, missing: Missing, target: Target) -> Finding:
+    def _missing(self, missing: MissingRuntime, target: SmokeTarget) -> ProbeFinding:
         if missing.runtime.name in self.require and target.platform == self.host.platform:
-            return Finding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
-        return Finding("starts", Verdict.SKIPPED, missing.describe())
+            return ProbeFinding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
+        return ProbeFinding("starts", Verdict.SKIPPED, missing.describe())
 
-    def _prepare(self, target: Target) -> Prepared:
+    def _prepare(self, target: SmokeTarget) -> PreparedImage:
         directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
         directory.mkdir()
         return prepare(target, directory, store=self.store, host=self.host)
 
 
 def _run(
-    pairs: Sequence[tuple[Target, Runtime]],
+    pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]],
     host: HostFacts,
     store: Path,
     *,
     require: frozenset[str],
     limit: float,
     progress: Progress,
-) -> list[Row]:
+) -> list[ImageRow]:
     """The rows of the pairs, in their order."""
     if not pairs:
         return []
@@ -163,7 +163,7 @@ def _run(
     stop = threading.Event()
     with (
         scratch_directory() as scratch,
-        witness() as listening,
+        canary_listener() as listening,
         Sessions(host, scratch, stop) as sessions,
         _pool(stop) as pool,
     ):
@@ -192,13 +192,13 @@ def _chosen(runtimes: Sequence[str] | None, require: Sequence[str]) -> list[str]
     return [name for name in RUNTIMES if runtimes is None or name in runtimes or name in require]
 
 
-def _subject(target: Target) -> Subject:
+def _subject(target: SmokeTarget) -> ReportedImage:
     layers = open_image(target.layout, platform=target.platform).layers
     size = sum(layer.size for layer in layers)
-    return Subject(target.name, target.platform, target.digest, size, len(layers))
+    return ReportedImage(target.name, target.platform, target.digest, size, len(layers))
 
 
-def _order(targets: Sequence[Target]) -> Callable[[Row], tuple[int, int]]:
+def _order(targets: Sequence[SmokeTarget]) -> Callable[[ImageRow], tuple[int, int]]:
     images = [(target.name, target.platform) for target in targets]
     runtimes = list(RUNTIMES)
     return lambda row: (images.index((row.image, row.platform)), runtimes.index(row.runtime))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandwright.runtime.contract import Session, Start, Subject
+from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.launch import Ended, base_environment
-from sandwright.verify.canary import Witness
+from sandwright.verify.canary import CanaryListener
 from sandwright.verify.smoke.attempts import Attempts
 from sandwright.verify.smoke.checks import CHECKS, evaluate, judge_program
 from sandwright.verify.smoke.evidence import read_evidence
-from sandwright.verify.smoke.expected import Expected
-from sandwright.verify.verdict import Finding, Verdict
+from sandwright.verify.smoke.expected import GuestExpectation
+from sandwright.verify.verdict import ProbeFinding, Verdict
 
 _PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
 """A variable in the runtime's own environment, whose value must not be seen inside."""
@@ -23,17 +23,17 @@ _PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
 class Judged:
     """What came of a subject, and how long its starts took."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeFinding, ...]
     seconds: float
 
 
 def judge(
     session: Session,
-    subject: Subject,
-    expected: Expected,
+    subject: StartableImage,
+    expected: GuestExpectation,
     *,
     python: str | None,
-    witness: Witness,
+    canary: CanaryListener,
     limit: float,
     emulated: bool = False,
 ) -> Judged:
@@ -45,15 +45,17 @@ def judge(
     if python is None:
         return _one_by_one(session, subject, expected, limit)
     programs = [program.argv for program in expected.programs]
-    attempts = Attempts(programs, witness.address, limit / 2, emulated=emulated)
+    attempts = Attempts(programs, canary.address, limit / 2, emulated=emulated)
     environment = {**base_environment(), _PLANTED: attempts.canary}
     ended = session.run(Start(subject, attempts.argv(python), limit, environment))
     evidence = read_evidence(ended, attempts.word)
-    findings = evaluate(evidence, expected, witness_reached=witness.heard(attempts.first))
+    findings = evaluate(evidence, expected, canary_reached=canary.heard(attempts.first))
     return Judged(tuple(findings), ended.seconds)
 
 
-def _one_by_one(session: Session, subject: Subject, expected: Expected, limit: float) -> Judged:
+def _one_by_one(
+    session: Session, subject: StartableImage, expected: GuestExpectation, limit: float
+) -> Judged:
     findings = []
     seconds = 0.0
     for program in expected.programs:
@@ -61,7 +63,7 @@ def _one_by_one(session: Session, subject: Subject, expected: Expected, limit: f
         findings.append(judge_program(program, _as_result(ended)))
         seconds += ended.seconds
     reason = "the image has no Python to ask"
-    skipped = [Finding(check.name, Verdict.SKIPPED, reason) for check in CHECKS]
+    skipped = [ProbeFinding(check.name, Verdict.SKIPPED, reason) for check in CHECKS]
     return Judged((*skipped, *findings), seconds)
 
 

@@ -20,13 +20,13 @@ from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.unpacking.store import encode
 from sandwright.runtime import contract
-from sandwright.verify.smoke.expected import Expected, Outside, Program
+from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram, Outside
 
 _PYTHONS = ("python3", "python")
 
 
 @dataclass(frozen=True)
-class Target:
+class SmokeTarget:
     """One image for one platform, as it was built.
 
     `layout` is the OCI layout it lies in, `digest` that of its manifest. `bases` are the definitions below
@@ -42,18 +42,18 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedImage:
     """A target that can be started. `python` is the path of its interpreter; None when it has none."""
 
-    target: Target
-    subject: contract.Subject
-    expected: Expected
+    target: SmokeTarget
+    subject: contract.StartableImage
+    expected: GuestExpectation
     python: str | None
     size: int
     layers: int
 
 
-def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) -> Prepared:
+def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: HostFacts) -> PreparedImage:
     """Make the bundle of a target in `directory`, over a root file system shared in `store`.
 
     Raise IntegrityError when the layout holds another image than the target says, BuildError when it can't be
@@ -77,7 +77,7 @@ def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) ->
     identity = resolve_user(convert.user(config), accounts)
     _run_as(identity, directory, written.config)
     account = accounts.account(identity.uid)
-    expected = Expected(
+    expected = GuestExpectation(
         platform=target.platform,
         uid=identity.uid,
         gid=identity.gid,
@@ -96,9 +96,9 @@ def prepare(target: Target, directory: Path, *, store: Path, host: HostFacts) ->
 
         write(target.layout, target.platform, sink, reference=reference)
 
-    subject = contract.Subject(target.name, target.platform, directory, write_archive)
+    subject = contract.StartableImage(target.name, target.platform, directory, write_archive)
     size = sum(layer.size for layer in image.layers)
-    return Prepared(target, subject, expected, python, size, len(image.layers))
+    return PreparedImage(target, subject, expected, python, size, len(image.layers))
 
 
 def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -111,11 +111,11 @@ def _entrypoint(config: Mapping[str, Any]) -> tuple[str, ...]:
     return rest if account and convert.user(config).partition(":")[0] in ("", "0", "root") else entrypoint
 
 
-def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[Program, ...]:
+def _programs(definition: ImageDefinition, entrypoint: tuple[str, ...]) -> tuple[ImageProgram, ...]:
     """The definition's programs and checks, each behind the image's entrypoint, as engines start them."""
-    plain = [Program(" ".join(argv), (*entrypoint, *argv)) for argv in definition.smoke.programs]
+    plain = [ImageProgram(" ".join(argv), (*entrypoint, *argv)) for argv in definition.smoke.programs]
     checks = [
-        Program(check.name, (*entrypoint, *check.run), check.status, check.prints)
+        ImageProgram(check.name, (*entrypoint, *check.run), check.status, check.prints)
         for check in definition.smoke.checks
     ]
     return (*plain, *checks)
@@ -130,7 +130,7 @@ def _run_as(identity: ExecUser, directory: Path, config: Mapping[str, Any]) -> N
     (directory / "config.json").write_bytes(encode(changed))
 
 
-def _has_authorities(target: Target) -> bool:
+def _has_authorities(target: SmokeTarget) -> bool:
     definitions = (target.definition, *target.bases)
     return any("ca-certificates" in d.packages or "ca-bundle" in d.declare for d in definitions)
 

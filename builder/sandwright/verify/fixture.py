@@ -23,7 +23,7 @@ HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "
 
 
 @dataclass(frozen=True)
-class Ground:
+class Fixture:
     """Planted files below `root`. `word` is in each of them that must not be seen, `plain` in those that may.
 
     `probe` is the directory that holds the program.
@@ -86,42 +86,42 @@ class Ground:
 
 
 @contextmanager
-def planted() -> Iterator[Ground]:
+def planted() -> Iterator[Fixture]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end."""
     with scratch_directory() as root:
-        ground = Ground(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex)
-        for directory in _directories(ground):
+        fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex)
+        for directory in _directories(fixture):
             directory.mkdir(parents=True)
-        for file, content in _files(ground).items():
+        for file, content in _files(fixture).items():
             file.write_text(content, encoding="utf-8")
-        shutil.copyfile(own_probe(), ground.program)
-        ground.program.chmod(0o755)
-        (ground.read / "link-to-denied").symlink_to("denied/secret")
-        yield ground
+        shutil.copyfile(own_probe(), fixture.program)
+        fixture.program.chmod(0o755)
+        (fixture.read / "link-to-denied").symlink_to("denied/secret")
+        yield fixture
 
 
-def _directories(ground: Ground) -> Iterator[Path]:
-    yield from (ground.probe, ground.read / "denied", ground.state, ground.artifacts)
-    yield from (ground.read / name for name in HOSTILE)
+def _directories(fixture: Fixture) -> Iterator[Path]:
+    yield from (fixture.probe, fixture.read / "denied", fixture.state, fixture.artifacts)
+    yield from (fixture.read / name for name in HOSTILE)
     yield from (
-        ground.write / name for name in ("kept", "hidden", "deep/er/kept", ".git/hooks", ".git/objects")
+        fixture.write / name for name in ("kept", "hidden", "deep/er/kept", ".git/hooks", ".git/objects")
     )
-    yield ground.write / ".git/refs/heads"
+    yield fixture.write / ".git/refs/heads"
 
 
-def _files(ground: Ground) -> dict[Path, str]:
-    read, write = ground.read, ground.write
+def _files(fixture: Fixture) -> dict[Path, str]:
+    read, write = fixture.read, fixture.write
     return {
-        read / "plain": ground.plain,
-        read / "denied/secret": ground.word,
-        read / "denied-file": ground.word,
-        read / "denied-not": ground.plain,
-        **{read / name / "secret": ground.word for name in HOSTILE},
-        write / "plain": ground.plain,
-        write / "kept/file": ground.plain,
-        write / "kept-file": ground.plain,
-        write / "hidden/secret": ground.word,
-        write / "deep/er/kept/file": ground.plain,
+        read / "plain": fixture.plain,
+        read / "denied/secret": fixture.word,
+        read / "denied-file": fixture.word,
+        read / "denied-not": fixture.plain,
+        **{read / name / "secret": fixture.word for name in HOSTILE},
+        write / "plain": fixture.plain,
+        write / "kept/file": fixture.plain,
+        write / "kept-file": fixture.plain,
+        write / "hidden/secret": fixture.word,
+        write / "deep/er/kept/file": fixture.plain,
         write / ".git/HEAD": "ref: refs/heads/main\n",
         write / ".git/config": "[core]\n\trepositoryformatversion = 0\n",
         write / ".git/hooks/pre-commit.sample": "#!/bin/sh\n",

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.verify.canary import Witness
+from sandwright.verify.canary import CanaryListener
 
 _LONGEST_WORD = 256
 
 
 @dataclass(frozen=True)
-class Listeners:
+class CanaryListeners:
     """The host's listeners.
 
     `loopback` and `datagrams` are ports on 127.0.0.1. `address` and `port` are a way in from outside: an
@@ -31,14 +31,14 @@ class Listeners:
     path: Path
     later: Path
     abstract: str
-    _witnesses: tuple[Witness, ...]
+    _all: tuple[CanaryListener, ...]
 
     def heard(self, word: str) -> bool:
         """Whether any listener was sent `word`."""
-        return any(witness.heard(word) for witness in self._witnesses)
+        return any(canary.heard(word) for canary in self._all)
 
 
-class _Datagrams(Witness):
+class _Datagrams(CanaryListener):
     """One that hears datagrams."""
 
     def listen(self) -> None:
@@ -54,7 +54,7 @@ class _Datagrams(Witness):
 
 
 @contextlib.contextmanager
-def listening(directory: Path, word: str) -> Iterator[Listeners]:
+def listening(directory: Path, word: str) -> Iterator[CanaryListeners]:
     """Listen for the length of a `with`.
 
     The Unix socket lies in `directory`, and `word` is part of a name.
@@ -70,10 +70,10 @@ def listening(directory: Path, word: str) -> Iterator[Listeners]:
         local = [stack.enter_context(_unix(name)) for name in (str(path), f"\0{abstract}")]
         local.append(stack.enter_context(_unix(f"{directory.parent}/unknown")))
         later = Path(directory.parent, "unknown").rename(directory / "later")  # known as `unknown`
-        witnesses = (*(Witness(each) for each in (tcp, wide, *local)), _Datagrams(udp))
-        for witness in witnesses:
-            stack.enter_context(_hearing(witness))
-        yield Listeners(
+        listeners = (*(CanaryListener(each) for each in (tcp, wide, *local)), _Datagrams(udp))
+        for canary in listeners:
+            stack.enter_context(_hearing(canary))
+        yield CanaryListeners(
             loopback=tcp.getsockname()[1],
             datagrams=udp.getsockname()[1],
             address=address,
@@ -81,7 +81,7 @@ def listening(directory: Path, word: str) -> Iterator[Listeners]:
             path=path,
             later=later,
             abstract=abstract,
-            _witnesses=witnesses,
+            _all=listeners,
         )
 
 
@@ -107,11 +107,11 @@ def _own_address() -> str:
 
 
 @contextlib.contextmanager
-def _hearing(witness: Witness) -> Iterator[None]:
-    thread = threading.Thread(target=witness.listen, daemon=True)
+def _hearing(canary: CanaryListener) -> Iterator[None]:
+    thread = threading.Thread(target=canary.listen, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        witness.stop()
+        canary.stop()
         thread.join(timeout=5)
