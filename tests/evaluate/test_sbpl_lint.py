@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.evaluate.sbpl.finding import Finding
+from sandwright.evaluate.sbpl.finding import SbplFinding
 from sandwright.evaluate.sbpl.imports import FileImporter
 from sandwright.evaluate.sbpl.lint import lint
 
@@ -14,7 +14,7 @@ DENY = "(deny file-map-executable iokit-get-properties process-info* nvram* dyna
 HEAD = f"(version 1)\n(deny default)\n{DENY}\n"
 
 
-def findings(rules: str, **options: dict[str, str]) -> tuple[Finding, ...]:
+def findings(rules: str, **options: dict[str, str]) -> tuple[SbplFinding, ...]:
     return lint(HEAD + rules, file="p.sb", **options)  # type: ignore[arg-type]
 
 

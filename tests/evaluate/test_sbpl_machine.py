@@ -7,15 +7,15 @@ import pytest
 from sandwright.evaluate.sbpl.datum import NIL, Value, write
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
-from sandwright.evaluate.sbpl.machine import Environment, Limits, Machine
+from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
 from sandwright.evaluate.sbpl.reader import read_all
 from sandwright.evaluate.sbpl.strings import string_procedures
 
 
-def run(text: str, limits: Limits | None = None) -> Value:
-    machine = Machine(SPECIAL_FORMS, limits or Limits())
-    environment = Environment({**core_procedures(machine), **string_procedures(machine)})
+def run(text: str, limits: SbplLimits | None = None) -> Value:
+    machine = Machine(SPECIAL_FORMS, limits or SbplLimits())
+    environment = SchemeEnvironment({**core_procedures(machine), **string_procedures(machine)})
     value: Value = NIL
     for datum in read_all(text, file="p.sb"):
         machine.span = datum.span
@@ -192,7 +192,7 @@ def test_fails_with_a_place(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-SMALL = Limits(steps=20_000, depth=300, string=5_000)
+SMALL = SbplLimits(steps=20_000, depth=300, string=5_000)
 
 ENDLESS = {
     "recursion": ("(define (f n)\n  (+ 1 (f n)))\n(f 1)", "the profile recurses deeper than 300 expressions"),

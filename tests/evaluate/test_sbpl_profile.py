@@ -8,9 +8,9 @@ import pytest
 
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.library import IMPORT_DIRECTORIES
-from sandwright.evaluate.sbpl.machine import Limits
+from sandwright.evaluate.sbpl.machine import SbplLimits
 from sandwright.evaluate.sbpl.profile import compile_profile
-from sandwright.evaluate.sbpl.source import Source
+from sandwright.evaluate.sbpl.source import SourceFile
 
 PARAMS = {"HOME": "/Users/u", "EMPTY": "", "PORT": "localhost:80"}
 
@@ -290,10 +290,10 @@ class Files:
         self.files = files
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    def __call__(self, name: str, directories: Sequence[str]) -> Source | None:
+    def __call__(self, name: str, directories: Sequence[str]) -> SourceFile | None:
         self.asked.append((name, tuple(directories)))
         text = self.files.get(name.removesuffix(".sb"))
-        return None if text is None else Source(name, text)
+        return None if text is None else SourceFile(name, text)
 
 
 def test_imports_run_where_they_stand() -> None:
@@ -337,7 +337,7 @@ def test_imports_that_go_in_circles_end() -> None:
 
 def test_limits_can_be_set() -> None:
     with pytest.raises(ProfileError, match="the profile has more than 2 rules"):
-        compile_profile("(version 1)(allow signal)(allow signal)(allow signal)", limits=Limits(rules=2))
+        compile_profile("(version 1)(allow signal)(allow signal)(allow signal)", limits=SbplLimits(rules=2))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sandwright.evaluate.sbpl.datum import NIL, Char, Pair, Symbol, Value, Vector, scheme_list, symbol, write
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.reader import MAX_NESTING, MAX_SIZE, one_line, read_all
-from sandwright.evaluate.sbpl.source import Source, Span, octets, readable
+from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 
 
 def shown(text: str | bytes) -> list[str]:
@@ -137,7 +137,7 @@ def test_invalid_utf8_passes_through() -> None:
 
 def test_one_line_drops_comments_and_keeps_spelling() -> None:
     text = '(allow file-read*   ; one  two\n   (regex #"^/a;b\\.c$"   "x  y")\n  \'z )'
-    source = Source("p.sb", text)
+    source = SourceFile("p.sb", text)
     assert one_line(Span(source, 0, len(text))) == '(allow file-read* (regex #"^/a;b\\.c$" "x  y") \'z)'
 
 

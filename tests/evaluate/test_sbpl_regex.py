@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandwright.evaluate.sbpl import automaton
 from sandwright.evaluate.sbpl.automaton import Automaton, search
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.probes import sample
 from sandwright.evaluate.sbpl.regex import compile_regex
 
@@ -78,7 +78,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("pattern", "message"), REFUSED.values(), ids=REFUSED)
 def test_refuses(pattern: str, message: str) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(SbplFault) as caught:
         compile_regex(pattern)
     assert caught.value.message == message
 
@@ -135,9 +135,9 @@ def test_a_sample_matches_its_pattern(pattern: str, anchored: bool) -> None:
     st.text(st.characters(max_codepoint=255), max_size=20),
 )
 def test_any_pattern_compiles_or_is_refused(pattern: str, text: str) -> None:
-    fault: Fault | None = None
+    fault: SbplFault | None = None
     try:
         search(pattern, text)
-    except Fault as error:
+    except SbplFault as error:
         fault = error
     assert fault is None or fault.message

@@ -16,7 +16,7 @@ from sandwright.render.mounts import Mount, MountPlan
 
 
 @dataclass(frozen=True)
-class Access:
+class MountAccess:
     """What somebody inside can do with a path.
 
     `path` is where its links lead inside. `mount` decides, None where the image's own files are. `because`
@@ -41,18 +41,22 @@ class Mounts:
         for index, mount in enumerate(plan.mounts):
             self._tree.add(mount.target, (index, mount))
 
-    def access(self, path: str) -> Access:
+    def access(self, path: str) -> MountAccess:
         """What can be done with an absolute path. Raise UsageError for another."""
         if not path.startswith("/") or "\0" in path:
             raise UsageError(f"{path!r} is no absolute path")
         found = self._follow(path)
         if found is None:
-            return Access(path, readable=False, writable=False, mount=None, because="its links form a loop")
+            return MountAccess(
+                path, readable=False, writable=False, mount=None, because="its links form a loop"
+            )
         mount = self.governing(found)
         if mount is None:
-            return Access(found, readable=True, writable=False, mount=None, because="it is the image's own")
+            return MountAccess(
+                found, readable=True, writable=False, mount=None, because="it is the image's own"
+            )
         readable, because = self._seen(found, mount)
-        return Access(found, readable, readable and mount.writable, mount, because)
+        return MountAccess(found, readable, readable and mount.writable, mount, because)
 
     def governing(self, path: str) -> Mount | None:
         """The last mount that was made at a path or above it; None where an image's own files are."""

@@ -12,26 +12,26 @@ known of macOS, and how well, is written in `seatbelt/README.md`.
 from __future__ import annotations
 
 from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command, lint_command
-from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
+from sandwright.evaluate.sbpl.decide import Evaluator, SbplDecision, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
-from sandwright.evaluate.sbpl.finding import Finding
+from sandwright.evaluate.sbpl.finding import SbplFinding
 from sandwright.evaluate.sbpl.imports import FileImporter
 from sandwright.evaluate.sbpl.lint import lint
-from sandwright.evaluate.sbpl.machine import Limits
+from sandwright.evaluate.sbpl.machine import SbplLimits
 from sandwright.evaluate.sbpl.paths import Links
-from sandwright.evaluate.sbpl.profile import Profile, compile_profile
+from sandwright.evaluate.sbpl.profile import SbplProfile, compile_profile
 from sandwright.evaluate.sbpl.rule import Rule
 
 __all__ = [
-    "Decision",
     "Evaluator",
     "FileImporter",
-    "Finding",
-    "Limits",
     "Links",
-    "Profile",
     "ProfileError",
     "Rule",
+    "SbplDecision",
+    "SbplFinding",
+    "SbplLimits",
+    "SbplProfile",
     "Shadowed",
     "compile_profile",
     "evaluate_batch",

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Symbol, Value, elements, symbol
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.filters import All, Any, Filter, Not, Test, check_size, tests
-from sandwright.evaluate.sbpl.machine import Environment, FormResult, Machine, SpecialForm, Tail, describe
+from sandwright.evaluate.sbpl.machine import (
+    FormResult,
+    Machine,
+    SchemeEnvironment,
+    SpecialForm,
+    Tail,
+    describe,
+)
 from sandwright.evaluate.sbpl.rule import Modifier, Rule
 from sandwright.evaluate.sbpl.vocabulary import Action, ModifierKind, vocabulary
 
@@ -92,7 +99,7 @@ class Actions:
         if operations:
             self._add(action, operations, filters, modifiers)
         elif NO_OP not in parts:
-            raise Fault(f"{action}: needs at least one operation")
+            raise SbplFault(f"{action}: needs at least one operation")
         return NIL
 
     def _add(
@@ -108,14 +115,14 @@ class Actions:
             self.machine.charge(check_size(Any(tuple(filters)), limits.filters))
             _check_data(filters)
         if len(self.rules) >= limits.rules:
-            raise Fault(f"the profile has more than {limits.rules} rules")
+            raise SbplFault(f"the profile has more than {limits.rules} rules")
         unique = tuple(dict.fromkeys(operations))
         self.rules.append(Rule(len(self.rules), action, unique, tuple(filters), tuple(modifiers), span))
 
     def _with(self, kind: Kind) -> SpecialForm:
-        def form(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+        def form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
             if not isinstance(form.cdr, Pair):
-                raise Fault(f"malformed {form.car!r}")
+                raise SbplFault(f"malformed {form.car!r}")
             value = yield Tail(form.cdr.car, environment)
             _check_around(kind, value)
             self._around.append(_Around(kind, value))
@@ -126,7 +133,7 @@ class Actions:
 
         return form
 
-    def _message_filter(self, machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG002
+    def _message_filter(self, machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG002
         """`(apply-message-filter rule …)`: rules about the messages sent through what is allowed."""
         self._outer.append(self.rules)
         around, self.rules, self._around = self._around, [], []
@@ -140,13 +147,13 @@ class Actions:
 def modifier(kind: Value, *arguments: Value) -> Modifier:
     """`(with modifier argument …)`."""
     if not isinstance(kind, ModifierKind):
-        raise Fault(f"with: argument 1 must be: modifier, not {describe(kind)}")
+        raise SbplFault(f"with: argument 1 must be: modifier, not {describe(kind)}")
     wanted: dict[str, type] = {"string": str, "integer": int}
     takes = wanted.get(kind.argument)
     if takes is not None and (len(arguments) != 1 or not isinstance(arguments[0], takes)):
-        raise Fault(f"with {kind.name}: needs one {kind.argument}")
+        raise SbplFault(f"with {kind.name}: needs one {kind.argument}")
     if kind.argument == "none" and arguments:
-        raise Fault(f"with {kind.name}: takes no argument")
+        raise SbplFault(f"with {kind.name}: takes no argument")
     return Modifier(kind.name, tuple(w if isinstance(w, str | int) else describe(w) for w in arguments))
 
 
@@ -168,7 +175,7 @@ def _sorted(action: Action, parts: Sequence[Value]) -> tuple[list[str], list[Fil
                 pass
             case _:
                 wanted = "operation, filter or modifier"
-                raise Fault(f"{action}: argument {number} must be: {wanted}, not {describe(part)}")
+                raise SbplFault(f"{action}: argument {number} must be: {wanted}, not {describe(part)}")
     return operations, filters, modifiers
 
 
@@ -180,15 +187,15 @@ def _both(filters: Sequence[Filter], extra: Value) -> Filter:
 def _operations(value: Value) -> Iterator[str]:
     for item in elements(value, "the list of operations"):
         if not isinstance(item, OperationValue):
-            raise Fault(f"{describe(item)} is not an operation")
+            raise SbplFault(f"{describe(item)} is not an operation")
         yield item.name
 
 
 def _check_around(kind: Kind, value: Value) -> None:
     if kind == "filter" and not isinstance(value, Test | All | Any | Not):
-        raise Fault("with-filter: argument 1 must be: filter")
+        raise SbplFault("with-filter: argument 1 must be: filter")
     if kind == "modifier" and not isinstance(value, Modifier):
-        raise Fault("with-modifier: argument 1 must be: modifier")
+        raise SbplFault("with-modifier: argument 1 must be: modifier")
     if kind == "operations":
         list(_operations(value))
 
@@ -196,7 +203,7 @@ def _check_around(kind: Kind, value: Value) -> None:
 def _check_action(action: Action, found: Modifier) -> None:
     kind = vocabulary().modifiers.get(found.name)
     if kind is not None and kind.action not in (None, action):
-        raise Fault(f"{action}: the modifier {found.name} applies to {kind.action} only")
+        raise SbplFault(f"{action}: the modifier {found.name} applies to {kind.action} only")
 
 
 def _check_data(filters: Sequence[Filter]) -> None:
@@ -204,9 +211,9 @@ def _check_data(filters: Sequence[Filter]) -> None:
         len(test.value) for tested in filters for test in tests(tested) if isinstance(test.value, str)
     )
     if total > MAX_PATTERN_DATA:
-        raise Fault(f"a rule has more than {MAX_PATTERN_DATA} bytes of patterns")
+        raise SbplFault(f"a rule has more than {MAX_PATTERN_DATA} bytes of patterns")
 
 
-def _ignore(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _ignore(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     return NIL
     yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from sandwright.evaluate.sbpl.regex import END, Program, compile_regex
+from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex
 
 MAX_STATES = 4_000
 """How many states are kept; then the automaton forgets them and begins anew."""
@@ -43,7 +43,7 @@ class State(dict[str, "State"]):
 class Automaton:
     """Says for each text which of its patterns match somewhere in it."""
 
-    def __init__(self, programs: Sequence[Program]) -> None:
+    def __init__(self, programs: Sequence[RegexProgram]) -> None:
         """Patterns are numbered as they stand in `programs`."""
         self._accepts: list[int] = []
         self._follow: list[int] = []
@@ -66,7 +66,7 @@ class Automaton:
             state = state[octet]
         return state.hits
 
-    def _add(self, number: int, program: Program) -> int:
+    def _add(self, number: int, program: RegexProgram) -> int:
         """Take in a pattern; give the positions it can begin with, shifted to ours."""
         shift = len(self._accepts)
         self._accepts.extend(program.accepts)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.evaluate.sbpl.decide import Decision, Evaluator, Shadowed
+from sandwright.evaluate.sbpl.decide import Evaluator, SbplDecision, Shadowed
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.imports import APPROXIMATE, FileImporter
-from sandwright.evaluate.sbpl.library import Importer, Missing
+from sandwright.evaluate.sbpl.library import Importer, MissingParameter
 from sandwright.evaluate.sbpl.lint import lint
 from sandwright.evaluate.sbpl.paths import Links
 from sandwright.evaluate.sbpl.profile import PRELUDE, compile_profile, run_profile
@@ -83,11 +83,11 @@ def evaluate_command(
     return _text(answer, None if given is None else readable(given)), answer
 
 
-def _names(missing: Iterable[Missing]) -> list[str]:
+def _names(missing: Iterable[MissingParameter]) -> list[str]:
     return sorted({each.name for each in missing})
 
 
-def _with_missing(error: ProfileError, missing: Iterable[Missing]) -> ProfileError:
+def _with_missing(error: ProfileError, missing: Iterable[MissingParameter]) -> ProfileError:
     """The error, and the parameters without a value, by which a profile often fails."""
     names = _names(missing)
     if not names:
@@ -129,7 +129,7 @@ def lint_command(
     ]
 
 
-def _answer(decision: Decision, shadowed: Sequence[Shadowed]) -> Json:
+def _answer(decision: SbplDecision, shadowed: Sequence[Shadowed]) -> Json:
     return {
         "decision": decision.decision,
         "stage": decision.stage,

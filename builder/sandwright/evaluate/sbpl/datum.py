@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.source import Span, readable
 
 Value = object
@@ -100,12 +100,12 @@ def scheme_list(items: Iterable[Value], tail: Value = NIL) -> Value:
 
 
 def elements(value: Value, what: str = "list") -> Iterator[Value]:
-    """The elements of a list. Raise Fault, calling it `what`, when it is not a proper list."""
+    """The elements of a list. Raise SbplFault, calling it `what`, when it is not a proper list."""
     while isinstance(value, Pair):
         yield value.car
         value = value.cdr
     if value is not NIL:
-        raise Fault(f"{what} is not a proper list")
+        raise SbplFault(f"{what} is not a proper list")
 
 
 def is_true(value: Value) -> bool:

@@ -15,8 +15,8 @@ from typing import Literal
 from sandwright.errors import UsageError
 from sandwright.evaluate.sbpl.filters import Filter, matches
 from sandwright.evaluate.sbpl.paths import Links
-from sandwright.evaluate.sbpl.profile import Profile
-from sandwright.evaluate.sbpl.request import Request, Resource, parse_request
+from sandwright.evaluate.sbpl.profile import SbplProfile
+from sandwright.evaluate.sbpl.request import Resource, SbplRequest, parse_request
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import octets, readable
 from sandwright.evaluate.sbpl.table import Table
@@ -33,7 +33,7 @@ _EXEC = frozenset({"process-exec*", "process-exec-interpreter"})
 
 
 @dataclass(frozen=True)
-class Decision:
+class SbplDecision:
     """What is decided and why. `level` is the operation whose rules decided: `operation` or one above it.
 
     `link` is set when the operation fails because a symbolic link on the way may not be read; `operation` is
@@ -80,14 +80,14 @@ class _Chain:
         self.follows = name not in _NO_FOLLOW
         self.executes = name in _EXEC
         self.network = name.startswith("network")
-        self.decisions: list[Decision] = []
-        self.fallback = Decision("deny", "built-in", name, "default", None, note="nothing allows it")
+        self.decisions: list[SbplDecision] = []
+        self.fallback = SbplDecision("deny", "built-in", name, "default", None, note="nothing allows it")
         ranked: list[tuple[Filter, ...]] = []
         self.self_rank: int | None = None
         for level in levels:
             for rule in level.filtered:
                 self.decisions.append(
-                    Decision(rule.action, "filtered rule", name, level.operation.name, rule)
+                    SbplDecision(rule.action, "filtered rule", name, level.operation.name, rule)
                 )
                 ranked.append(rule.filters)
             if level.operation.self_allowed and level is levels[0]:
@@ -98,34 +98,34 @@ class _Chain:
                 break
         self.table = Table(ranked)
 
-    def decide(self, request: Request) -> Decision:
+    def decide(self, request: SbplRequest) -> SbplDecision:
         """The decision on a request whose path is resolved."""
         rank = self.table.find(request)
         if self.self_rank is not None and (rank is None or rank >= self.self_rank) and _is_self(request):
             note = "a process may always do that to itself"
             operation = self.fallback.operation
-            return Decision("allow", "built-in", operation, operation, None, note=note)
+            return SbplDecision("allow", "built-in", operation, operation, None, note=note)
         return self.fallback if rank is None else self.decisions[rank]
 
 
-def _ending(name: str, level: _Level) -> Decision | None:
+def _ending(name: str, level: _Level) -> SbplDecision | None:
     """What decides when no filtered rule of a level does; None: the parent."""
     if level.unfiltered is not None:
-        return Decision(
+        return SbplDecision(
             level.unfiltered.action, "unfiltered rule", name, level.operation.name, level.unfiltered
         )
     if level.operation.builtin is None:
         return None
     verb = "allows" if level.operation.builtin == "allow" else "denies"
     note = f"macOS {verb} {level.operation.name} unless a rule names it"
-    return Decision(level.operation.builtin, "built-in", name, level.operation.name, None, note=note)
+    return SbplDecision(level.operation.builtin, "built-in", name, level.operation.name, None, note=note)
 
 
 class Evaluator:
     """Answers questions about a profile. Tables are made when an operation is first asked for."""
 
     def __init__(
-        self, profile: Profile, *, symlinks: Mapping[str, str] | None = None, links: Links | None = None
+        self, profile: SbplProfile, *, symlinks: Mapping[str, str] | None = None, links: Links | None = None
     ) -> None:
         """`symlinks` are the machine's links besides those of every macOS: path to target."""
         self.profile = profile
@@ -142,14 +142,14 @@ class Evaluator:
         other.__dict__ = {**self.__dict__, "links": links}
         return other
 
-    def decide(self, operation: str, resource: Resource) -> Decision:
+    def decide(self, operation: str, resource: Resource) -> SbplDecision:
         """Whether `operation` (or an alias of it) may be done on `resource`, and why.
 
         The keys of `resource` are those of `parse_request`. Raise UsageError for an unknown operation or key.
         """
         return self.decide_request(operation, parse_request(resource))
 
-    def decide_request(self, operation: str, request: Request) -> Decision:
+    def decide_request(self, operation: str, request: SbplRequest) -> SbplDecision:
         """`decide` for a request that is parsed; its path is replaced by the resolved one."""
         chain = self._chains.get(operation) or self._chain(operation)
         path = request.path
@@ -167,19 +167,19 @@ class Evaluator:
         decision = chain.decide(request)
         return _set_id(decision) if request.setugid and chain.executes else decision
 
-    def _refused(self, links: tuple[str, ...]) -> Decision | None:
+    def _refused(self, links: tuple[str, ...]) -> SbplDecision | None:
         """The decision that stops a walk through symbolic links, if one does."""
         for link in links:
-            check = self._chain("file-read-metadata").decide(Request(link, link=True))
+            check = self._chain("file-read-metadata").decide(SbplRequest(link, link=True))
             if check.decision == "deny":
                 return dataclasses.replace(check, link=readable(link))
         return None
 
-    def shadowed(self, decision: Decision, request: Request) -> list[Shadowed]:
+    def shadowed(self, decision: SbplDecision, request: SbplRequest) -> list[Shadowed]:
         """The other rules that match, up to the root, in the order in which they would have decided."""
         found: list[Shadowed] = []
         if decision.link is not None:
-            request = Request(octets(decision.link), link=True)
+            request = SbplRequest(octets(decision.link), link=True)
         for level in self.levels(decision.operation, whole=True):
             rules = [
                 rule for rule in level.filtered if any(matches(tested, request) for tested in rule.filters)
@@ -222,11 +222,11 @@ def canonical(operation: str) -> str:
     return found.name
 
 
-def _is_self(request: Request) -> bool:
+def _is_self(request: SbplRequest) -> bool:
     return "self" in request.values.get("target", ())
 
 
-def _set_id(decision: Decision) -> Decision:
+def _set_id(decision: SbplDecision) -> SbplDecision:
     """A decision on starting a set-id program, which macOS refuses unless the program leaves the sandbox."""
     if decision.decision == "deny" or (decision.rule is not None and decision.rule.has("no-sandbox")):
         return decision

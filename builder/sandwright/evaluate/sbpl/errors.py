@@ -19,7 +19,7 @@ class ProfileError(DocumentError):
         super().__init__(position.file, [Problem(position.line, position.column, "", message)])
 
 
-class Fault(Exception):
+class SbplFault(Exception):
     """Something that went wrong while a profile ran; where is added by whoever knows the form that ran."""
 
     def __init__(self, message: str, span: Span | None = None) -> None:

@@ -9,9 +9,9 @@ from typing import assert_never
 
 from sandwright.evaluate.sbpl.automaton import search
 from sandwright.evaluate.sbpl.datum import write_string
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.network import AddressPattern
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 from sandwright.evaluate.sbpl.source import Span
 
 MAX_NESTING = 100
@@ -92,7 +92,7 @@ class Not(_Shown):
 Filter = Test | All | Any | Not
 
 
-def matches(tested: Filter, request: Request) -> bool:
+def matches(tested: Filter, request: SbplRequest) -> bool:
     """Whether a request has what a filter asks for."""
     match tested:
         case Test():
@@ -107,7 +107,7 @@ def matches(tested: Filter, request: Request) -> bool:
             assert_never(tested)
 
 
-def test_matches(test: Test, request: Request) -> bool:
+def test_matches(test: Test, request: SbplRequest) -> bool:
     """Whether a request passes one test. What the request does not have, passes none."""
     match test.how:
         case How.LITERAL | How.SUBPATH | How.PREFIX | How.REGEX:
@@ -175,9 +175,9 @@ def check_size(tested: Filter, most: int) -> int:
         part, depth = pending.pop()
         count += 1
         if count > most:
-            raise Fault(f"a rule has more than {most} filters")
+            raise SbplFault(f"a rule has more than {most} filters")
         if depth > MAX_NESTING:
-            raise Fault(f"filters nest deeper than {MAX_NESTING}")
+            raise SbplFault(f"filters nest deeper than {MAX_NESTING}")
         match part:
             case All(filters) | Any(filters):
                 pending.extend((inner, depth + 1) for inner in filters)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sandwright.evaluate.sbpl.decide import Evaluator
-from sandwright.evaluate.sbpl.profile import Profile
+from sandwright.evaluate.sbpl.profile import SbplProfile
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import Position, Span
 from sandwright.resources import data_path
@@ -18,7 +18,7 @@ Severity = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, order=True)
-class Finding:
+class SbplFinding:
     """One thing that is likely wrong. `code` is L01, L02 and so on."""
 
     position: Position
@@ -31,16 +31,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Subject:
+class LintedProfile:
     """A profile that is looked at. `own` are the rules that its own file makes, not one that it imports."""
 
-    profile: Profile
+    profile: SbplProfile
     evaluator: Evaluator
     own: tuple[Rule, ...]
 
     def find(
         self, where: Span | Rule | Position | None, code: str, severity: Severity, message: str
-    ) -> Finding:
+    ) -> SbplFinding:
         """A finding about a rule or a form; None: about the profile as a whole."""
         match where:
             case Rule():
@@ -51,10 +51,10 @@ class Subject:
                 position = where
             case _:
                 position = self.profile.source.position(0)
-        return Finding(position, code, severity, message)
+        return SbplFinding(position, code, severity, message)
 
 
-Check = Callable[[Subject], Iterator[Finding]]
+Check = Callable[[LintedProfile], Iterator[SbplFinding]]
 
 
 @functools.cache

@@ -15,14 +15,14 @@ from sandwright.evaluate.sbpl.datum import (
     scheme_list,
     symbol,
 )
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.machine import (
-    Call,
     Closure,
-    Environment,
     FormResult,
     Machine,
     Macro,
+    ProcedureCall,
+    SchemeEnvironment,
     SpecialForm,
     Tail,
 )
@@ -35,33 +35,33 @@ def _parts(form: Pair, least: int, most: int | None = None) -> list[Value]:
     """The operands of a form. Raise Fault unless there are `least` to `most` of them."""
     parts = list(elements(form.cdr, f"({form.car!r} …)"))
     if len(parts) < least or (most is not None and len(parts) > most):
-        raise Fault(f"malformed {form.car!r}")
+        raise SbplFault(f"malformed {form.car!r}")
     return parts
 
 
-def _quote(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _quote(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     return _parts(form, 1, 1)[0]
     yield
 
 
-def _if(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _if(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     test, *branches = _parts(form, 2)
     if is_true((yield Tail(test, environment))):
         return Tail(branches[0], environment)
     return Tail(branches[1], environment) if len(branches) > 1 else NIL
 
 
-def _define(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _define(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     """`define`. Like TinyScheme it takes no notice of what follows the expression, as Apple writes once."""
     target, *body = _parts(form, 1)
     if isinstance(target, Pair):
         name = target.car
         if not isinstance(name, Symbol):
-            raise Fault("define needs a symbol to bind")
+            raise SbplFault("define needs a symbol to bind")
         environment.values[name] = Closure(target.cdr, scheme_list(body), environment, repr(name))
         return name
     if not isinstance(target, Symbol):
-        raise Fault("define needs a symbol to bind")
+        raise SbplFault("define needs a symbol to bind")
     value = (yield Tail(body[0], environment)) if body else NIL
     if isinstance(value, Closure) and value.name == "lambda":
         value.name = repr(target)
@@ -70,25 +70,25 @@ def _define(machine: Machine, form: Pair, environment: Environment) -> FormResul
     return target
 
 
-def _set(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _set(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     name, expression = _parts(form, 2, 2)
     if not isinstance(name, Symbol):
-        raise Fault("set! needs a symbol")
+        raise SbplFault("set! needs a symbol")
     value = yield Tail(expression, environment)
     scope = environment.find(name)
     if scope is None:
-        raise Fault(f"set!: unbound variable: {name!r}")
+        raise SbplFault(f"set!: unbound variable: {name!r}")
     scope[name] = value
     return value
 
 
-def _lambda(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _lambda(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     parameters, *body = _parts(form, 2)
     return Closure(parameters, scheme_list(body), environment)
     yield
 
 
-def _begin(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _begin(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     return (yield from machine.body(form.cdr, environment))
 
 
@@ -100,32 +100,32 @@ def _bindings(value: Value) -> Iterator[tuple[Symbol, Value]]:
     for binding in elements(value, "the list of bindings"):
         parts = list(elements(binding, "a binding")) if isinstance(binding, Pair) else []
         if not parts or not isinstance(parts[0], Symbol):
-            raise Fault("a binding must be (name expression)")
+            raise SbplFault("a binding must be (name expression)")
         yield parts[0], parts[1] if len(parts) > 1 else NIL
 
 
-def _let(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _let(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     first, *body = _parts(form, 2)
     if isinstance(first, Symbol):
         return (yield from _named_let(first, body, environment))
     values = {}
     for name, expression in _bindings(first):
         values[name] = yield Tail(expression, environment)
-    return (yield from machine.body(scheme_list(body), Environment(values, environment)))
+    return (yield from machine.body(scheme_list(body), SchemeEnvironment(values, environment)))
 
 
-def _named_let(name: Symbol, rest: list[Value], environment: Environment) -> FormResult:
+def _named_let(name: Symbol, rest: list[Value], environment: SchemeEnvironment) -> FormResult:
     bindings = list(_bindings(rest[0]))
     arguments = []
     for _, expression in bindings:
         arguments.append((yield Tail(expression, environment)))
-    scope = Environment({}, environment)
+    scope = SchemeEnvironment({}, environment)
     loop = Closure(scheme_list(bound for bound, _ in bindings), scheme_list(rest[1:]), scope, repr(name))
     scope.values[name] = loop
-    return Call(loop, arguments)
+    return ProcedureCall(loop, arguments)
 
 
-def _let_star(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _let_star(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     """`let*` as in TinyScheme: after the first binding all share one scope, and procedures see themselves.
 
     Apple's `application.sb` needs that.
@@ -135,24 +135,24 @@ def _let_star(machine: Machine, form: Pair, environment: Environment) -> FormRes
     for name, expression in _bindings(bindings):
         value = yield Tail(expression, scope)
         if scope is environment:
-            scope = Environment({}, environment)
+            scope = SchemeEnvironment({}, environment)
         scope.values[name] = value
-    scope = Environment({}, environment) if scope is environment else scope
+    scope = SchemeEnvironment({}, environment) if scope is environment else scope
     return (yield from machine.body(scheme_list(body), scope))
 
 
-def _letrec(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _letrec(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     bindings, *body = _parts(form, 2)
-    scope = Environment({}, environment)
+    scope = SchemeEnvironment({}, environment)
     for name, expression in _bindings(bindings):
         scope.values[name] = yield Tail(expression, scope)
     return (yield from machine.body(scheme_list(body), scope))
 
 
-def _cond(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _cond(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     for clause in elements(form.cdr, "cond"):
         if not isinstance(clause, Pair):
-            raise Fault("a clause of cond must be a list")
+            raise SbplFault("a clause of cond must be a list")
         if clause.car is _ELSE:
             return (yield from machine.body(clause.cdr, environment))
         value = yield Tail(clause.car, environment)
@@ -162,17 +162,17 @@ def _cond(machine: Machine, form: Pair, environment: Environment) -> FormResult:
             return value
         if isinstance(clause.cdr, Pair) and clause.cdr.car is _ARROW and isinstance(clause.cdr.cdr, Pair):
             receiver = yield Tail(clause.cdr.cdr.car, environment)
-            return Call(receiver, [value])
+            return ProcedureCall(receiver, [value])
         return (yield from machine.body(clause.cdr, environment))
     return NIL
 
 
-def _case(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _case(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     key_expression, *clauses = _parts(form, 1)
     key = yield Tail(key_expression, environment)
     for clause in clauses:
         if not isinstance(clause, Pair):
-            raise Fault("a clause of case must be a list")
+            raise SbplFault("a clause of case must be a list")
         if clause.car is _ELSE or any(
             same(key, choice) for choice in elements(clause.car, "a list of choices")
         ):
@@ -188,7 +188,7 @@ def same(left: Value, right: Value) -> bool:
     return kind is type(right) and kind.__name__ in ("int", "float", "Char") and left == right
 
 
-def _and(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _and(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     parts = _parts(form, 0)
     for part in parts[:-1]:
         if not is_true((yield Tail(part, environment))):
@@ -196,7 +196,7 @@ def _and(machine: Machine, form: Pair, environment: Environment) -> FormResult: 
     return Tail(parts[-1], environment) if parts else True
 
 
-def _or(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _or(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     parts = _parts(form, 0)
     for part in parts[:-1]:
         value = yield Tail(part, environment)
@@ -205,7 +205,7 @@ def _or(machine: Machine, form: Pair, environment: Environment) -> FormResult:  
     return Tail(parts[-1], environment) if parts else False
 
 
-def _when(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _when(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     test, *body = _parts(form, 1)
     wanted = form.car is symbol("when")
     if is_true((yield Tail(test, environment))) is not wanted:
@@ -213,19 +213,19 @@ def _when(machine: Machine, form: Pair, environment: Environment) -> FormResult:
     return (yield from machine.body(scheme_list(body), environment))
 
 
-def _do(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _do(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     variables, ending, *body = _parts(form, 2)
     specs = [list(elements(spec, "a variable of do")) for spec in elements(variables, "the variables of do")]
     names = [spec[0] for spec in specs if 2 <= len(spec) <= 3 and isinstance(spec[0], Symbol)]
     if len(names) != len(specs):
-        raise Fault("a variable of do must be (name initial step)")
+        raise SbplFault("a variable of do must be (name initial step)")
     if not isinstance(ending, Pair):
-        raise Fault("do needs (test result …)")
+        raise SbplFault("do needs (test result …)")
     values = []
     for spec in specs:
         values.append((yield Tail(spec[1], environment)))
     while True:
-        scope = Environment(dict(zip(names, values, strict=True)), environment)
+        scope = SchemeEnvironment(dict(zip(names, values, strict=True)), environment)
         if is_true((yield Tail(ending.car, scope))):
             return (yield from machine.body(ending.cdr, scope))
         for expression in body:
@@ -235,7 +235,7 @@ def _do(machine: Machine, form: Pair, environment: Environment) -> FormResult:
             values.append((yield Tail(spec[-1] if len(spec) == 3 else spec[0], scope)))
 
 
-def _macro(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _macro(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     """TinyScheme's own `(macro (name form) body …)`, and `(macro name procedure)`."""
     target, *body = _parts(form, 2)
     if isinstance(target, Pair):
@@ -244,12 +244,12 @@ def _macro(machine: Machine, form: Pair, environment: Environment) -> FormResult
         name = target
         transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
     if not isinstance(name, Symbol):
-        raise Fault("a macro needs a symbol as its name")
+        raise SbplFault("a macro needs a symbol as its name")
     environment.values[name] = Macro(transformer, whole=True)
     return name
 
 
-def _define_macro(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _define_macro(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     target, *body = _parts(form, 2)
     if isinstance(target, Pair):
         name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
@@ -257,19 +257,19 @@ def _define_macro(machine: Machine, form: Pair, environment: Environment) -> For
         name = target
         transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
     if not isinstance(name, Symbol):
-        raise Fault("a macro needs a symbol as its name")
+        raise SbplFault("a macro needs a symbol as its name")
     environment.values[name] = Macro(transformer, whole=False)
     return name
 
 
-def _quasiquote(machine: Machine, form: Pair, environment: Environment) -> FormResult:
+def _quasiquote(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
     return (yield from _fill(machine, _parts(form, 1, 1)[0], environment, 1))
 
 
-def _fill(machine: Machine, template: Value, environment: Environment, level: int) -> FormResult:
+def _fill(machine: Machine, template: Value, environment: SchemeEnvironment, level: int) -> FormResult:
     """A template with its unquoted parts evaluated."""
     if level > 100:
-        raise Fault("a quasiquotation nests too deep")
+        raise SbplFault("a quasiquotation nests too deep")
     if isinstance(template, Vector):
         items = yield from _fill(machine, scheme_list(template.items), environment, level + 1)
         return Vector(elements(items))
@@ -294,7 +294,7 @@ def _fill(machine: Machine, template: Value, environment: Environment, level: in
     return scheme_list(collected, tail)
 
 
-def _defined(machine: Machine, form: Pair, environment: Environment) -> FormResult:  # noqa: ARG001
+def _defined(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
     """`(defined? 'name)`; the name may also stand unquoted."""
     name = _parts(form, 1, 2)[0]
     if isinstance(name, Pair) and name.car is not _QUOTE:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.evaluate.sbpl.library import IMPORT_DIRECTORIES
 from sandwright.evaluate.sbpl.reader import MAX_SIZE
-from sandwright.evaluate.sbpl.source import Source
+from sandwright.evaluate.sbpl.source import SourceFile
 from sandwright.resources import data_path
 
 APPROXIMATE = " (approximate)"
@@ -32,14 +32,14 @@ class FileImporter:
     directories: Sequence[Path] = ()
     trusted: bool = False
 
-    def __call__(self, name: str, directories: Sequence[str]) -> Source | None:
+    def __call__(self, name: str, directories: Sequence[str]) -> SourceFile | None:
         """The profile called `name`, or None; `directories` is where macOS looks."""
         for path in self._candidates(name, directories):
             if path.is_file() and path.stat().st_size <= MAX_SIZE:
-                return Source(str(path), path.read_bytes())
+                return SourceFile(str(path), path.read_bytes())
         base = name.rpartition("/")[2]
         if base in STAND_INS:
-            return Source(base + APPROXIMATE, data_path("seatbelt", "system", base).read_bytes())
+            return SourceFile(base + APPROXIMATE, data_path("seatbelt", "system", base).read_bytes())
         return None
 
     def _candidates(self, name: str, directories: Sequence[str]) -> list[Path]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sandwright.evaluate.sbpl.automaton import Automaton, State
 from sandwright.evaluate.sbpl.filters import Filter, How, Test, matches
 from sandwright.evaluate.sbpl.regex import compile_regex
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 
 MAX_STEPS = 50_000
 """How many names are remembered with the places they lead to; then all are forgotten."""
@@ -87,7 +87,7 @@ class Index:
             case _:
                 self._patterns.setdefault(test.value, []).append(candidate)
 
-    def lowest(self, text: str, request: Request, best: int) -> int:
+    def lowest(self, text: str, request: SbplRequest, best: int) -> int:
         """The lowest rank of a candidate that `text` and the rest of the request satisfy, if below `best`."""
         literal = self._literals.get(text)
         if literal is not None:
@@ -159,7 +159,7 @@ class Index:
         return place.found
 
 
-def _lowest(candidates: list[Candidate], request: Request, best: int) -> int:
+def _lowest(candidates: list[Candidate], request: SbplRequest, best: int) -> int:
     for candidate in candidates:
         if candidate.rank >= best:
             return best

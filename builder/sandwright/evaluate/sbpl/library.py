@@ -8,13 +8,13 @@ from typing import Protocol
 
 from sandwright.evaluate.sbpl.actions import NO_OP, Actions, OperationValue, modifier
 from sandwright.evaluate.sbpl.datum import NIL, Symbol, Value, symbol
-from sandwright.evaluate.sbpl.errors import Fault, ProfileError
+from sandwright.evaluate.sbpl.errors import ProfileError, SbplFault
 from sandwright.evaluate.sbpl.filters import All, Any, Not, Test
 from sandwright.evaluate.sbpl.library_filters import filter_procedures
-from sandwright.evaluate.sbpl.machine import Environment, Machine, Procedure, Steps, Tail, describe
+from sandwright.evaluate.sbpl.machine import Machine, Procedure, SchemeEnvironment, Steps, Tail, describe
 from sandwright.evaluate.sbpl.procedures import Step
 from sandwright.evaluate.sbpl.reader import read
-from sandwright.evaluate.sbpl.source import Source, Span, octets, readable
+from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
 IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
@@ -43,12 +43,12 @@ _NOTHING = (
 class Importer(Protocol):
     """Finds imported profiles."""
 
-    def __call__(self, name: str, directories: Sequence[str]) -> Source | None:
+    def __call__(self, name: str, directories: Sequence[str]) -> SourceFile | None:
         """The profile that an `import` calls `name`; a relative name is looked for in `directories`."""
         ...
 
 
-def no_imports(name: str, directories: Sequence[str]) -> Source | None:  # noqa: ARG001
+def no_imports(name: str, directories: Sequence[str]) -> SourceFile | None:  # noqa: ARG001
     """An importer that finds nothing."""
     return None
 
@@ -63,7 +63,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingParameter:
     """A parameter that was asked for and has no value."""
 
     name: str
@@ -74,7 +74,7 @@ class Library:
     """The bindings of one run."""
 
     def __init__(
-        self, machine: Machine, environment: Environment, params: Mapping[str, str], importer: Importer
+        self, machine: Machine, environment: SchemeEnvironment, params: Mapping[str, str], importer: Importer
     ) -> None:
         """`environment` is the global one; `params` are those of `-D`.
 
@@ -87,7 +87,7 @@ class Library:
         self.importer = importer
         self.actions = Actions(machine)
         self.imports: list[Import] = []
-        self.missing_params: list[Missing] = []
+        self.missing_params: list[MissingParameter] = []
         self.own = ""
         self.version = 0
         self.version_span: Span | None = None
@@ -115,9 +115,9 @@ class Library:
 
     def _version(self, number: Value) -> Value:
         if self.version and not self.assumed and number != self.version:
-            raise Fault("only one version may be specified")
+            raise SbplFault("only one version may be specified")
         if isinstance(number, bool) or not isinstance(number, int) or number not in (1, *READ_AS_FIRST):
-            raise Fault(f"unsupported version: {describe(number)}")
+            raise SbplFault(f"unsupported version: {describe(number)}")
         if not self.version:
             self.environment.values.update(self._bindings())
         self.version, self.version_span, self.assumed = number, self.machine.span, False
@@ -150,17 +150,17 @@ class Library:
 
     def _param(self, key: Value) -> Value:
         if not isinstance(key, str):
-            raise Fault("param: argument 1 must be: string")
+            raise SbplFault("param: argument 1 must be: string")
         if key not in self.params:
-            self.missing_params.append(Missing(readable(key), self.machine.span))
+            self.missing_params.append(MissingParameter(readable(key), self.machine.span))
             return False
         return self.params[key]
 
     def _set_trace(self, path: Value) -> Value:
         if not isinstance(path, str):
-            raise Fault("argument to trace must be a string")
+            raise SbplFault("argument to trace must be a string")
         if self._trace is not None:
-            raise Fault("only one trace path may be specified")
+            raise SbplFault("only one trace path may be specified")
         self._trace = path
         return NIL
 
@@ -177,24 +177,24 @@ class Library:
         self.machine.span = here
         return NIL
 
-    def _find(self, name: Value) -> Source:
+    def _find(self, name: Value) -> SourceFile:
         """The imported profile of that name."""
         if not isinstance(name, str):
-            raise Fault("import: argument 1 must be: string")
+            raise SbplFault("import: argument 1 must be: string")
         chosen = self.params.get("IMPORT_DIR")
         directories = IMPORT_DIRECTORIES if chosen is None else (readable(chosen),)
         source = self.importer(readable(name), directories)
         if source is None:
-            raise Fault(f"unable to open {readable(name)}")
+            raise SbplFault(f"unable to open {readable(name)}")
         if source.name in {found.file for found in self._importing} or len(self._importing) >= _MAX_IMPORTS:
-            raise Fault(f"{readable(name)} imports itself")
+            raise SbplFault(f"{readable(name)} imports itself")
         return source
 
 
 def _io_number(group: Value, number: Value) -> Value:
     """`_IO` of `sys/ioccom.h`: the number of an ioctl or fsctl command."""
     if not isinstance(group, str) or not group or isinstance(number, bool) or not isinstance(number, int):
-        raise Fault("_IO needs a string and a number")
+        raise SbplFault("_IO needs a string and a number")
     return number + 256 * ord(group[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sandwright.evaluate.sbpl.datum import Symbol, Value
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.filters import All, Any, Constant, Filter, How, Not, Test
 from sandwright.evaluate.sbpl.machine import Machine, Procedure, describe
 from sandwright.evaluate.sbpl.network import address_pattern
@@ -85,18 +85,18 @@ def _test(name: str, kind: FilterKind, number: int, argument: Value, machine: Ma
     wrong = f"{name}: argument {number} must be: "
     if kind.pattern is not None:
         if not isinstance(argument, str):
-            raise Fault(wrong + "string")
+            raise SbplFault(wrong + "string")
         if kind.pattern == "regex":
             machine.charge(_compiled(name, argument))
         return Test(name, kind.key, _HOW[kind.pattern], argument, machine.span)
     if kind.argument == "flag":
         if not isinstance(argument, bool):
-            raise Fault(wrong + "boolean")
+            raise SbplFault(wrong + "boolean")
         return Test(name, kind.key, How.FLAG, int(argument), machine.span)
     if isinstance(argument, Constant):
         return Test(name, kind.key, How.CONSTANT, argument, machine.span)
     if isinstance(argument, bool) or not isinstance(argument, int):
-        raise Fault(wrong + "integer")
+        raise SbplFault(wrong + "integer")
     if kind.argument == "bits":
         return Test(name, kind.key, How.BITS, argument, machine.span)
     return Test(name, kind.key, How.CONSTANT, _constant(kind, argument), machine.span)
@@ -106,8 +106,8 @@ def _compiled(name: str, pattern: str) -> int:
     """Compile a regex to see that it does; give what that took."""
     try:
         program = compile_regex(pattern)
-    except Fault as fault:
-        raise Fault(f"{name}: {fault.message}") from None
+    except SbplFault as fault:
+        raise SbplFault(f"{name}: {fault.message}") from None
     return len(pattern) + program.cost
 
 
@@ -139,7 +139,7 @@ def _filters(name: str, arguments: Sequence[Value]) -> list[Filter]:
     found: list[Filter] = []
     for number, argument in enumerate(arguments, 1):
         if not isinstance(argument, Test | All | Any | Not):
-            raise Fault(f"{name}: argument {number} must be: filter, not {describe(argument)}")
+            raise SbplFault(f"{name}: argument {number} must be: filter, not {describe(argument)}")
         found.append(argument)
     return found
 
@@ -156,14 +156,14 @@ def _negation(argument: Value) -> Filter:
 def _address_maker(name: str, machine: Machine) -> Callable[..., Filter]:
     def make(protocol: Value, *addresses: Value) -> Filter:
         if not isinstance(protocol, Symbol):
-            raise Fault(f"{name}: argument 1 must be: network protocol, not {describe(protocol)}")
+            raise SbplFault(f"{name}: argument 1 must be: network protocol, not {describe(protocol)}")
         if protocol.name in ("unix", "unix-socket"):
             unix = Test(name, name, How.UNIX, None, machine.span)
             return All((unix, one_of(_filters(name, addresses)))) if addresses else unix
         texts: list[str | None] = []
         for number, address in enumerate(addresses, 2):
             if not isinstance(address, str):
-                raise Fault(f"{name}: argument {number} must be: string")
+                raise SbplFault(f"{name}: argument {number} must be: string")
             texts.append(address)
         key = vocabulary().filters[name].key
         patterns = [address_pattern(protocol.name, text) for text in texts or [None]]
@@ -177,9 +177,9 @@ def _path_ancestors(*paths: Value) -> Filter:
     found: list[Filter] = []
     for path in paths:
         if not isinstance(path, str):
-            raise Fault("path-ancestors: the arguments must be: string")
+            raise SbplFault("path-ancestors: the arguments must be: string")
         if not path.startswith(("/", "${")):
-            raise Fault("path must start with a /")
+            raise SbplFault("path must start with a /")
         names = path.rstrip("/").split("/")
         ancestors = ["/".join(names[:count]) or "/" for count in range(1, len(names))]
         found.extend(Test("literal", "path", How.LITERAL, ancestor) for ancestor in ancestors)

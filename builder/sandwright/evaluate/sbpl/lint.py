@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.errors import ProfileError
-from sandwright.evaluate.sbpl.finding import Finding, Subject
+from sandwright.evaluate.sbpl.finding import LintedProfile, SbplFinding
 from sandwright.evaluate.sbpl.library import Importer, no_imports
 from sandwright.evaluate.sbpl.lint_filters import FILTER_CHECKS
 from sandwright.evaluate.sbpl.lint_reach import REACH_CHECKS
@@ -26,7 +26,7 @@ def lint(
     params: Mapping[str, str] | None = None,
     importer: Importer = no_imports,
     symlinks: Mapping[str, str] | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[SbplFinding, ...]:
     """All findings about a profile, by place.
 
     An expression that does not compile is a finding, and the rest is looked at all the same. `params`,
@@ -35,17 +35,17 @@ def lint(
     failures: list[ProfileError] = []
     profile = run_profile(text, failures.append, file=file, params=params, importer=importer)
     own = tuple(rule for rule in profile.rules if rule.span.source is profile.source)
-    subject = Subject(profile, Evaluator(profile, symlinks=symlinks), own)
+    subject = LintedProfile(profile, Evaluator(profile, symlinks=symlinks), own)
     found = [_failure(error) for error in failures]
     for check in (*TEXT_CHECKS, *FILTER_CHECKS, *RULE_CHECKS, *REACH_CHECKS):
         found.extend(check(subject))
     return tuple(sorted(set(found)))
 
 
-def _failure(error: ProfileError) -> Finding:
+def _failure(error: ProfileError) -> SbplFinding:
     code = "L01"
     if "network address" in error.message:
         code = "L25"
     elif re.search(r"regex: |\^ operator", error.message):
         code = "L10"
-    return Finding(error.position, code, "error", error.message)
+    return SbplFinding(error.position, code, "error", error.message)

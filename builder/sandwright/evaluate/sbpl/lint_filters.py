@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from sandwright.evaluate.sbpl.filters import Filter, How, Not, Test, matches, tests
-from sandwright.evaluate.sbpl.finding import Check, Finding, Subject
+from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding
 from sandwright.evaluate.sbpl.paths import DATA_VOLUME, FIRMLINKS, STANDARD_LINKS
 from sandwright.evaluate.sbpl.probes import sample
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import readable
 from sandwright.evaluate.sbpl.vocabulary import vocabulary
@@ -27,7 +27,7 @@ _UNSUPPORTED = (
 )
 
 
-def _path_tests(subject: Subject) -> Iterator[tuple[Rule, Test, str]]:
+def _path_tests(subject: LintedProfile) -> Iterator[tuple[Rule, Test, str]]:
     """The tests of paths with a fixed text, in rules of the profile's own file."""
     for rule in subject.own:
         for tested in rule.filters:
@@ -36,7 +36,7 @@ def _path_tests(subject: Subject) -> Iterator[tuple[Rule, Test, str]]:
                     yield rule, test, test.value
 
 
-def _regex_tests(subject: Subject) -> Iterator[tuple[Rule, Test, str]]:
+def _regex_tests(subject: LintedProfile) -> Iterator[tuple[Rule, Test, str]]:
     for rule in subject.own:
         for tested in rule.filters:
             for test in tests(tested):
@@ -44,7 +44,7 @@ def _regex_tests(subject: Subject) -> Iterator[tuple[Rule, Test, str]]:
                     yield rule, test, test.value
 
 
-def _spelling(subject: Subject) -> Iterator[Finding]:
+def _spelling(subject: LintedProfile) -> Iterator[SbplFinding]:
     for _, test, path in _path_tests(subject):
         shown = readable(path)
         if not path.startswith(("/", "${")):
@@ -60,7 +60,7 @@ def _spelling(subject: Subject) -> Iterator[Finding]:
             yield subject.find(test.span, "L13", "warning", message)
 
 
-def _links(subject: Subject) -> Iterator[Finding]:
+def _links(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         found = [test for tested in rule.filters for test in tests(tested) if test.key == "path"]
         for test in found:
@@ -85,10 +85,10 @@ def _is_meant(rule: Rule, test: Test) -> bool:
 
 
 def _matches(test: Test, path: str) -> bool:
-    return matches(test, Request(path))
+    return matches(test, SbplRequest(path))
 
 
-def _firmlinks(subject: Subject) -> Iterator[Finding]:
+def _firmlinks(subject: LintedProfile) -> Iterator[SbplFinding]:
     patterns = (
         (test, pattern.removeprefix("^")) for _, test, pattern in _regex_tests(subject) if test.key == "path"
     )
@@ -100,7 +100,7 @@ def _firmlinks(subject: Subject) -> Iterator[Finding]:
                 yield subject.find(test.span, "L04", "warning", message)
 
 
-def _regexes(subject: Subject) -> Iterator[Finding]:
+def _regexes(subject: LintedProfile) -> Iterator[SbplFinding]:
     for _, test, pattern in _regex_tests(subject):
         for pattern_of_fault, why in _UNSUPPORTED:
             if pattern_of_fault.search(pattern):
@@ -117,7 +117,7 @@ def _regexes(subject: Subject) -> Iterator[Finding]:
         yield from _path_regex(subject, test, pattern)
 
 
-def _path_regex(subject: Subject, test: Test, pattern: str) -> Iterator[Finding]:
+def _path_regex(subject: LintedProfile, test: Test, pattern: str) -> Iterator[SbplFinding]:
     if not pattern.endswith(("$", "/", "$)", ".*")):
         message = f"without $ or /, what only begins so matches too: {readable(pattern)}"
         yield subject.find(test.span, "L09", "warning", message)
@@ -132,7 +132,7 @@ def _path_regex(subject: Subject, test: Test, pattern: str) -> Iterator[Finding]
         yield subject.find(test.span, "L12", "warning", message)
 
 
-def _combinations(subject: Subject) -> Iterator[Finding]:
+def _combinations(subject: LintedProfile) -> Iterator[SbplFinding]:
     filters = vocabulary().filters
     for rule in subject.own:
         if len(rule.filters) < 2:
@@ -151,7 +151,7 @@ def _combinations(subject: Subject) -> Iterator[Finding]:
             yield subject.find(rule, "L15", "error", message)
 
 
-def _misplaced(subject: Subject) -> Iterator[Finding]:
+def _misplaced(subject: LintedProfile) -> Iterator[SbplFinding]:
     filters = vocabulary().filters
     for rule in subject.own:
         for name in rule.operations:
@@ -184,7 +184,7 @@ def _takes(families: frozenset[str], family: str) -> bool:
     return family in families or family in ("sandbox", "check")
 
 
-def _amount(subject: Subject) -> Iterator[Finding]:
+def _amount(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         size = sum(_data(tested) for tested in rule.filters)
         if size > _MUCH_DATA:

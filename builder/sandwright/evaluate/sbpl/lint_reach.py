@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sandwright.evaluate.sbpl.decide import Decision
+from sandwright.evaluate.sbpl.decide import SbplDecision
 from sandwright.evaluate.sbpl.filters import How, Test, tests
-from sandwright.evaluate.sbpl.finding import Check, Finding, Subject, lint_data
+from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding, lint_data
 from sandwright.evaluate.sbpl.paths import STANDARD_LINKS
 from sandwright.evaluate.sbpl.probes import sample
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import readable
 
@@ -25,11 +25,11 @@ def _fixed_paths(rule: Rule) -> Iterator[tuple[Test, str, bool]]:
                 yield test, test.value, test.how is How.SUBPATH
 
 
-def _ask(subject: Subject, operation: str, path: str) -> Decision:
-    return subject.evaluator.decide_request(operation, Request(path))
+def _ask(subject: LintedProfile, operation: str, path: str) -> SbplDecision:
+    return subject.evaluator.decide_request(operation, SbplRequest(path))
 
 
-def _movable(subject: Subject) -> Iterator[Finding]:
+def _movable(subject: LintedProfile) -> Iterator[SbplFinding]:
     """What is protected but can be moved away with a directory above it; what can't be read, even alone."""
     for rule in subject.own:
         hidden = any(name.startswith(("file-read", "file*")) for name in rule.operations)
@@ -58,7 +58,7 @@ def _protected(rule: Rule) -> Iterator[tuple[Test, str]]:
                     yield test, path
 
 
-def _links_walked(subject: Subject) -> Iterator[Finding]:
+def _links_walked(subject: LintedProfile) -> Iterator[SbplFinding]:
     warned: set[str] = set()
     for rule in subject.own:
         if rule.action == "deny":
@@ -68,14 +68,14 @@ def _links_walked(subject: Subject) -> Iterator[Finding]:
                 if link in warned or not (path == target or path.startswith(target + "/")):
                     continue
                 if not subject.evaluator.decide_request(
-                    "file-read-metadata", Request(link, link=True)
+                    "file-read-metadata", SbplRequest(link, link=True)
                 ).allowed:
                     warned.add(link)
                     message = f"who spells it {link}/… needs file-read-metadata on {link}"
                     yield subject.find(test.span or rule, "L21", "warning", message)
 
 
-def _writable(subject: Subject) -> Iterator[Finding]:
+def _writable(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         if rule.action == "deny":
             continue
@@ -95,7 +95,7 @@ def _writable(subject: Subject) -> Iterator[Finding]:
                 yield subject.find(span, "L22", "warning", f"{what} later outside the sandbox")
 
 
-def _started(subject: Subject, path: str, *, deep: bool) -> list[str]:
+def _started(subject: LintedProfile, path: str, *, deep: bool) -> list[str]:
     """What could be written at or below a path of a user's and would be run by programs outside."""
     home = re.match(r"/Users/[^/]+", path)
     if home is None:
@@ -114,12 +114,12 @@ def _started(subject: Subject, path: str, *, deep: bool) -> list[str]:
     ]
 
 
-def _decides(subject: Subject, rule: Rule, operation: str, path: str) -> bool:
+def _decides(subject: LintedProfile, rule: Rule, operation: str, path: str) -> bool:
     decision = _ask(subject, operation, path)
     return decision.allowed and decision.rule is rule
 
 
-def _escapes(subject: Subject) -> Iterator[Finding]:
+def _escapes(subject: LintedProfile) -> Iterator[SbplFinding]:
     sockets = [f"{home}/{name}" for home in sorted(_homes(subject)) for name in lint_data()["engine_sockets"]]
     why = lint_data()["escapes"][-1]["why"]
     engines = [{"operation": "network-outbound", "resource": {"unix": path}, "why": why} for path in sockets]
@@ -139,7 +139,7 @@ def _escapes(subject: Subject) -> Iterator[Finding]:
                 yield subject.find(rule, "L23", "warning", f"unfiltered {name}: {broad[name]}")
 
 
-def _leaking_names(subject: Subject) -> Iterator[Finding]:
+def _leaking_names(subject: LintedProfile) -> Iterator[SbplFinding]:
     """Name look-ups that leave although connections are confined to a proxy on this machine."""
     decide = subject.evaluator.decide
     if decide("network-outbound", {"remote": "192.0.2.1:443"}).allowed:
@@ -164,7 +164,7 @@ def _confines(rule: Rule) -> bool:
     )
 
 
-def _homes(subject: Subject) -> set[str]:
+def _homes(subject: LintedProfile) -> set[str]:
     """The homes that a profile names, and one more."""
     homes = {"/Users/someone"}
     for rule in subject.own:
@@ -175,7 +175,7 @@ def _homes(subject: Subject) -> set[str]:
     return homes
 
 
-def _secrets(subject: Subject) -> Iterator[Finding]:
+def _secrets(subject: LintedProfile) -> Iterator[SbplFinding]:
     by_rule: dict[int, list[str]] = {}
     for home in sorted(_homes(subject)):
         for name in lint_data()["secrets"]:
@@ -187,9 +187,9 @@ def _secrets(subject: Subject) -> Iterator[Finding]:
         yield subject.find(subject.profile.rules[ordinal], "L31", "warning", f"secrets can be read: {shown}")
 
 
-def _necessary(subject: Subject) -> Iterator[Finding]:
+def _necessary(subject: LintedProfile) -> Iterator[SbplFinding]:
     """What nearly every program needs, in a profile that denies by default and lets programs start."""
-    if subject.evaluator.decide_request("hid-control", Request()).allowed:
+    if subject.evaluator.decide_request("hid-control", SbplRequest()).allowed:
         return
     if not any(
         rule.action == "allow" and {"process-exec*", "process*"} & set(rule.operations)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.evaluate.sbpl.finding import Check, Finding, Subject, lint_data
+from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding, lint_data
 from sandwright.evaluate.sbpl.probes import probes
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.vocabulary import Operation, vocabulary
 
@@ -24,7 +24,7 @@ def _descendants(name: str) -> list[Operation]:
     return found[:_CHILDREN_SEEN]
 
 
-def _ineffective_denies(subject: Subject) -> Iterator[Finding]:
+def _ineffective_denies(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         if rule.action == "allow" or not rule.filters:
             continue
@@ -36,7 +36,7 @@ def _ineffective_denies(subject: Subject) -> Iterator[Finding]:
                     break
 
 
-def _reopened(subject: Subject, rule: Rule, child: Operation) -> Rule | None:
+def _reopened(subject: LintedProfile, rule: Rule, child: Operation) -> Rule | None:
     """A rule on a child operation that allows what a rule denies."""
     for request in probes(rule.filters):
         decision = subject.evaluator.decide_request(child.name, request)
@@ -45,7 +45,7 @@ def _reopened(subject: Subject, rule: Rule, child: Operation) -> Rule | None:
     return None
 
 
-def _reopening(subject: Subject, rule: Rule, child: Operation, opener: Rule) -> Finding:
+def _reopening(subject: LintedProfile, rule: Rule, child: Operation, opener: Rule) -> SbplFinding:
     where = f"line {opener.position.line} allows {child.name} all the same: {opener.text[:120]}"
     if opener.ordinal > rule.ordinal:
         return subject.find(rule, "L16", "info", where)
@@ -53,7 +53,7 @@ def _reopening(subject: Subject, rule: Rule, child: Operation, opener: Rule) -> 
     return subject.find(rule, "L16", "error", message)
 
 
-def _late_unfiltered(subject: Subject) -> Iterator[Finding]:
+def _late_unfiltered(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         if rule.filters or rule.operations == ("default",):
             continue
@@ -68,7 +68,7 @@ def _late_unfiltered(subject: Subject) -> Iterator[Finding]:
                 break
 
 
-def _default(subject: Subject) -> Iterator[Finding]:
+def _default(subject: LintedProfile) -> Iterator[SbplFinding]:
     rules = [rule for rule in subject.profile.rules if "default" in rule.operations and not rule.filters]
     if not rules:
         yield subject.find(None, "L18", "error", "no rule on default: begin with (deny default)")
@@ -79,18 +79,18 @@ def _default(subject: Subject) -> Iterator[Finding]:
         yield from _default_gaps(subject, rules[-1])
 
 
-def _default_gaps(subject: Subject, rule: Rule) -> Iterator[Finding]:
+def _default_gaps(subject: LintedProfile, rule: Rule) -> Iterator[SbplFinding]:
     open_still = [
         f"{name} ({why})"
         for name, why in lint_data()["default_allowed"].items()
-        if subject.evaluator.decide_request(name, Request()).stage == "built-in"
+        if subject.evaluator.decide_request(name, SbplRequest()).stage == "built-in"
     ]
     if open_still:
         message = f"(deny default) does not deny {', '.join(open_still)}: deny them by name"
         yield subject.find(rule, "L19", "warning", message)
 
 
-def _unreachable(subject: Subject) -> Iterator[Finding]:
+def _unreachable(subject: LintedProfile) -> Iterator[SbplFinding]:
     seen: dict[str, Rule] = {}
     for rule in subject.own:
         same = seen.setdefault(rule.expanded, rule)
@@ -106,7 +106,7 @@ def _unreachable(subject: Subject) -> Iterator[Finding]:
             yield subject.find(rule, "L26", "warning", message)
 
 
-def _overruler(subject: Subject, rule: Rule) -> Rule | None:
+def _overruler(subject: LintedProfile, rule: Rule) -> Rule | None:
     """The rule that decides instead of `rule` in all that was tried; None when it decides something."""
     if not rule.filters:
         return _replaced(subject, rule)
@@ -122,7 +122,7 @@ def _overruler(subject: Subject, rule: Rule) -> Rule | None:
     return instead
 
 
-def _replaced(subject: Subject, rule: Rule) -> Rule | None:
+def _replaced(subject: LintedProfile, rule: Rule) -> Rule | None:
     newer = [other for other in subject.profile.rules[rule.ordinal + 1 :] if not other.filters]
     for name in rule.operations:
         if not any(name in other.operations for other in newer):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sandwright.evaluate.sbpl.errors import ProfileError
-from sandwright.evaluate.sbpl.finding import Check, Finding, Subject
+from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding
 from sandwright.evaluate.sbpl.imports import STAND_INS
 from sandwright.evaluate.sbpl.library import IMPORT_DIRECTORIES
 from sandwright.evaluate.sbpl.reader import tokens
@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _MEANS_SOMETHING = 'ntrxX01234567"\\'
 
 
-def _tokens(subject: Subject) -> Iterator[tuple[str, str, Span]]:
+def _tokens(subject: LintedProfile) -> Iterator[tuple[str, str, Span]]:
     """The tokens of the profile's own file: kind, text and place. Ends where the file can't be read."""
     source = subject.profile.source
     try:
@@ -28,7 +28,7 @@ def _tokens(subject: Subject) -> Iterator[tuple[str, str, Span]]:
         return
 
 
-def _strings(subject: Subject) -> Iterator[Finding]:
+def _strings(subject: LintedProfile) -> Iterator[SbplFinding]:
     for kind, text, span in _tokens(subject):
         if kind not in ("string", "raw"):
             continue
@@ -45,7 +45,7 @@ def _strings(subject: Subject) -> Iterator[Finding]:
             yield subject.find(span, "L07", "warning", message)
 
 
-def _names(subject: Subject) -> Iterator[Finding]:
+def _names(subject: LintedProfile) -> Iterator[SbplFinding]:
     deprecated = vocabulary().deprecated
     for kind, text, span in _tokens(subject):
         if kind == "atom" and text in deprecated:
@@ -53,14 +53,14 @@ def _names(subject: Subject) -> Iterator[Finding]:
             yield subject.find(span, "L30", "info", f"{text} is an old name{instead}")
 
 
-def _comments(subject: Subject) -> Iterator[Finding]:
+def _comments(subject: LintedProfile) -> Iterator[SbplFinding]:
     for kind, text, span in _tokens(subject):
         if kind in ("block", "skip"):
             message = f"{text[:2]} comments are not known to work on macOS; use ;"
             yield subject.find(span, "L33", "error", message)
 
 
-def _imports(subject: Subject) -> Iterator[Finding]:
+def _imports(subject: LintedProfile) -> Iterator[SbplFinding]:
     for found in subject.profile.imports:
         base = found.name.rpartition("/")[2]
         if base in STAND_INS or found.file.startswith(IMPORT_DIRECTORIES):
@@ -72,13 +72,13 @@ def _imports(subject: Subject) -> Iterator[Finding]:
         yield subject.find(found.span, "L29", "warning", message)
 
 
-def _params(subject: Subject) -> Iterator[Finding]:
+def _params(subject: LintedProfile) -> Iterator[SbplFinding]:
     for missing in subject.profile.missing_params:
         message = f"the parameter {missing.name} has no value here: (param …) gives #f"
         yield subject.find(missing.span, "L28", "error", message)
 
 
-def _version(subject: Subject) -> Iterator[Finding]:
+def _version(subject: LintedProfile) -> Iterator[SbplFinding]:
     number = subject.profile.version
     if number > 1:
         message = f"version {number} is read as version 1 here: nobody describes what else it means"

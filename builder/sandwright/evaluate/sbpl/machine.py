@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Symbol, Value, elements, scheme_list
-from sandwright.evaluate.sbpl.errors import Fault, ProfileError
+from sandwright.evaluate.sbpl.errors import ProfileError, SbplFault
 from sandwright.evaluate.sbpl.source import Position, Span
 
 
 @dataclass(frozen=True)
-class Limits:
+class SbplLimits:
     """What a profile may use while it runs: far more than profiles do. Apple's largest takes 15,000 steps.
 
     `steps` counts evaluations and elements touched by built-in procedures, `depth` expressions that wait for
@@ -30,18 +30,18 @@ class Limits:
     filters: int = 100_000
 
 
-class Environment:
+class SchemeEnvironment:
     """Names and their values, over an outer environment."""
 
     __slots__ = ("outer", "values")
 
-    def __init__(self, values: dict[Symbol, Value], outer: Environment | None = None) -> None:
+    def __init__(self, values: dict[Symbol, Value], outer: SchemeEnvironment | None = None) -> None:
         self.values = values
         self.outer = outer
 
     def find(self, name: Symbol) -> dict[Symbol, Value] | None:
         """The scope in which `name` is bound, or None."""
-        scope: Environment | None = self
+        scope: SchemeEnvironment | None = self
         while scope is not None:
             if name in scope.values:
                 return scope.values
@@ -50,33 +50,33 @@ class Environment:
 
     def lookup(self, name: Symbol) -> Value:
         """The value of `name`. Raise Fault when it is not bound."""
-        scope: Environment | None = self
+        scope: SchemeEnvironment | None = self
         while scope is not None:
             values = scope.values
             if name in values:
                 return values[name]
             scope = scope.outer
-        raise Fault(f"unbound variable: {name!r}")
+        raise SbplFault(f"unbound variable: {name!r}")
 
 
 class Tail(NamedTuple):
     """What a form evaluates to is what this expression evaluates to."""
 
     form: Value
-    environment: Environment
+    environment: SchemeEnvironment
 
 
-class Call(NamedTuple):
+class ProcedureCall(NamedTuple):
     """A procedure to apply to values."""
 
     procedure: Value
     arguments: Sequence[Value]
 
 
-Request = Tail | Call
-Evaluation = Generator[Request, Value, Value]
-FormResult = Generator[Request, Value, Value | Tail | Call]
-SpecialForm = Callable[["Machine", Pair, Environment], FormResult]
+Wanted = Tail | ProcedureCall
+Evaluation = Generator[Wanted, Value, Value]
+FormResult = Generator[Wanted, Value, Value | Tail | ProcedureCall]
+SpecialForm = Callable[["Machine", Pair, SchemeEnvironment], FormResult]
 
 
 class Procedure:
@@ -103,7 +103,7 @@ class Procedure:
             wanted = str(self.least) if self.most == self.least else f"{self.least} to {self.most}"
             if self.most is None:
                 wanted = f"at least {self.least}"
-            raise Fault(f"{self.name} takes {wanted} arguments, not {count}")
+            raise SbplFault(f"{self.name} takes {wanted} arguments, not {count}")
 
 
 class Steps(Procedure):
@@ -118,18 +118,18 @@ class Closure:
     __slots__ = ("body", "environment", "name", "parameters", "rest")
 
     def __init__(
-        self, parameters: Value, body: Value, environment: Environment, name: str = "lambda"
+        self, parameters: Value, body: Value, environment: SchemeEnvironment, name: str = "lambda"
     ) -> None:
         """`parameters` as written: a list, a dotted list, or a single symbol."""
         self.name = name
         self.parameters: list[Symbol] = []
         while isinstance(parameters, Pair):
             if not isinstance(parameters.car, Symbol):
-                raise Fault("a parameter must be a symbol")
+                raise SbplFault("a parameter must be a symbol")
             self.parameters.append(parameters.car)
             parameters = parameters.cdr
         if parameters is not NIL and not isinstance(parameters, Symbol):
-            raise Fault("a parameter must be a symbol")
+            raise SbplFault("a parameter must be a symbol")
         self.rest = parameters if isinstance(parameters, Symbol) else None
         self.body = body
         self.environment = environment
@@ -137,16 +137,16 @@ class Closure:
     def __repr__(self) -> str:
         return f"#<procedure {self.name}>"
 
-    def bind(self, arguments: Sequence[Value]) -> Environment:
+    def bind(self, arguments: Sequence[Value]) -> SchemeEnvironment:
         """The environment of a call. Raise Fault when the number of arguments is wrong."""
         count = len(self.parameters)
         if len(arguments) < count or (len(arguments) > count and self.rest is None):
             wanted = f"{count}" if self.rest is None else f"at least {count}"
-            raise Fault(f"{self.name} takes {wanted} arguments, not {len(arguments)}")
+            raise SbplFault(f"{self.name} takes {wanted} arguments, not {len(arguments)}")
         values = dict(zip(self.parameters, arguments, strict=False))
         if self.rest is not None:
             values[self.rest] = scheme_list(arguments[count:])
-        return Environment(values, self.environment)
+        return SchemeEnvironment(values, self.environment)
 
 
 class Macro:
@@ -162,7 +162,7 @@ class Macro:
 class Machine:
     """One run of a profile."""
 
-    def __init__(self, forms: Mapping[Symbol, SpecialForm], limits: Limits) -> None:
+    def __init__(self, forms: Mapping[Symbol, SpecialForm], limits: SbplLimits) -> None:
         """`forms` are the special forms; a name the profile binds itself is no longer one."""
         self.forms = forms
         self.limits = limits
@@ -173,16 +173,16 @@ class Machine:
         """Count `cost` steps. Raise Fault when the profile has used them up."""
         self.steps += cost
         if self.steps > self.limits.steps:
-            raise Fault(f"the profile runs for more than {self.limits.steps} steps")
+            raise SbplFault(f"the profile runs for more than {self.limits.steps} steps")
 
     def check_string(self, text: str) -> str:
         """`text`, charged for. Raise Fault when it is longer than a string may be."""
         if len(text) > self.limits.string:
-            raise Fault(f"a string is longer than {self.limits.string} bytes")
+            raise SbplFault(f"a string is longer than {self.limits.string} bytes")
         self.charge(1 + len(text) // 16)
         return text
 
-    def run(self, form: Value, environment: Environment) -> Value:
+    def run(self, form: Value, environment: SchemeEnvironment) -> Value:
         """Evaluate one expression. Raise ProfileError, saying where, when that fails or takes too much."""
         waiting = [self._evaluate(form, environment)]
         value: Value = None
@@ -196,30 +196,30 @@ class Machine:
                     value = done.value
                     continue
                 if len(waiting) >= self.limits.depth:
-                    raise Fault(f"the profile recurses deeper than {self.limits.depth} expressions")
+                    raise SbplFault(f"the profile recurses deeper than {self.limits.depth} expressions")
                 waiting.append(self._start(wanted))
                 value = None
-        except Fault as fault:
+        except SbplFault as fault:
             raise self._located(fault) from None
         return value
 
-    def _start(self, wanted: Request) -> Evaluation:
+    def _start(self, wanted: Wanted) -> Evaluation:
         if isinstance(wanted, Tail):
             return self._evaluate(wanted.form, wanted.environment)
         return self._apply(wanted)
 
-    def _located(self, fault: Fault) -> ProfileError:
+    def _located(self, fault: SbplFault) -> ProfileError:
         span = fault.span or self.span
         position = span.position if span is not None else Position("profile", 1, 1)
         return ProfileError(position, fault.message)
 
-    def _apply(self, call: Call) -> Evaluation:
+    def _apply(self, call: ProcedureCall) -> Evaluation:
         outcome: object = yield from self._called(call)
-        while isinstance(outcome, Tail | Call):
+        while isinstance(outcome, Tail | ProcedureCall):
             outcome = yield outcome
         return outcome
 
-    def _evaluate(self, form: Value, environment: Environment) -> Evaluation:
+    def _evaluate(self, form: Value, environment: SchemeEnvironment) -> Evaluation:
         while True:
             if isinstance(form, Symbol):
                 return environment.lookup(form)
@@ -228,7 +228,7 @@ class Machine:
             if form.span is not None:
                 self.span = form.span
             outcome = yield from self._combination(form, environment)
-            while isinstance(outcome, Call):
+            while isinstance(outcome, ProcedureCall):
                 self.charge(1)
                 outcome = yield from self._called(outcome)
             if not isinstance(outcome, Tail):
@@ -236,7 +236,7 @@ class Machine:
             self.charge(1)
             form, environment = outcome
 
-    def _combination(self, form: Pair, environment: Environment) -> FormResult:
+    def _combination(self, form: Pair, environment: SchemeEnvironment) -> FormResult:
         """Evaluate a list: a special form, the use of a macro, or a call."""
         head = form.car
         if isinstance(head, Symbol):
@@ -248,29 +248,29 @@ class Machine:
             operator = yield Tail(head, environment)
         if isinstance(operator, Macro):
             argument = [form] if operator.whole else list(elements(form.cdr, "the use of a macro"))
-            expansion = yield Call(operator.transformer, argument)
+            expansion = yield ProcedureCall(operator.transformer, argument)
             return Tail(expansion, environment)
         named = operator.named if isinstance(operator, Procedure) else None
         arguments = yield from self.operands(form.cdr, environment, named)
         if form.span is not None:
             self.span = form.span
-        return Call(operator, arguments)
+        return ProcedureCall(operator, arguments)
 
     def value_of(
-        self, cell: Pair, environment: Environment, named: Callable[[Symbol], Value] | None = None
+        self, cell: Pair, environment: SchemeEnvironment, named: Callable[[Symbol], Value] | None = None
     ) -> Value:
         """The value of the symbol in a cell; when it is not bound, the Fault says where it stands."""
         assert isinstance(cell.car, Symbol)
         try:
             return environment.lookup(cell.car)
-        except Fault as fault:
+        except SbplFault as fault:
             if named is not None:
                 return named(cell.car)
-            raise Fault(fault.message, cell.place) from None
+            raise SbplFault(fault.message, cell.place) from None
 
     def operands(
-        self, rest: Value, environment: Environment, named: Callable[[Symbol], Value] | None
-    ) -> Generator[Request, Value, list[Value]]:
+        self, rest: Value, environment: SchemeEnvironment, named: Callable[[Symbol], Value] | None
+    ) -> Generator[Wanted, Value, list[Value]]:
         """Evaluate the operands of a call from left to right."""
         values: list[Value] = []
         while isinstance(rest, Pair):
@@ -283,10 +283,10 @@ class Machine:
                 values.append(operand)
             rest = rest.cdr
         if rest is not NIL:
-            raise Fault("a call can't be a dotted list")
+            raise SbplFault("a call can't be a dotted list")
         return values
 
-    def _called(self, call: Call) -> FormResult:
+    def _called(self, call: ProcedureCall) -> FormResult:
         procedure, arguments = call
         if isinstance(procedure, Closure):
             return (yield from self.body(procedure.body, procedure.bind(arguments)))
@@ -296,9 +296,9 @@ class Machine:
                 generator: FormResult = procedure.call(*arguments)  # type: ignore[assignment]
                 return (yield from generator)
             return procedure.call(*arguments)
-        raise Fault(f"{describe(procedure)} is not a procedure")
+        raise SbplFault(f"{describe(procedure)} is not a procedure")
 
-    def body(self, body: Value, environment: Environment) -> FormResult:
+    def body(self, body: Value, environment: SchemeEnvironment) -> FormResult:
         """Evaluate a sequence of expressions; the last one is left to the caller, as a Tail."""
         if body is NIL:
             return NIL
@@ -307,7 +307,7 @@ class Machine:
                 return Tail(body.car, environment)
             yield Tail(body.car, environment)
             body = body.cdr
-        raise Fault("a body must be a list of expressions")
+        raise SbplFault("a body must be a list of expressions")
 
 
 def describe(value: Value) -> str:

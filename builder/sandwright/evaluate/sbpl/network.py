@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ def address_pattern(protocol: str, address: str | None) -> AddressPattern:
     """The pattern of a protocol name and an optional `HOST:PORT`. Raise Fault as macOS refuses it."""
     found = _PROTOCOL.fullmatch(protocol)
     if found is None:
-        raise Fault(f"{protocol} is no network protocol")
+        raise SbplFault(f"{protocol} is no network protocol")
     family = int(found.group(2)) if found.group(2) else None
     if address is None:
         return AddressPattern(found.group(1), family, None, None)
     host, colon, port = address.rpartition(":")
     if not colon or host not in ("*", "localhost"):
-        raise Fault("host must be * or localhost in network address")
+        raise SbplFault("host must be * or localhost in network address")
     if port == "*":
         return AddressPattern(found.group(1), family, host, None)
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise Fault("port must be * or a number from 0 to 65535 in network address")
+        raise SbplFault("port must be * or a number from 0 to 65535 in network address")
     return AddressPattern(found.group(1), family, host, int(port))
 
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 
 from sandwright.evaluate.sbpl.datum import Value
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.machine import describe
 
 _LARGEST = 1 << 63
@@ -19,21 +19,21 @@ Number = int | float
 
 def _number(value: Value, name: str) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f"{name} needs numbers, not {describe(value)}")
+        raise SbplFault(f"{name} needs numbers, not {describe(value)}")
     return value
 
 
 def integer(value: Value, name: str) -> int:
-    """A value as an integer. Raise Fault, naming the procedure `name`, when it is none."""
+    """A value as an integer. Raise SbplFault, naming the procedure `name`, when it is none."""
     number = _number(value, name)
     if int(number) != number:
-        raise Fault(f"{name} needs integers, not {number}")
+        raise SbplFault(f"{name} needs integers, not {number}")
     return int(number)
 
 
 def _in_range(number: Number) -> Number:
     if not -_LARGEST <= number < _LARGEST:
-        raise Fault("a number is out of range")
+        raise SbplFault("a number is out of range")
     return number
 
 
@@ -61,7 +61,7 @@ def _divide(left: Value, right: Value) -> Value:
     """`/`: exact when it comes out even."""
     dividend, divisor = _number(left, "/"), _number(right, "/")
     if divisor == 0:
-        raise Fault("division by zero")
+        raise SbplFault("division by zero")
     quotient = dividend / divisor
     return (
         int(quotient)
@@ -74,7 +74,7 @@ def _integer_division(name: str) -> Callable[[Value, Value], Value]:
     def divide(left: Value, right: Value) -> Value:
         dividend, divisor = integer(left, name), integer(right, name)
         if divisor == 0:
-            raise Fault("division by zero")
+            raise SbplFault("division by zero")
         if name == "modulo":
             return dividend % divisor
         quotient = abs(dividend) // abs(divisor) * (1 if (dividend < 0) == (divisor < 0) else -1)

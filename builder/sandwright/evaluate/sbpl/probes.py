@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.filters import All, Any, Constant, Filter, How, Not, Test, matches
 from sandwright.evaluate.sbpl.network import AddressPattern, Endpoint
-from sandwright.evaluate.sbpl.regex import END, Program, compile_regex
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex
+from sandwright.evaluate.sbpl.request import SbplRequest
 
 MAX_PROBES = 50
 """How many requests are made up for one rule."""
@@ -18,7 +18,7 @@ _NAME = "sandwright-probe"
 _AT_END = 1 << END
 
 
-def probes(filters: Sequence[Filter]) -> Iterator[Request]:
+def probes(filters: Sequence[Filter]) -> Iterator[SbplRequest]:
     """Some requests that at least one of the filters matches: none, where we don't know how to make one."""
     made = 0
     for tested in filters:
@@ -30,7 +30,7 @@ def probes(filters: Sequence[Filter]) -> Iterator[Request]:
                 yield request
 
 
-def _for_filter(tested: Filter) -> Iterator[Request]:
+def _for_filter(tested: Filter) -> Iterator[SbplRequest]:
     match tested:
         case Test():
             yield from _built([tested])
@@ -41,7 +41,7 @@ def _for_filter(tested: Filter) -> Iterator[Request]:
             for choice in _choices(tested):
                 yield from _built(choice)
         case Not():
-            yield Request(f"/{_NAME}/{_NAME}")
+            yield SbplRequest(f"/{_NAME}/{_NAME}")
 
 
 def _choices(tested: All) -> Iterator[list[Test]]:
@@ -73,10 +73,10 @@ def _first(part: Filter) -> list[Test]:
     return next(_choices(part), []) if isinstance(part, All) else []
 
 
-def _built(tests: Sequence[Test]) -> Iterator[Request]:
+def _built(tests: Sequence[Test]) -> Iterator[SbplRequest]:
     """Requests that have what all tests ask for, with one value and then another for a path."""
     for deeper in (False, True):
-        request = Request()
+        request = SbplRequest()
         values: dict[str, tuple[str, ...]] = {}
         for test in tests:
             _give(request, values, test, deeper=deeper)
@@ -84,7 +84,7 @@ def _built(tests: Sequence[Test]) -> Iterator[Request]:
         yield request
 
 
-def _give(request: Request, values: dict[str, tuple[str, ...]], test: Test, *, deeper: bool) -> None:
+def _give(request: SbplRequest, values: dict[str, tuple[str, ...]], test: Test, *, deeper: bool) -> None:
     match test.value:
         case str() if test.key == "path":
             request.path = _path(request.path, test, deeper=deeper)
@@ -135,7 +135,7 @@ def sample(pattern: str) -> str | None:
     """A short text that a regex matches, in octets; None when nothing does."""
     try:
         program = compile_regex(pattern)
-    except Fault:
+    except SbplFault:
         return None
     if program.nullable:
         return ""
@@ -156,7 +156,7 @@ def sample(pattern: str) -> str | None:
     return None
 
 
-def _spelled(program: Program, came_from: dict[int, int | None], last: int) -> str:
+def _spelled(program: RegexProgram, came_from: dict[int, int | None], last: int) -> str:
     letters: list[str] = []
     position: int | None = last
     while position is not None:

@@ -21,16 +21,16 @@ from sandwright.evaluate.sbpl.datum import (
     symbol,
     write,
 )
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.forms import same
 from sandwright.evaluate.sbpl.machine import (
-    Call,
     Closure,
     FormResult,
     Machine,
     Procedure,
-    Request,
+    ProcedureCall,
     Steps,
+    Wanted,
     describe,
 )
 from sandwright.evaluate.sbpl.numbers import integer, number_procedures
@@ -44,7 +44,7 @@ def _part(path: str) -> Callable[[Value], Value]:
     def part(value: Value) -> Value:
         for step in reversed(path):
             if not isinstance(value, Pair):
-                raise Fault(f"{name} of {describe(value)}, which is no pair")
+                raise SbplFault(f"{name} of {describe(value)}, which is no pair")
             value = value.car if step == "a" else value.cdr
         return value
 
@@ -123,14 +123,14 @@ class _Lists:
         for _ in range(integer(count, "list-tail")):
             self.machine.charge(1)
             if not isinstance(value, Pair):
-                raise Fault("list-tail: the list is too short")
+                raise SbplFault("list-tail: the list is too short")
             value = value.cdr
         return value
 
     def take(self, value: Value, count: Value) -> Value:
         items = self.items(value, "take")
         if len(items) < integer(count, "take"):
-            raise Fault("take: the list is too short")
+            raise SbplFault("take: the list is too short")
         return self.make(items[: integer(count, "take")])
 
     def find(self, holds: Callable[[Value, Value], bool], name: str) -> Callable[[Value, Value], Value]:
@@ -183,37 +183,37 @@ class _Lists:
 
 def _vector(value: Value) -> Vector:
     if not isinstance(value, Vector):
-        raise Fault(f"{describe(value)} is not a vector")
+        raise SbplFault(f"{describe(value)} is not a vector")
     return value
 
 
 def _vector_ref(value: Value, index: Value) -> Value:
     items, at = _vector(value).items, integer(index, "vector-ref")
     if not 0 <= at < len(items):
-        raise Fault("vector-ref: the index is out of range")
+        raise SbplFault("vector-ref: the index is out of range")
     return items[at]
 
 
-Step = Generator[Request, Value, Value]
+Step = Generator[Wanted, Value, Value]
 
 
 def _map(procedure: Value, *lists: Value) -> Step:
     results = []
     for arguments in zip(*(list(elements(items, "what map takes")) for items in lists), strict=False):
-        results.append((yield Call(procedure, arguments)))
+        results.append((yield ProcedureCall(procedure, arguments)))
     return scheme_list(results)
 
 
 def _for_each(procedure: Value, *lists: Value) -> Step:
     for arguments in zip(*(list(elements(items, "what for-each takes")) for items in lists), strict=False):
-        yield Call(procedure, arguments)
+        yield ProcedureCall(procedure, arguments)
     return True
 
 
 def _filter(predicate: Value, items: Value) -> Step:
     kept = []
     for item in list(elements(items, "what filter takes")):
-        if is_true((yield Call(predicate, [item]))):
+        if is_true((yield ProcedureCall(predicate, [item]))):
             kept.append(item)
     return scheme_list(kept)
 
@@ -222,14 +222,14 @@ def _partition(predicate: Value, items: Value) -> Step:
     kept: list[Value] = []
     other: list[Value] = []
     for item in list(elements(items, "what partition takes")):
-        (kept if is_true((yield Call(predicate, [item]))) else other).append(item)
+        (kept if is_true((yield ProcedureCall(predicate, [item]))) else other).append(item)
     return scheme_list([scheme_list(kept), scheme_list(other)])
 
 
 def _foldr(procedure: Value, start: Value, items: Value) -> Step:
     """TinyScheme's `foldr`, which folds from the left all the same: `(f (f start a) b)`."""
     for item in list(elements(items, "what foldr takes")):
-        start = yield Call(procedure, [start, item])
+        start = yield ProcedureCall(procedure, [start, item])
     return start
 
 
@@ -249,14 +249,14 @@ def _flatten(machine: Machine, value: Value) -> Value:
 
 def _apply(procedure: Value, *arguments: Value) -> FormResult:
     if not arguments:
-        return Call(procedure, [])
-    return Call(procedure, [*arguments[:-1], *elements(arguments[-1], "the last argument of apply")])
+        return ProcedureCall(procedure, [])
+    return ProcedureCall(procedure, [*arguments[:-1], *elements(arguments[-1], "the last argument of apply")])
     yield
 
 
 def _error(message: Value, *rest: Value) -> Value:
     shown = [message if isinstance(message, str) else write(message), *(write(item) for item in rest)]
-    raise Fault(readable(" ".join(shown)[:500]))
+    raise SbplFault(readable(" ".join(shown)[:500]))
 
 
 def core_procedures(machine: Machine) -> dict[Symbol, Value]:

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from sandwright.evaluate.sbpl.datum import NIL, Pair, Value, symbol
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.forms import SPECIAL_FORMS
-from sandwright.evaluate.sbpl.library import ASSUMED, Import, Importer, Library, Missing, no_imports
-from sandwright.evaluate.sbpl.machine import Environment, Limits, Machine
+from sandwright.evaluate.sbpl.library import ASSUMED, Import, Importer, Library, MissingParameter, no_imports
+from sandwright.evaluate.sbpl.machine import Machine, SbplLimits, SchemeEnvironment
 from sandwright.evaluate.sbpl.procedures import core_procedures
 from sandwright.evaluate.sbpl.reader import Datum, read
 from sandwright.evaluate.sbpl.rule import Rule
-from sandwright.evaluate.sbpl.source import Source, Span
+from sandwright.evaluate.sbpl.source import SourceFile, Span
 from sandwright.evaluate.sbpl.strings import string_procedures
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class SbplProfile:
     """A profile that has run: its rules, the files it imported, the parameters it asked for in vain.
 
     `version` is the number that it gives, and where; every version is read as the first.
     """
 
-    source: Source
+    source: SourceFile
     rules: tuple[Rule, ...]
     imports: tuple[Import, ...]
-    missing_params: tuple[Missing, ...]
+    missing_params: tuple[MissingParameter, ...]
     version: int = 1
     version_span: Span | None = None
 
@@ -42,9 +42,9 @@ def compile_profile(
     file: str = "profile.sb",
     params: Mapping[str, str] | None = None,
     importer: Importer = no_imports,
-    limits: Limits | None = None,
+    limits: SbplLimits | None = None,
     fragment: bool = False,
-) -> Profile:
+) -> SbplProfile:
     """Run a profile as `sandbox-exec -f` compiles it, with the `params` of `-D`.
 
     `file` is the name for messages. `importer` finds what the profile imports. A `fragment` is run behind
@@ -68,18 +68,18 @@ def run_profile(
     file: str = "profile.sb",
     params: Mapping[str, str] | None = None,
     importer: Importer = no_imports,
-    limits: Limits | None = None,
+    limits: SbplLimits | None = None,
     fragment: bool = False,
-) -> Profile:
+) -> SbplProfile:
     """Run a profile like `compile_profile`, but tell `failed` of each expression that fails and go on.
 
     When the profile has used up its steps, the run ends.
     """
-    source = Source(file, text)
-    library = _library(params or {}, importer, limits or Limits())
+    source = SourceFile(file, text)
+    library = _library(params or {}, importer, limits or SbplLimits())
     library.own = file
     if fragment:
-        for datum in read(Source(ASSUMED, PRELUDE)):
+        for datum in read(SourceFile(ASSUMED, PRELUDE)):
             library.machine.span = datum.span
             _run(library, datum.value, failed)
         library.assumed = True
@@ -92,7 +92,7 @@ def run_profile(
         failed(ProfileError(source.position(0), "no version specified"))
     else:
         _run(library, Pair(symbol("%finalize"), NIL), failed)
-    return Profile(
+    return SbplProfile(
         source,
         tuple(library.actions.rules),
         tuple(library.imports),
@@ -102,7 +102,7 @@ def run_profile(
     )
 
 
-def _data(source: Source, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
+def _data(source: SourceFile, failed: Callable[[ProfileError], None]) -> Iterator[Datum]:
     try:
         yield from read(source)
     except ProfileError as error:
@@ -116,9 +116,9 @@ def _run(library: Library, form: Value, failed: Callable[[ProfileError], None]) 
         failed(library.explain(error))
 
 
-def _library(params: Mapping[str, str], importer: Importer, limits: Limits) -> Library:
+def _library(params: Mapping[str, str], importer: Importer, limits: SbplLimits) -> Library:
     machine = Machine(SPECIAL_FORMS, limits)
-    environment = Environment({**core_procedures(machine), **string_procedures(machine)})
+    environment = SchemeEnvironment({**core_procedures(machine), **string_procedures(machine)})
     library = Library(machine, environment, params, importer)
     machine.forms = {**SPECIAL_FORMS, **library.actions.special_forms()}
     library.install_stub()

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.evaluate.sbpl.datum import NIL, Char, Pair, Value, Vector, symbol
-from sandwright.evaluate.sbpl.errors import Fault, ProfileError
-from sandwright.evaluate.sbpl.source import Source, Span, readable
+from sandwright.evaluate.sbpl.errors import ProfileError, SbplFault
+from sandwright.evaluate.sbpl.source import SourceFile, Span, readable
 
 MAX_SIZE = 4 * 1024 * 1024
 """Longest profile that is read, in bytes. The longest public one has 200 KiB."""
@@ -65,7 +65,7 @@ class _Open:
     tail: list[Datum] | None = None
 
 
-def read(source: Source) -> Iterator[Datum]:
+def read(source: SourceFile) -> Iterator[Datum]:
     """The data of a file, one after the other. Raise ProfileError at the first thing that is no datum."""
     if len(source.octets) > MAX_SIZE:
         raise ProfileError(source.position(0), f"the profile is longer than {MAX_SIZE} bytes")
@@ -74,12 +74,12 @@ def read(source: Source) -> Iterator[Datum]:
 
 def read_all(text: str | bytes, *, file: str = "profile.sb") -> list[Datum]:
     """All data of a text; see `read`."""
-    return list(read(Source(file, text)))
+    return list(read(SourceFile(file, text)))
 
 
 def one_line(span: Span) -> str:
     """What stands in a span, on one line, without comments; strings stay as they are written."""
-    piece = Source(span.source.name, span.source.octets[span.start : span.end].encode("latin-1"))
+    piece = SourceFile(span.source.name, span.source.octets[span.start : span.end].encode("latin-1"))
     words: list[str] = []
     glued = True
     for kind, start, end in tokens(piece):
@@ -91,7 +91,7 @@ def one_line(span: Span) -> str:
 
 
 class _Parser:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.stack: list[_Open] = []
 
@@ -178,14 +178,14 @@ class _Parser:
                     return _sharp(text)
                 case _:
                     return parse_atom(text)
-        except Fault as fault:
+        except SbplFault as fault:
             raise self._error(start, fault.message) from None
 
     def _error(self, offset: int, message: str) -> ProfileError:
         return ProfileError(self.source.position(offset), message)
 
 
-def tokens(source: Source, *, comments: bool = False) -> Iterator[tuple[str, int, int]]:
+def tokens(source: SourceFile, *, comments: bool = False) -> Iterator[tuple[str, int, int]]:
     """The kind, start and end of each token that is no white space and no comment.
 
     `comments`: block comments are given too, as one token of the kind `block`.
@@ -215,7 +215,7 @@ def _no_token(text: str, offset: int) -> str:
     return f"a profile can't hold the byte 0x{ord(text[offset]):02x}"
 
 
-def _block_end(source: Source, start: int) -> int:
+def _block_end(source: SourceFile, start: int) -> int:
     """The offset after the block comment that begins at `start`; they nest."""
     depth, offset = 0, start
     for found in re.compile(r"#\||\|#").finditer(source.octets, start):
@@ -251,10 +251,10 @@ def _escaped(found: re.Match[str]) -> str:
         return chr(int(hexadecimal[1:], 16))
     if octal:
         if int(octal, 8) > 255:
-            raise Fault(f"\\{octal} is no byte")
+            raise SbplFault(f"\\{octal} is no byte")
         return chr(int(octal, 8))
     if other in "xX":
-        raise Fault("\\x in a string needs two hexadecimal digits")
+        raise SbplFault("\\x in a string needs two hexadecimal digits")
     return _SIMPLE_ESCAPES.get(other, other)
 
 
@@ -265,7 +265,7 @@ def _character(name: str) -> Char:
         return Char(_CHARACTER_NAMES[name.lower()])
     if re.fullmatch(r"[xX][0-9A-Fa-f]{1,2}", name):
         return Char(chr(int(name[1:], 16)))
-    raise Fault(f"#\\{name} is no character")
+    raise SbplFault(f"#\\{name} is no character")
 
 
 def _sharp(text: str) -> Value:
@@ -278,14 +278,14 @@ def _sharp(text: str) -> Value:
             return int(digits, radix)
         except ValueError:
             pass
-    raise Fault(f"{text[:40]} is an unknown # expression")
+    raise SbplFault(f"{text[:40]} is an unknown # expression")
 
 
 def parse_atom(text: str) -> Value:
-    """A number if it reads as one, else a symbol. Raise Fault for a number too long to hold."""
+    """A number if it reads as one, else a symbol. Raise SbplFault for a number too long to hold."""
     found = _NUMBER.match(text)
     if found is None:
         return symbol(text)
     if len(text) > 64:
-        raise Fault("this number is too long")
+        raise SbplFault("this number is too long")
     return int(text) if found.group("int") else float(text)

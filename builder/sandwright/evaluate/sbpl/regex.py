@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 
 MAX_POSITIONS = 20_000
 """How many characters that match something one pattern may have."""
@@ -29,7 +29,7 @@ _ANY: Final = (1 << 256) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class RegexProgram:
     """A pattern as an automaton without empty moves (Glushkov's): its states are the positions of characters.
 
     `accepts[i]` is a bit set of the codes that lead into position i. `first` and `last` are the positions
@@ -50,14 +50,14 @@ class Program:
 
 @dataclass(slots=True)
 class _Part:
-    """What is known of a piece of a pattern: see Program."""
+    """What is known of a piece of a pattern: see RegexProgram."""
 
     nullable: bool
     first: int
     last: int
 
 
-def compile_regex(pattern: str) -> Program:
+def compile_regex(pattern: str) -> RegexProgram:
     """The automaton of a pattern. Raise Fault when macOS would not compile it."""
     return _Compiler(pattern).program()
 
@@ -71,13 +71,13 @@ class _Compiler:
         self.accepts: list[int] = []
         self.follow: list[int] = []
 
-    def program(self) -> Program:
+    def program(self) -> RegexProgram:
         anchored = self.pattern.startswith("^")
         self.at = 1 if anchored else 0
         whole = self._alternatives()
         if self.at < len(self.pattern):
-            raise Fault("unbalanced ) in regex")
-        return Program(
+            raise SbplFault("unbalanced ) in regex")
+        return RegexProgram(
             self.pattern,
             tuple(self.accepts),
             whole.first,
@@ -113,7 +113,7 @@ class _Compiler:
     def _link(self, ends: int, starts: int) -> None:
         self.cost += ends.bit_count()
         if self.cost > MAX_COST:
-            raise Fault("a regex is too complex")
+            raise SbplFault("a regex is too complex")
         while ends:
             low = ends & -ends
             self.follow[low.bit_length() - 1] |= starts
@@ -142,10 +142,10 @@ class _Compiler:
             case "$":
                 return self._position(1 << END)
             case "^":
-                raise Fault("unexpected ^ operator in middle of expression")
+                raise SbplFault("unexpected ^ operator in middle of expression")
             case "\\":
                 if self.at >= len(self.pattern):
-                    raise Fault("a regex can't end in a single \\")
+                    raise SbplFault("a regex can't end in a single \\")
                 self.at += 1
                 return self._position(1 << ord(self.pattern[self.at - 1]))
             case _:
@@ -154,20 +154,20 @@ class _Compiler:
     def _group(self) -> _Part:
         self.depth += 1
         if self.depth > _MAX_GROUPS:
-            raise Fault(f"the groups of a regex nest deeper than {_MAX_GROUPS}")
+            raise SbplFault(f"the groups of a regex nest deeper than {_MAX_GROUPS}")
         never = self._peek() == "?"
         if never:
             self.at += 1
         part = self._alternatives()
         if self._peek() != ")":
-            raise Fault("unbalanced ( in regex")
+            raise SbplFault("unbalanced ( in regex")
         self.at += 1
         self.depth -= 1
         return _Part(nullable=False, first=0, last=0) if never else part
 
     def _position(self, codes: int) -> _Part:
         if len(self.accepts) >= MAX_POSITIONS:
-            raise Fault(f"a regex has more than {MAX_POSITIONS} characters")
+            raise SbplFault(f"a regex has more than {MAX_POSITIONS} characters")
         bit = 1 << len(self.accepts)
         self.accepts.append(codes)
         self.follow.append(0)
@@ -189,14 +189,14 @@ class _Compiler:
                 self.at += 1
                 high = self._member()
             if high < low:
-                raise Fault("a range in a regex set runs backwards")
+                raise SbplFault("a range in a regex set runs backwards")
             codes |= (1 << (high + 1)) - (1 << low)
         self.at += 1
         return _ANY & ~codes if negated else codes
 
     def _member(self) -> int:
         if self.at >= len(self.pattern):
-            raise Fault("unbalanced [ in regex")
+            raise SbplFault("unbalanced [ in regex")
         if self.pattern[self.at] == "\\" and self.at + 1 < len(self.pattern):
             self.at += 1
         self.at += 1

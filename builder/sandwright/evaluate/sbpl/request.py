@@ -38,7 +38,7 @@ _DEVICES = {
 _TRUTH = {"true": True, "yes": True, "1": True, "": True, "false": False, "no": False, "0": False}
 
 
-class Request:
+class SbplRequest:
     """A resource, ready to be compared. Text is octets; `path` is as given until it is resolved.
 
     What a request does not name is assumed: a path names a regular file (but `/`, a path that ends in `/`, a
@@ -110,7 +110,7 @@ class Request:
         return ("DIRECTORY",) if self.path == "/" else ("REGULAR-FILE",)
 
 
-def parse_request(resource: Resource) -> Request:
+def parse_request(resource: Resource) -> SbplRequest:
     """A request from keys and values, as a command line or a JSON line gives them.
 
     Keys may be written with `_` for `-`. Raise UsageError for a key no operation has and for a value that
@@ -118,14 +118,14 @@ def parse_request(resource: Resource) -> Request:
     """
     path = resource.get("path")
     if isinstance(path, str) and len(resource) == 1:
-        request = Request(octets(path))
+        request = SbplRequest(octets(path))
         _check_path(request, request.path or "")
         return request
     return _parse(resource)
 
 
-def _parse(resource: Resource) -> Request:
-    request = Request()
+def _parse(resource: Resource) -> SbplRequest:
+    request = SbplRequest()
     values: dict[str, tuple[str, ...]] = {}
     for name, given in resource.items():
         key = name if name in _OWN_KEYS else _key(name)
@@ -147,7 +147,7 @@ def _parse(resource: Resource) -> Request:
     return request
 
 
-def _check_path(request: Request, path: str) -> None:
+def _check_path(request: SbplRequest, path: str) -> None:
     if not path.startswith("/"):
         raise UsageError(f"a resource's path must begin with /, not {readable(path)!r}")
     if "\0" in path:
@@ -183,7 +183,7 @@ def _mode(given: object) -> str:
     return f"0{text}" if isinstance(given, str) and text.isdigit() else text
 
 
-def _set_flag(request: Request, key: str, value: object) -> None:
+def _set_flag(request: SbplRequest, key: str, value: object) -> None:
     text = _text(key, value)
     if key == "unix" and text.startswith("/"):
         request.unix, request.path = True, text
@@ -194,7 +194,7 @@ def _set_flag(request: Request, key: str, value: object) -> None:
     setattr(request, key, truth)
 
 
-def _set_endpoint(request: Request, key: str, text: str) -> None:
+def _set_endpoint(request: SbplRequest, key: str, text: str) -> None:
     if text.startswith("/"):
         request.unix, request.path = True, text
         return

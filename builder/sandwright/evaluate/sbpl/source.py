@@ -39,7 +39,7 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class Source:
+class SourceFile:
     """The octets of one file and the name to show for it."""
 
     __slots__ = ("_line_starts", "name", "octets")
@@ -63,7 +63,7 @@ class Source:
 class Span(NamedTuple):
     """A stretch of a file, from `start` up to `end`, in octets."""
 
-    source: Source
+    source: SourceFile
     start: int
     end: int
 

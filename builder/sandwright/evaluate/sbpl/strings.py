@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from sandwright.evaluate.sbpl.datum import Char, Symbol, Value, elements, scheme_list, symbol
-from sandwright.evaluate.sbpl.errors import Fault
+from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.machine import Machine, Procedure, describe
 from sandwright.evaluate.sbpl.reader import parse_atom
 
@@ -22,19 +22,19 @@ def regex_quote(text: str) -> str:
 
 def _string(value: Value, name: str) -> str:
     if not isinstance(value, str):
-        raise Fault(f"{name} needs a string, not {describe(value)}")
+        raise SbplFault(f"{name} needs a string, not {describe(value)}")
     return value
 
 
 def _char(value: Value, name: str) -> str:
     if not isinstance(value, Char):
-        raise Fault(f"{name} needs a character, not {describe(value)}")
+        raise SbplFault(f"{name} needs a character, not {describe(value)}")
     return value.octet
 
 
 def _index(value: Value, name: str, text: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(text):
-        raise Fault(f"{name}: {describe(value)} is no index of a string of {len(text)} bytes")
+        raise SbplFault(f"{name}: {describe(value)} is no index of a string of {len(text)} bytes")
     return value
 
 
@@ -63,14 +63,14 @@ class _Strings:
         last = len(text) if end is None else _index(end, "substring", text)
         first = _index(start, "substring", text)
         if first > last:
-            raise Fault("substring: the start is after the end")
+            raise SbplFault("substring: the start is after the end")
         return self.machine.check_string(text[first:last])
 
     def ref(self, value: Value, index: Value) -> Value:
         text = _string(value, "string-ref")
         at = _index(index, "string-ref", text)
         if at == len(text):
-            raise Fault(f"string-ref: {at} is no index of a string of {at} bytes")
+            raise SbplFault(f"string-ref: {at} is no index of a string of {at} bytes")
         return Char(text[at])
 
     def to_list(self, value: Value) -> Value:
@@ -87,7 +87,7 @@ class _Strings:
             or not isinstance(count, int)
             or not 0 <= count <= self.machine.limits.string
         ):
-            raise Fault(f"make-string can't make a string of {describe(count)} bytes")
+            raise SbplFault(f"make-string can't make a string of {describe(count)} bytes")
         return self.machine.check_string((" " if fill is None else _char(fill, "make-string")) * count)
 
     def split(self, value: Value, separator: Value) -> Value:
@@ -116,7 +116,7 @@ def _to_number(value: Value, radix: Value = 10) -> Value:
 
 def _from_number(value: Value, radix: Value = 10) -> Value:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f"number->string needs a number, not {describe(value)}")
+        raise SbplFault(f"number->string needs a number, not {describe(value)}")
     if isinstance(value, int) and radix in (2, 8, 16):
         return format(value, {2: "b", 8: "o", 16: "x"}[radix])
     return repr(value)
@@ -124,7 +124,7 @@ def _from_number(value: Value, radix: Value = 10) -> Value:
 
 def _symbol_name(value: Value) -> Value:
     if not isinstance(value, Symbol):
-        raise Fault(f"symbol->string needs a symbol, not {describe(value)}")
+        raise SbplFault(f"symbol->string needs a symbol, not {describe(value)}")
     return value.name
 
 

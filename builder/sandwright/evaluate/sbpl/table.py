@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sandwright.evaluate.sbpl.filters import All, Any, Filter, How, Test, matches
 from sandwright.evaluate.sbpl.index import Candidate, Index
-from sandwright.evaluate.sbpl.request import Request
+from sandwright.evaluate.sbpl.request import SbplRequest
 
 _INDEXED = (How.LITERAL, How.SUBPATH, How.PREFIX, How.REGEX)
 _MOST_SPREAD = 10_000
@@ -33,7 +33,7 @@ class Table:
             for alternative in _alternatives(filters):
                 self._add(rank, alternative)
 
-    def find(self, request: Request) -> int | None:
+    def find(self, request: SbplRequest) -> int | None:
         """The lowest rank of a rule with a filter that matches, or None."""
         best = self._size
         if self._path is not None and request.path is not None:
