@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / "builder"))  # a bare checkout works too, without 
 from sandwright.cli import namespace as product  # noqa: E402
 
 TESTS_TIMEOUT = 60 * 60
+WORKERS = 4
+"""Most tests wait for a sandbox more than they compute, so that two cores have work for four."""
+THOROUGH = "try all examples of the tests that make examples up, which takes long"
 BENCHMARKS_TIMEOUT = 30 * 60
 TESTS_FAILED = 1
 """pytest's exit status for failed tests alone: other faults, like files left behind, have others."""
@@ -51,15 +54,21 @@ def lint(c: Context) -> None:
     _python(c, "mypy")
 
 
-@task(help={"tests": "what pytest is to run, in one word: a path, or paths and options in quotes"})
-def pytest(c: Context, tests: str = "") -> None:
+@task(
+    help={
+        "tests": "what pytest is to run, in one word: a path, or paths and options in quotes",
+        "thorough": THOROUGH,
+    }
+)
+def pytest(c: Context, tests: str = "", thorough: bool = False) -> None:
     """Run the tests; with SANDWRIGHT_REQUIRE=all a tool that is not there is a failure, not a skip.
 
     Many start real sandboxes, with time limits, beside others on all cores. Up to five that fail are run once
     more, one after another: the task fails when one fails again, and names those that pass then.
     """
-    workers = f"-n {min(os.cpu_count() or 1, 4)} --dist loadgroup"
-    status = _python(c, f"pytest {workers} {tests}", timeout=TESTS_TIMEOUT, warn=True)
+    if thorough:
+        os.environ["SANDWRIGHT_THOROUGH"] = "1"
+    status = _python(c, f"pytest -n {WORKERS} --dist worksteal {tests}", timeout=TESTS_TIMEOUT, warn=True)
     if status == 0:
         return
     failed = _last_failed()
@@ -77,9 +86,11 @@ def _last_failed() -> list[str]:
         return []
 
 
-@task(lint, pytest)
-def test(c: Context) -> None:
+@task(help={"thorough": THOROUGH})
+def test(c: Context, thorough: bool = False) -> None:  # noqa: PT028 - a task
     """Check everything: style, types, and all tests."""
+    lint(c)
+    pytest(c, thorough=thorough)
 
 
 @task(help={"only": "the benchmarks to run, by name, comma-separated"})

@@ -7,17 +7,23 @@ import os
 import signal
 import time
 import uuid
+from collections.abc import Generator
 from collections.abc import Set as AbstractSet
 
 import pytest
 from hypothesis import settings
 
+import locks
+from enginehosts import close_engine_hosts
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
 from sandwright.runtime.dockerd import docker_daemon
+from thorough import THOROUGH, examples
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("here", deadline=None, max_examples=examples())
+settings.register_profile(
+    "ci", deadline=None, derandomize=not THOROUGH, print_blob=True, max_examples=examples()
+)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 for _number in set(signal.Signals) - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these two by itself
@@ -51,11 +57,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"{tool} is not installed")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, bool | None, bool | None]:
+    """What a test wants for itself it waits for before its time limit begins."""
+    locks.acquire(item)
+    try:
+        return (yield)
+    finally:
+        locks.release(item, nextitem)
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     if not _is_worker(session.config):
         os.environ[RUN_MARK] = uuid.uuid4().hex
         session.config.stash[_BEFORE] = leftovers(os.environ[RUN_MARK])
         session.config.stash[_SERVICES] = services = contextlib.ExitStack()
+        locks.start(services)
         if REQUIRED & {"docker", "dockerd", "all"}:
             services.enter_context(docker_daemon())  # the workers inherit DOCKER_HOST
 
@@ -63,6 +82,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run that leaves a process, container, mount, network or file behind has failed."""
+    close_engine_hosts()
     if _is_worker(session.config):
         return
     session.config.stash[_SERVICES].close()

@@ -49,9 +49,26 @@ class EngineHost:
         return self.run(*words).text.splitlines()
 
 
+_HOSTS: dict[str, EngineHost] = {}
+_OPEN = contextlib.ExitStack()
+
+
 @contextlib.contextmanager
 def engine_host(name: str) -> Iterator[EngineHost]:
-    """The engine, with the image loaded for the length of a `with`."""
+    """The engine, with the image loaded. All tests of one process share it, one after another."""
+    if name not in _HOSTS:
+        _HOSTS[name] = _OPEN.enter_context(_loaded(name))
+    yield _HOSTS[name]
+
+
+def close_engine_hosts() -> None:
+    """Remove the images and stores that `engine_host` made in this process."""
+    _HOSTS.clear()
+    _OPEN.close()
+
+
+@contextlib.contextmanager
+def _loaded(name: str) -> Iterator[EngineHost]:
     with _store(name) as environment:
         image = f"sandwright-engines-{uuid.uuid4().hex[:12]}:latest"
         changes = [word for change in CHANGES for word in ("--change", change)]

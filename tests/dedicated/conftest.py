@@ -16,10 +16,10 @@ from sandwright.methods.user.setup import plan_removal
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What makes accounts is of one group, and needs root."""
+    """What makes accounts does so alone, and needs root."""
     for item in items:
         if "dedicated" in str(item.path) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("accounts"))
+            item.add_marker(pytest.mark.exclusive("accounts"))
             item.add_marker(pytest.mark.needs("useradd", "setpriv", "unshare", "perl"))
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sandwright.methods.user.acl import ACCESS, AccessList, decode, encode, of_mode
 from sandwright.methods.user.sharing import let_through, passes, read, share, unshare
+from thorough import examples
 
 RIGHTS = st.integers(0, 7)
 LISTS = st.builds(
@@ -35,7 +36,7 @@ def test_it_is_what_the_kernel_keeps() -> None:
     assert decode(WRITTEN) == AccessList(7, 5, 0, mask=7, users={1000: 7})
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(LISTS)
 def test_what_is_written_is_read(acl: AccessList) -> None:
     assert decode(encode(acl)) == acl
@@ -55,7 +56,7 @@ def _may(acl: AccessList) -> dict[tuple[str, int], int]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(LISTS, st.integers(0, 0xFFFFFFFE), RIGHTS)
 def test_nobody_else_gains_or_loses(acl: AccessList, uid: int, rights: int) -> None:
     """A wider mask would give others what the old one kept from them (acl(5))."""

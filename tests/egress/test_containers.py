@@ -30,7 +30,7 @@ from sandwright.render.methods import render
 from sandwright.runtime.dockerd import no_way_from
 
 IMAGE = "sandwright/proxy:latest"
-pytestmark = pytest.mark.xdist_group("proxy-image")  # an engine has one, and one network of these addresses
+pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),

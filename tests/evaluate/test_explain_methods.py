@@ -24,6 +24,7 @@ from sandwright.policy.facts import Entry
 from sandwright.render import methods as rendering
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import Rendered
+from thorough import examples
 
 DIRECTORY, FILE = Entry("directory"), Entry("file")
 HOME, PROJECT = "/home/u", "/home/u/p"
@@ -552,7 +553,7 @@ TESTED = [method for method in READINGS if method in rendering.METHODS and metho
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
     """Whatever is asked: only names that don't exist yet are open against the policy, and only to mounts."""

@@ -17,6 +17,7 @@ from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.errors import ProfileError
 from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.request import parse_request
+from thorough import examples
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "sbpl-data" / "decisions.yaml").read_text(encoding="utf-8")
@@ -789,7 +790,7 @@ some_rules: st.SearchStrategy[Rules] = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     some_rules, st.lists(st.tuples(sample_paths(), st.sampled_from([None, "x", "y"])), min_size=1, max_size=5)
 )

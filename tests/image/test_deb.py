@@ -14,6 +14,7 @@ from debs import Member, deb, folder, promise
 from sandwright import process
 from sandwright.errors import ArchiveRefused, HostError, IntegrityError
 from sandwright.image.deb import ExpectedDigest, open_package, parse_control
+from thorough import examples
 
 FILES = [folder("./"), folder("./usr/"), Member("./usr/hello", "hello\n", mode=0o755)]
 NAME = "package thing 1.0-1 (amd64)"
@@ -187,7 +188,9 @@ def test_an_absolute_name_is_taken_as_relative_to_the_root(path: Path) -> None:
 WHOLE = deb(FILES, suffix=".xz", files={"md5sums": "x" * 500})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(at=st.integers(0, 8 * len(WHOLE) - 1))
 def test_any_flipped_bit_is_found_and_named(tmp_path: Path, at: int) -> None:
     """The promise breaks, whatever else reading the damaged bytes may have met first."""
@@ -201,7 +204,9 @@ def test_any_flipped_bit_is_found_and_named(tmp_path: Path, at: int) -> None:
         read(path, promise(WHOLE))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(size=st.integers(0, len(WHOLE) - 1))
 def test_any_cut_is_found_and_named(tmp_path: Path, size: int) -> None:
     path = tmp_path / "cut.deb"

@@ -40,7 +40,7 @@ from sandwright.runtime.dockerd import docker_client
 from sandwright.verify.smoke import inengine
 from sandwright.verify.verdict import Verdict
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("engine-builds")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.exclusive("engine-builds")]
 
 ENGINES = [
     pytest.param("docker", marks=pytest.mark.needs("dockerd")),

@@ -20,6 +20,7 @@ from sandwright.image.residue import is_residue
 from sandwright.image.sections import ImageGroup, ImageUser
 from sandwright.resources import data_path
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from thorough import examples
 
 pytestmark = pytest.mark.needs("dpkg-deb", "mawk")
 
@@ -56,7 +57,7 @@ PATHS = st.text(alphabet="ab/.*?[]!^-\\'$ `(x", min_size=1, max_size=8).map(lamb
 GLOBS = st.text(alphabet="ab/.*?[]!^-\\'$ `(x", min_size=1, max_size=8).map(lambda text: "/" + text)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(GLOBS, max_size=3), st.lists(GLOBS, max_size=2), st.lists(PATHS, min_size=1, max_size=20))
 def test_wanted_is_what_the_definition_wants(exclude: list[str], keep: list[str], paths: list[str]) -> None:
     globs = [glob for glob in (*exclude, *keep) if glob.count("[") == glob.count("]")]

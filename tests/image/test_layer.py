@@ -27,6 +27,7 @@ from sandwright.image.layer import LayerWriter, writing_layer
 from sandwright.image.layout import staging
 from sandwright.registry.failure import Cancelled
 from sandwright.rootfs.tar.entry import EntryKind, TarEntry
+from thorough import examples
 
 
 def compressed(pieces: list[bytes], *, workers: int = 2) -> bytes:
@@ -50,7 +51,7 @@ def test_what_goes_in_comes_out(size: int) -> None:
     assert gzip.decompress(compressed([mixed(size)])) == mixed(size)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.integers(0, CHUNK // 2), max_size=8))
 def test_how_it_is_cut_makes_no_difference(sizes: list[int]) -> None:
     data = mixed(sum(sizes))

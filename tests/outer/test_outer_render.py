@@ -25,6 +25,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import Rendered, render
 from sandwright.resources import data_path
 from sandwright.seccomp import profile
+from thorough import examples
 
 POLICY = """\
 schema: 1
@@ -264,7 +265,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     argv=st.lists(VALUES, min_size=1, max_size=4),
     values=st.dictionaries(st.sampled_from(["A", "B_2", "LC_ALL"]), VALUES),

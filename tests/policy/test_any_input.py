@@ -18,6 +18,7 @@ from sandwright.policy.names import METHODS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.mounts import mount_plan
+from thorough import examples
 
 T = TypeVar("T")
 FACTS = HostFacts(
@@ -57,7 +58,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)
-QUIET = settings(max_examples=100, deadline=None)
+QUIET = settings(max_examples=examples(100), deadline=None)
 
 
 @QUIET

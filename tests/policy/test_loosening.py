@@ -18,6 +18,7 @@ from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.loosening import considered, loosenings, trusted
 from sandwright.policy.names import PRESETS
 from sandwright.policy.secretnames import why_secret
+from thorough import examples
 
 FACTS = HostFacts(
     os="linux",
@@ -248,7 +249,7 @@ PATHS = [
     ),
     st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> None:
     """What the policy shows or lets change at any path, and the preset doesn't, is told there or above it."""
     lists = {

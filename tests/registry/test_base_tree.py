@@ -21,6 +21,7 @@ from sandwright.image.layout import Blob
 from sandwright.image.registrybase import RegistryImage
 from sandwright.image.tree import FileTree
 from sandwright.rootfs.unpacking.unpack import unpack
+from thorough import examples
 
 PASSWD = b"etc/passwd"
 
@@ -157,7 +158,7 @@ MEMBERS = st.one_of(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="unpacking with owners needs root")
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(layers=st.lists(st.lists(MEMBERS, max_size=4), min_size=1, max_size=3))
 def test_any_layers(tmp_path_factory: pytest.TempPathFactory, layers: list[list[bytes]]) -> None:
     """Where unpacking takes a stack of layers, the build sees the same tree."""

@@ -16,6 +16,7 @@ from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
+from thorough import examples
 
 FLAGS = {
     "--unshare-user": 0, "--unshare-pid": 0, "--unshare-ipc": 0, "--unshare-uts": 0, "--unshare-net": 0,
@@ -109,7 +110,7 @@ VALUES = st.text(
 OPTIONS = st.sampled_from(["--share-net", "--bind", "--", "-v", "--dev-bind / /", "--args", "\n--bind\n/\n/"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(WORDS | OPTIONS.filter(lambda word: "/" not in word), max_size=4, unique=True), VALUES | OPTIONS
 )

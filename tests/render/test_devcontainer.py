@@ -28,6 +28,7 @@ from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
 from sandwright.render.uncovered import plan_without_covers
+from thorough import examples
 
 PROJECT = "/home/u/p"
 DIRECTORIES = ("/", "/home", "/home/u", PROJECT, "/srv", f"{PROJECT}/closed", f"{PROJECT}/.git")
@@ -174,7 +175,7 @@ NAMES = (TEXTS | ODD).filter(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(NAMES, max_size=3, unique=True), TEXTS | ODD)
 def test_no_value_adds_anything(names: list[str], value: str) -> None:
     paths = [f"{PROJECT}/{name}" for name in names]
@@ -300,14 +301,14 @@ def _check(said: dict[str, str], project: Path) -> None:
 
 @NEEDS_DOCKER
 @NEEDS_ROOT
-@pytest.mark.xdist_group("docker")
+@pytest.mark.exclusive("docker")
 def test_docker_runs_it(project: Path) -> None:
     _check(_run(project, ATTEMPTS), project)
 
 
 @NEEDS_DOCKER
 @NEEDS_ROOT
-@pytest.mark.xdist_group("docker")
+@pytest.mark.exclusive("docker")
 def test_another_filter_lets_through_what_ours_denies(project: Path) -> None:
     """The control: everything else is the same, so it is the filter that denies."""
     (project / ".sandbox/devcontainer/seccomp.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
@@ -316,7 +317,7 @@ def test_another_filter_lets_through_what_ours_denies(project: Path) -> None:
 
 @NEEDS_DOCKER
 @NEEDS_ROOT
-@pytest.mark.xdist_group("docker")
+@pytest.mark.exclusive("docker")
 @pytest.mark.skipif(
     process.find("devcontainer") is None, reason="devcontainer (@devcontainers/cli) is not installed"
 )

@@ -24,6 +24,7 @@ from sandwright.methods.shared.engine.arguments import limits_of_processors
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.render.artifact import Artifact
 from sandwright.render.methods import METHODS
+from thorough import examples
 
 ENGINES = ("docker", "podman")
 HOME, PROJECT = "/home/u", "/home/u/p"
@@ -302,7 +303,7 @@ TEXTS = NAMES | st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(GOOD, max_size=3, unique=True), TEXTS, st.sampled_from(ENGINES))
 def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> None:
     """What is meant by names and a value is all that the arguments and the service have more than without."""
@@ -331,7 +332,7 @@ def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> No
     assert {**service, **changed} == {**before, **changed}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(GOOD)
 def test_the_shell_reads_the_same_words(name: str) -> None:
     entries = dict.fromkeys((*DIRECTORIES, f"/srv/{name}"), Entry("directory"))

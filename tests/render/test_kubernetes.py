@@ -35,6 +35,7 @@ from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.policy.facts import Entry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.methods import render
+from thorough import examples
 
 RENDERED = [case for case in CASES if case != "hostile-names"]
 VERSIONS = ("1.29", "1.33", kubernetes_validate.latest_version())
@@ -222,7 +223,7 @@ TEXTS = st.text(_CHARACTERS, max_size=12) | st.sampled_from(ODD)
 NAMES = TEXTS.filter(lambda name: name not in ("", ".", "..") and not set(name) & set("/*?:\0"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(NAMES, max_size=3, unique=True), TEXTS, st.sampled_from(["none", "proxy", "host"]))
 def test_no_value_adds_anything(names: list[str], value: str, mode: str) -> None:
     """Every document is what it is without the values, but for the mounts and the variable that are meant."""

@@ -25,7 +25,7 @@ from sandwright.render.methods import render
 pytestmark = [
     pytest.mark.needs("podman", "busybox"),
     pytest.mark.skipif(os.getuid() != 0, reason="Podman is started as root here"),
-    pytest.mark.xdist_group("pods"),
+    pytest.mark.exclusive("pods"),
 ]
 
 IMAGE = "localhost/sandwright-pod:1"

@@ -14,6 +14,7 @@ from sandwright import process
 from sandwright.document import parse
 from sandwright.errors import RenderError
 from sandwright.methods.shared.yamltext import yaml_text
+from thorough import examples
 
 MEANT_OTHERWISE = [
     "", " ", "no", "No", "y", "n", "on", "off", "true", "null", "~", "1", "012", "0x1f", "0o17", "1_000",
@@ -50,7 +51,7 @@ def test_text_is_text(text: str) -> None:
         assert parse(written, file="made.yaml").data == meant
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
 def test_what_is_read_is_what_was_meant(document: dict[str, Any]) -> None:
     meant = _flat(document)

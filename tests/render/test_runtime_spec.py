@@ -27,6 +27,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.render.methods import METHODS, render
+from thorough import examples
 
 POLICY = """\
 schema: 1
@@ -141,7 +142,7 @@ TEXTS = NAMES | st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(NAMES.filter(lambda name: name not in ("", ".", "..")), max_size=3, unique=True), TEXTS)
 def test_no_value_adds_anything(names: list[str], value: str) -> None:
     paths = [f"/home/u/p/{name}" for name in names]

@@ -20,6 +20,7 @@ from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from thorough import examples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = ("python-project", "strict", "ci", "hostile-names")
@@ -131,7 +132,7 @@ POLICIES = st.fixed_dictionaries(
         "protect": st.lists(PATHS, max_size=4),
     }
 )
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=examples(40), deadline=None)
 
 
 def distinct(files: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from sandwright.rootfs.tar.entry import EntryKind, TarEntry
 from sandwright.rootfs.tar.reader import TarReader
 from sandwright.rootfs.tar.writer import TarWriter
 from tars import END, TIME, header, member, pax
+from thorough import examples
 
 NS = 10**9
 Members = list[tuple[TarEntry, bytes]]
@@ -178,13 +179,13 @@ def items(draw: st.DrawFn) -> tuple[TarEntry, bytes]:
     return entry, content
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(items(), max_size=5))
 def test_what_is_written_is_read_again(members: Members) -> None:
     assert read(written(members)) == members
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(items(), min_size=1, max_size=4))
 def test_tarfile_reads_the_same(members: Members) -> None:
     with tarfile.open(

@@ -23,6 +23,7 @@ from sandwright.rootfs.elf import WATCHED, Dlopen, Elf, Malformed, read_elf
 from sandwright.rootfs.inroot import Root
 from sandwright.rootfs.minimal.ldso import DynamicLoader, LoadedObject
 from sandwright.rootfs.minimal.linking import link
+from thorough import examples
 
 MACHINES = [
     Machine(elffiles.X86_64),
@@ -250,7 +251,7 @@ def test_sparse_file_of_ten_gigabytes_costs_nothing(tmp_path: Path) -> None:
         os.close(fd)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=8))
 def test_any_damage_is_read_or_malformed(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]

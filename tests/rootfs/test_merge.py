@@ -23,6 +23,7 @@ from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.tar.reader import CHUNK
 from sandwright.rootfs.unpacking.unpack import ImageLayer, unpack
 from tars import archive, file, folder, hardlink, layer, pax, stack, symlink, tree
+from thorough import examples
 
 ROOT = os.geteuid() == 0
 
@@ -572,7 +573,7 @@ MEMBERS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.lists(MEMBERS, max_size=8), min_size=1, max_size=4))
 def test_random_stacks_are_what_the_model_says(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[list[Member]]

@@ -26,6 +26,7 @@ from sandwright.rootfs.images.blobs import ArchiveBlobs
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.tar.limits import ArchiveLimits
 from sandwright.rootfs.unpacking.unpack import unpack
+from thorough import examples
 
 TOP = tars.archive(tars.file(b"top", b"upper layer"))
 
@@ -680,7 +681,9 @@ def test_path_that_is_no_image(tmp_path: Path) -> None:
             open_image(tmp_path / name)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(data=st.data())
 def test_damaged_documents_never_fail_in_another_way(data: st.DataObject, tmp_path: Path) -> None:
     path = tmp_path / "layout"

@@ -185,7 +185,7 @@ def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.needs("dockerd")
-@pytest.mark.xdist_group("docker")
+@pytest.mark.exclusive("docker")
 def test_docker_images_are_removed(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
     _daemon_or_skip()
     subject = small_image.subject(tmp_path / "bundle")

@@ -16,6 +16,7 @@ from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.command import evaluate_command
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp
+from thorough import examples
 
 U64 = (1 << 64) - 1
 VALUES = [0, 1, 2, 5, 6, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, (1 << 32) + 5, U64]
@@ -108,7 +109,7 @@ def _rules(draw: st.DrawFn) -> list[Rule]:
 @pytest.mark.usefixtures("libseccomp")
 @given(_rules())
 @settings(
-    max_examples=300,
+    max_examples=examples(300),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

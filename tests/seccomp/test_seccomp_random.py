@@ -32,6 +32,7 @@ from sandwright.seccomp.groups import CatalogueProfile, SyscallGroup, argument_r
 from sandwright.seccomp.model import ArgumentComparison, SeccompProfile
 from seccomp_calls import as_seen, calls
 from seccomp_oracle import compile_with_libseccomp
+from thorough import examples
 
 VALUES = [0, 1, 2, 3, 8, 0x10000000, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, 1 << 63, (1 << 64) - 1]
 MASKS = [0, 1, 3, 8, 0x10000000, 0x7E020000, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, (1 << 64) - 1]
@@ -106,7 +107,7 @@ PROBES_64 = [call for call in PROBES if call.abi is Abi.AMD64]
 
 
 @given(documents())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_json_and_bpf_agree(data: dict[str, Any]) -> None:
     filter_ = resolve(loaded(data), arch="amd64")
     program = read_program(compile_filter(filter_, arch="amd64"))
@@ -117,7 +118,7 @@ def test_json_and_bpf_agree(data: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("libseccomp")
 @given(documents(EQUALITY))
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -142,7 +143,7 @@ def test_libseccomp_agrees_about_equality(data: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("libseccomp")
 @given(documents(twice=False, rules=1))
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -191,7 +192,9 @@ def own_profiles(draw: st.DrawFn) -> CatalogueProfile:
 
 @given(own_profiles())
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 def test_what_the_model_can_say_comes_out_the_same_everywhere(own: CatalogueProfile) -> None:
     document = load_profile_json(json_text(oci_json(own.expand())), "random")
@@ -207,7 +210,7 @@ def test_what_the_model_can_say_comes_out_the_same_everywhere(own: CatalogueProf
 
 
 @given(st.text(max_size=30), st.sampled_from(["default", "strict"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_no_text_can_add_a_rule(reason: str, name: str) -> None:
     """A reason reaches the artifact as a comment and nothing else."""
     base = profile(name)
@@ -232,7 +235,7 @@ def _moby_like() -> str:
 
 
 @given(st.integers(0, 60_000), st.binary(max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damaged_profiles_raise_nothing_else_than_that(at: int, bytes_: bytes) -> None:
     raw = _moby_like().encode()
     at %= len(raw)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sandwright import process
 from sandwright.image.init import SOURCE
+from thorough import examples
 
 pytestmark = [pytest.mark.needs("gcc"), pytest.mark.timeout(180)]
 
@@ -265,7 +266,7 @@ FILE = st.one_of(
 CASES = st.builds(Case, FILE, NAMES, IDS, IDS, st.sampled_from("ug"))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(CASES, min_size=20, max_size=60))
 def test_anything(harness: Path, cases: list[Case]) -> None:
     assert ask(harness, cases) == [model(case) for case in cases]
