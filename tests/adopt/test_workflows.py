@@ -148,4 +148,10 @@ _NoTruth.yaml_implicit_resolvers = {
 
 
 def test_every_file_of_ours_is_linted() -> None:
-    assert [path.name for path in WORKFLOWS] == ["linux.yml", "locks.yml", "macos.yml", "nightly.yml", "release.yml"]
+    assert [path.name for path in WORKFLOWS] == [
+        "linux.yml",
+        "locks.yml",
+        "macos.yml",
+        "nightly.yml",
+        "release.yml",
+    ]
