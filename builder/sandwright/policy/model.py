@@ -95,15 +95,16 @@ class FilesystemSection:
     protect: tuple[ProtectedName, ...] | None = None
     """Restrictions: names below each writable path that stay read-only, like `.git/hooks`.
 
-    They grant nothing: what may not be read stays so. A name that doesn't exist yet can't be made in the
-    project; elsewhere only methods that decide by path (Seatbelt) keep it from being made, and after others
-    made it no further run starts until somebody has looked. With a name in `.git` come the `.git` files of
-    submodules and linked work trees, what Git's configuration includes and names, and what would make the
-    project a bare repository. Absent and empty: only those of the layers below. Filled: these too.
+    They grant nothing: a path that may not be read stays unreadable. A name that doesn't exist yet can't be
+    made in the project. Elsewhere the method decides (`filesystem.protect-elsewhere`): where a name can be
+    made, the run reports it and no further run starts until you have looked. A name in `.git` also protects
+    the `.git` files of submodules and linked work trees, the files that Git's configuration includes and
+    names, and the names that would make the project a bare repository. Absent and empty: only those of the
+    layers below. Filled: these too.
     """
 
     unprotect: tuple[UnprotectedSection, ...] | None = None
-    """Exceptions from `deny`, `readonly` and `protect` of the layers below, the floor's excepted.
+    """Exceptions from `deny`, `readonly` and `protect` of the layers below, but for the managed policy's.
 
     Absent and empty: none but those of the layers below. Filled: these too.
     """
@@ -126,7 +127,7 @@ class NetworkSection:
     """
 
     allow: tuple[HostText, ...] | None = None
-    """Grants: hosts that the proxy lets through: `github.com`, `*.example.org`, `host:8443`.
+    """Grants: hosts that the proxy admits: `github.com`, `*.example.org`, `host:8443`.
 
     Without a port, 80 and 443; with `:*`, any. `*.example.org` is everything below example.org, itself not.
     Absent: as the layers below say. Empty: no host. Filled: these. Only `mode: proxy` uses it.
@@ -159,9 +160,9 @@ class ProcessSection:
     """The filter of system calls: `default`, `strict`, `build` (for compilers and packagers), or a file.
 
     A file is the path of a JSON profile as Docker, Podman and the OCI runtime specification have it. What it
-    lets through is taken as it is, but for the host's Unix sockets; the sandbox can't write it. An operator's
-    floor accepts no file but its own. Absent: as the layers below say; without any, `default`. There is no
-    way to have none, but `method: noop`.
+    allows is taken as it is, but for the host's Unix sockets; the sandbox can't write it. A managed policy
+    accepts no file but its own. Absent: as the layers below say; without any, `default`. Only `method: noop`
+    has no filter.
     """
 
 
@@ -191,11 +192,11 @@ class ShimSection:
     secrets: Secrets = field(default_factory=dict)
     """By variable of the program on the host: `${NAME}`, the host's variable that holds the secret.
 
-    Absent and empty: none. The secret itself never stands in a policy.
+    Absent and empty: none. A policy never contains the secret itself.
     """
 
     allow: tuple[CommandText, ...]
-    """Arguments that are let through: `auth status` exactly; `pr *` with anything after. Empty: none."""
+    """Arguments that are allowed: `auth status` exactly; `pr *` with anything after. Empty: none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +212,9 @@ class CredentialsSection:
     shims: dict[ShimName, ShimSection | None] | None = None
     """By program: what its shim may do. Absent and empty: as the layers below say. null: no such shim.
 
-    git and gh are known, with what they may do. Any other program runs in an empty directory of its own, so
-    that nothing in the project steers it. One that runs what its arguments or its input say (`env`,
-    `sudo`, `sh`, `python`) lets the sandbox run anything.
+    git and gh have profiles of what they may do. Any other program runs in an empty directory of its own, so
+    that nothing in the project steers it. A program that runs its arguments or its input (`env`, `sudo`,
+    `sh`, `python`) lets the sandbox run anything.
     """
 
 
@@ -222,7 +223,7 @@ class UserSection:
     """Who the program runs as."""
 
     mapping: MappingMode | None = None
-    """Whether files it makes belong to whoever started it.
+    """Whether files that the program makes belong to the calling user.
 
     `auto`: where the method can. `required`: an error where it can't. `off`: the image's own user.
     Absent: as the layers below say; without any, `auto`.
@@ -234,13 +235,20 @@ class ResourcesSection:
     """Limits for all processes of a run together. `unlimited` lifts a limit of a layer below."""
 
     memory: Size | None = None
-    """Bytes with a unit: `2GiB`. Absent: as the layers below say; without any, no limit."""
+    """Bytes with a unit: `2GiB`.
+
+    Absent: as the layers below say; in `default` that is `32GiB`, at most three quarters of the machine's
+    memory; without any, no limit.
+    """
 
     cpus: Cpus | None = None
     """Processors: `2`, `0.5`. Absent: as the layers below say; without any, no limit."""
 
     pids: Count | None = None
-    """Processes and threads. Absent: as the layers below say; without any, no limit."""
+    """Processes and threads.
+
+    Absent: as the layers below say; in `default` that is 4096; without any, no limit.
+    """
 
     files: Count | None = None
     """Open files of one process. Absent: as the layers below say; without any, the host's limit."""
@@ -254,7 +262,7 @@ class DegradeSection:
     """A feature that a method can't enforce, accepted."""
 
     feature: FeatureName
-    """The name that the error of `render` gives."""
+    """The feature's name, as the error of `render` gives it."""
 
     method: Method
     """The method that lacks it."""
@@ -286,7 +294,7 @@ class PolicyFile:
     """Presets that this policy starts from, later ones over earlier ones.
 
     The last layer that has this key decides. Absent in all: `[default]`. Empty: none, only what is built in.
-    In the floor: their limits are the floor's.
+    In the managed policy: their limits become the managed policy's.
     """
 
     filesystem: FilesystemSection | None = None
