@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 import mappedimages
-from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import collect_host
 from sandwright.rootfs.bundles.identity import AccountFiles
+from sandwright.runtime.contract import Start, StartableImage
+from sandwright.runtime.launch import Ended
 from sandwright.verify.mapping.cases import CALLER, ExpectedUser, MappingCase, cases
 from sandwright.verify.mapping.prove import fault, prove_mapping
-from sandwright.verify.mapping.starts import MappingStart
+from sandwright.verify.mapping.starts import MappedImage
 
 root = pytest.mark.skipif(os.getuid() != 0, reason="starts containers of several users")
 
@@ -148,11 +149,14 @@ class Liar:
     def __init__(self, told: dict[str, str], status: int, stderr: str, owner: tuple[int, int]) -> None:
         self._told, self._status, self._stderr, self._owner = told, status, stderr, owner
 
-    def run(self, start: MappingStart) -> process.Result:
-        (start.work / "new").touch()
-        os.chown(start.work / "new", *self._owner)
-        output = "".join(self._answer(line) for line in start.command[3:])
-        return process.Result((), self._status, output.encode(), self._stderr)
+    def run(self, start: Start) -> Ended:
+        assert start.argv is not None
+        assert start.run_as is not None
+        new = start.run_as.mounts["/workspace"] / "new"
+        new.touch()
+        os.chown(new, *self._owner)
+        output = "".join(self._answer(line) for line in start.argv[3:])
+        return Ended("exited", self._status, output.encode(), self._stderr, 0.1)
 
     def _answer(self, line: str) -> str:
         """An answer of the probe's protocol to one line of it."""
@@ -184,7 +188,9 @@ def look(
     stderr: str = "",
     owner: tuple[int, int] = CALLER,
 ) -> str:
-    return fault(Liar({**TOLD, **(told or {})}, status, stderr, owner), case, "id", tmp_path)
+    image = MappedImage(StartableImage("mapped", "linux/amd64", tmp_path, lambda *_: None), (), {})
+    liar = Liar({**TOLD, **(told or {})}, status, stderr, owner)
+    return fault(liar, image, case, "id", tmp_path)
 
 
 LIES = {

@@ -21,9 +21,9 @@ def prove_mapping(
     """
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.verify.mapping.prove import prove_mapping  # noqa: PLC0415
-    from sandwright.verify.mapping.starts import STARTERS  # noqa: PLC0415
+    from sandwright.verify.mapping.starts import PROVED  # noqa: PLC0415
 
-    runtimes = runtime.split(",") if runtime else list(STARTERS)
+    runtimes = runtime.split(",") if runtime else list(PROVED)
     with console.watching() as progress:
         platform, store = collect_host().platform, Path(output) / "rootfs"
         reports = list(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import BuildError
-from sandwright.runtime.contract import PREFIX, Start
+from sandwright.runtime.contract import PREFIX, RunAs, Start
 
 Config = dict[str, Any]
 """A runtime configuration, as JSON has it."""
@@ -37,12 +37,31 @@ def prepare(
     config["process"] = {**config["process"], "terminal": False}
     if start.argv is not None:
         config["process"]["args"] = list(start.argv)
+    if start.run_as is not None:
+        _run_as(config, start.run_as)
     config = adapt(config)
     name = PREFIX + uuid.uuid4().hex[:16]
     directory = scratch / name
     directory.mkdir(mode=0o700)
     (directory / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True))
     return StartBundle(name, directory, config)
+
+
+def _run_as(config: Config, given: RunAs) -> None:
+    process = config["process"]
+    uid, gid = given.user
+    environment = [each for each in process.get("env", ()) if not each.startswith("HOME=")]
+    process |= {
+        "args": [*given.entrypoint, *process["args"]],
+        "user": {"uid": uid, "gid": gid},
+        "env": [*environment, *(f"{name}={value}" for name, value in given.environment.items())],
+        "capabilities": {name: list(given.capabilities) for name in ("bounding", "effective", "permitted")},
+    }
+    config["root"]["readonly"] = given.read_only
+    for target, source in given.mounts.items():
+        options = ["rbind", "rw" if target in given.writable else "ro"]
+        mount = {"destination": target, "type": "bind", "source": str(source), "options": options}
+        config.setdefault("mounts", []).append(mount)
 
 
 def read_config(bundle: Path) -> Config:

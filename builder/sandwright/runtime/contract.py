@@ -38,6 +38,25 @@ class StartableImage:
 
 
 @dataclass(frozen=True)
+class RunAs:
+    """What a start gives a container in place of the image's own configuration.
+
+    The container runs `entrypoint`, which is the image's, with the start's `argv` as arguments. `mounts` are
+    directories and files of the host by their path inside, writable for those in `writable`. `capabilities`
+    are those of a bundle; engines give root their default set. The root file system may be written unless
+    `read_only`, and nothing that is written to it stays.
+    """
+
+    user: tuple[int, int]
+    entrypoint: tuple[str, ...]
+    environment: Mapping[str, str]
+    mounts: Mapping[str, Path]
+    writable: frozenset[str]
+    capabilities: tuple[str, ...]
+    read_only: bool
+
+
+@dataclass(frozen=True)
 class Start:
     """One start of a subject. `argv` replaces what the image runs by itself; None leaves that.
 
@@ -48,6 +67,7 @@ class Start:
     argv: tuple[str, ...] | None
     limit: float
     environment: Mapping[str, str]
+    run_as: RunAs | None = None
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
-from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
+from sandwright.runtime.contract import PREFIX, RunAs, Session, Start, StartableImage, Variant
 from sandwright.runtime.dockerd import docker_client, own_daemon
-from sandwright.runtime.engine import Loaded, archive_stream, settings_of
+from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
 from sandwright.runtime.launch import Ended, How
 
 if TYPE_CHECKING:
@@ -135,22 +135,18 @@ class DockerSession:
     def _create(self, start: Start, reference: str) -> Container:
         from docker.types import LogConfig  # noqa: PLC0415
 
-        settings = settings_of(start.subject)
-        argv = start.argv
+        argv, given = start.argv, start.run_as
         return self.client.containers.create(
             reference,
             name=PREFIX + uuid.uuid4().hex[:16],
             labels={LABEL: self.label},
             platform=start.subject.platform,
             network_mode="none",
-            read_only=settings.read_only,
-            tmpfs=dict(settings.tmpfs),
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
+            **(_confined(start) if given is None else _run_as(given)),
             # The logs are the result. A daemon may have another driver as default; the disk must not fill.
             log_config=LogConfig(type="json-file", config={"max-size": "8m", "max-file": "1"}),
-            entrypoint=None if argv is None else [argv[0]],
-            command=None if argv is None else list(argv[1:]),
+            entrypoint=None if argv is None or given else [argv[0]],
+            command=None if argv is None else list(argv if given else argv[1:]),
         )
 
     def _wait(self, container: Container, deadline: float) -> tuple[How, int | None]:
@@ -168,3 +164,22 @@ class DockerSession:
         with archive_stream(subject, reference) as archive:
             self.client.images.load(archive)
         return reference
+
+
+def _confined(start: Start) -> dict[str, Any]:
+    settings = settings_of(start.subject)
+    return {
+        "read_only": settings.read_only,
+        "tmpfs": dict(settings.tmpfs),
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+    }
+
+
+def _run_as(given: RunAs) -> dict[str, Any]:
+    return {
+        "user": f"{given.user[0]}:{given.user[1]}",
+        "environment": dict(given.environment),
+        "volumes": volumes(given),
+        "read_only": given.read_only,
+    }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from sandwright.runtime.bundles import read_config
-from sandwright.runtime.contract import StartableImage
+from sandwright.runtime.contract import RunAs, StartableImage
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,14 @@ def settings_of(subject: StartableImage) -> ContainerSettings:
     tmpfs = {m["destination"]: ",".join(m.get("options", ())) for m in mounts}
     own = {path: options for path, options in tmpfs.items() if not path.startswith(("/dev", "/sys"))}
     return ContainerSettings(bool(config["root"].get("readonly")), own)
+
+
+def volumes(given: RunAs) -> list[str]:
+    """The mounts of a start, as engines write them."""
+    return [
+        f"{source}:{target}" if target in given.writable else f"{source}:{target}:ro"
+        for target, source in given.mounts.items()
+    ]
 
 
 class Loaded:

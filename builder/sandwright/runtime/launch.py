@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
@@ -64,6 +65,7 @@ def launch(
     stop: threading.Event,
     env: Mapping[str, str] | None = None,
     stdin: IO[bytes] | None = None,
+    cwd: Path | None = None,
 ) -> Ended:
     """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
 
@@ -72,7 +74,7 @@ def launch(
     """
     started = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with process.start(*argv, stdin=stdin, stdout=out, stderr=err, env=env) as running:
+        with process.start(*argv, stdin=stdin, stdout=out, stderr=err, env=env, cwd=cwd) as running:
             how: How = "exited"
             pause = _POLL[0]
             while running.poll() is None and how == "exited":

@@ -12,12 +12,22 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.host import HostFacts
-from sandwright.runtime.bundles import Config, prepare
+from sandwright.runtime.bundles import Config, prepare, read_config, root_of
 from sandwright.runtime.contract import PREFIX, Session, Start, Variant
 from sandwright.runtime.launch import Ended, launch
 from sandwright.runtime.scratch import state_directory
 
 _CONTAINER = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+_LAYER = """
+set -e
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
+shift 2
+exec "$@"
+"""
+"""Puts a layer over a root that others share, in a mount namespace that ends with the runtime."""
+
 _REMOVAL = 30.0
 """Seconds in which a runtime must have removed a container."""
 
@@ -52,6 +62,7 @@ class OciRuntime:
         """The runtime's state is kept apart from that of others, and from `scratch`."""
         state = state_directory(scratch)
         state.mkdir(mode=0o700)
+        (scratch / "layer").mkdir()
 
         def words(*command: str) -> Sequence[str]:
             return self.wrap(variant, (self.name, "--root", str(state), *variant.options, *command))
@@ -80,18 +91,35 @@ class _OciSession:
     stop: threading.Event
 
     def run(self, start: Start) -> Ended:
-        bundle = prepare(start, self.scratch, self.adapt)
+        layered = start.run_as is not None
+        bundle = prepare(start, self.scratch, self._on_layer if layered else self.adapt)
         try:
             command = self.words("run", "--bundle", str(bundle.directory), bundle.id)
+            if layered:
+                own_layer = ("unshare", "--mount", "sh", "-c", _LAYER, "sh")
+                command = (*own_layer, str(self._layer), str(_shared_root(start)), *command)
             return launch(command, limit=start.limit, stop=self.stop, env=start.environment)
         finally:
             self._remove(bundle.id)
             shutil.rmtree(bundle.directory, ignore_errors=True)
 
+    @property
+    def _layer(self) -> Path:
+        """The mount point of a start's own layer: each start has it in a mount namespace of its own."""
+        return self.scratch / "layer"
+
+    def _on_layer(self, config: Config) -> Config:
+        root = {**config["root"], "path": str(self._layer / "root")}
+        return self.adapt({**config, "root": root})
+
     def _remove(self, container: str) -> None:
         """Remove what `run` left: nothing when it ended by itself, a live container when we killed it."""
         if any(container in path.name for path in self.state.iterdir()):
             process.run(*self.words("delete", "--force", container), timeout=_REMOVAL)
+
+
+def _shared_root(start: Start) -> Path:
+    return root_of(start.subject.bundle, read_config(start.subject.bundle))
 
 
 ROOTLESS = Variant("without root, with one id mapped", only_root=True)

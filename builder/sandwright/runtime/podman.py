@@ -24,7 +24,7 @@ from sandwright import process
 from sandwright.errors import BuildError
 from sandwright.host import HostFacts
 from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
-from sandwright.runtime.engine import Loaded, archive_stream, settings_of
+from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
 from sandwright.runtime.launch import Ended, base_environment, launch
 from sandwright.runtime.oci import needs_emulator
 from sandwright.runtime.processes import end_all, kill_all
@@ -142,7 +142,9 @@ class PodmanSession:
         ours = ("--name", name, "--conmon-pidfile", str(monitor))
         words = self._words("run", *ours, *_options(start), *_command(start, reference))
         try:
-            return launch(words, limit=start.limit, stop=self.stop, env=self._environment(start.environment))
+            environment = self._environment(start.environment)
+            # Its monitor may leave a file `oom` where it is started.
+            return launch(words, limit=start.limit, stop=self.stop, env=environment, cwd=self.scratch)
         finally:
             self._podman("rm", "--force", "--ignore", "--time", "0", "--volumes", name, timeout=_REMOVAL)
             _see_out(monitor)
@@ -227,9 +229,16 @@ def _run_root(scratch: Path) -> Iterator[Path]:
 
 
 def _options(start: Start) -> list[str]:
-    settings = settings_of(start.subject)
+    given = start.run_as
     words = ["--pull", "never", "--platform", start.subject.platform, "--network", "none"]
-    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--log-driver", "none"]
+    words += ["--log-driver", "none"]
+    if given is not None:
+        words += ["--passwd=false", f"--user={given.user[0]}:{given.user[1]}"]
+        words += [f"--env={name}={value}" for name, value in given.environment.items()]
+        words += [f"--volume={volume}" for volume in volumes(given)]
+        return [*words, "--read-only"] if given.read_only else words
+    settings = settings_of(start.subject)
+    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
     if settings.read_only:
         words += ["--read-only", "--read-only-tmpfs=false"]
     for path, options in settings.tmpfs.items():
@@ -240,4 +249,6 @@ def _options(start: Start) -> list[str]:
 def _command(start: Start, reference: str) -> list[str]:
     if start.argv is None:
         return [reference]
+    if start.run_as is not None:
+        return [reference, *start.argv]
     return ["--entrypoint", json.dumps([start.argv[0]]), reference, *start.argv[1:]]

@@ -9,17 +9,24 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from threading import Event
 
 from sandwright import process
-from sandwright.errors import BuildError, HostError
+from sandwright.errors import BuildError, HostError, UsageError
+from sandwright.host import collect_host
 from sandwright.image.documents import split_entrypoint
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.bundles import bundle, convert
 from sandwright.rootfs.bundles.identity import read_accounts
 from sandwright.rootfs.images.source import Image, open_image
 from sandwright.rootfs.inroot import Root
+from sandwright.runtime.contract import Session, Start
+from sandwright.runtime.launch import Ended, base_environment
+from sandwright.runtime.preflight import MissingRuntime
 from sandwright.runtime.probe import PROBE, own_probe
+from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
+from sandwright.runtime.sessions import Sessions
 from sandwright.verify.mapping.cases import ExpectedUser, MappingCase, cases
 from sandwright.verify.mapping.seen import (
     NEW,
@@ -30,9 +37,12 @@ from sandwright.verify.mapping.seen import (
     command,
     seen_user,
 )
-from sandwright.verify.mapping.starts import STARTERS, MappedImage, MappingStart, Starter, starter
+from sandwright.verify.mapping.starts import PROVED, MappedImage, mapped_image
 from sandwright.verify.smoke.report import ImageRow
 from sandwright.verify.verdict import ProbeFinding, Verdict
+
+LIMIT = 120.0
+"""Seconds for one start."""
 
 REFUSED = 125
 """How our first process ends when it refuses."""
@@ -43,7 +53,7 @@ def prove_mapping(
     *,
     platform: str,
     store: Path,
-    runtimes: Sequence[str] = STARTERS,
+    runtimes: Sequence[str] = PROVED,
     only: Collection[str] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[ImageRow]:
@@ -51,50 +61,55 @@ def prove_mapping(
 
     Gives a row for each runtime, with a finding for each case. Only root can. Root file systems are unpacked
     into `store`. Raise BuildError for an image without `config.init`, UsageError for an unknown runtime,
-    ToolMissing for one that isn't there, HostError for one that starts nothing here and when we are not root,
-    CommandFailed for a start that takes too long.
+    ToolMissing for one that isn't there, HostError for one that starts nothing here and when we are not root.
     """
     if os.geteuid() != 0:
         raise HostError("only root can start containers of several users")
-    subject = MappedImage(layout, platform, store)
-    image = open_image(layout, platform=platform)
-    found, lookup = _known(subject, image)
+    image, host = open_image(layout, platform=platform), collect_host()
+    found, lookup = _known(layout, image, store)
     chosen = [case for case in found if only is None or case.name in only]
-    with scratch_directory() as scratch:
-        for runtime in runtimes:
-            if runtime in STARTERS:
-                process.which(runtime)
-            own = scratch / runtime
-            own.mkdir()
-            started = time.monotonic()
-            with (
-                starter(runtime, subject, own) as ready,
-                progress.step(f"mapping under {runtime}", len(chosen), unit="cases") as step,
-            ):
-                findings = []
+    with scratch_directory() as scratch, Sessions(host, scratch, Event()) as sessions:
+        (scratch / "image").mkdir()
+        mapped = mapped_image(layout, image, platform, store=store, scratch=scratch / "image")
+        for name in runtimes:
+            session = _session(sessions, name, platform)
+            started, findings = time.monotonic(), []
+            with progress.step(f"mapping under {name}", len(chosen), unit="cases") as step:
                 for case in chosen:
-                    findings.append(_finding(case, fault(ready, case, lookup, scratch)))
+                    findings.append(_finding(case, fault(session, mapped, case, lookup, scratch)))
                     step.advance(1)
             seconds = time.monotonic() - started
-            yield ImageRow(layout.name, platform, image.digest, runtime, tuple(findings), seconds)
+            yield ImageRow(layout.name, platform, image.digest, name, tuple(findings), seconds)
+
+
+def _session(sessions: Sessions, name: str, platform: str) -> Session:
+    if name not in PROVED:
+        raise UsageError(f"no runtime {name!r}; there are {', '.join(PROVED)}")
+    runtime = RUNTIMES[name]
+    if name != "docker":
+        process.which(runtime.program)
+    ready = sessions.check(runtime, platform)
+    if isinstance(ready, MissingRuntime):
+        raise HostError(f"{name} starts nothing here: {ready.describe()}")
+    return sessions.session(ready)
 
 
 def _finding(case: MappingCase, fault: str) -> ProbeFinding:
     return ProbeFinding(case.name, Verdict.FAIL if fault else Verdict.PASS, fault)
 
 
-def _known(subject: MappedImage, image: Image) -> tuple[tuple[MappingCase, ...], Lookup]:
+def _known(layout: Path, image: Image, store: Path) -> tuple[tuple[MappingCase, ...], Lookup]:
     """The cases for an image, and its program that looks names up."""
     account, _ = split_entrypoint(convert.image_section(image.config).get("Entrypoint") or ())
     if account is None:
-        raise BuildError(f"{subject.layout}: the image has no config.init")
-    rootfs = bundle.unpacked(image, subject.store, rootless=False)
+        raise BuildError(f"{layout}: the image has no config.init")
+    rootfs = bundle.unpacked(image, store, rootless=False)
     lookup: Lookup = "python3" if (rootfs.path / "usr/bin/python3").exists() else "id"
     with Root(rootfs.path) as root:
         return cases(account, read_accounts(root)), lookup
 
 
-def fault(ready: Starter, case: MappingCase, lookup: Lookup, scratch: Path) -> str:
+def fault(session: Session, image: MappedImage, case: MappingCase, lookup: Lookup, scratch: Path) -> str:
     """Start a case, and describe what is not as it must be; empty for nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         work = Path(name)
@@ -103,7 +118,9 @@ def fault(ready: Starter, case: MappingCase, lookup: Lookup, scratch: Path) -> s
         (work / PROBE.name).chmod(0o755)
         word = uuid.uuid4().hex
         asked = attempts(lookup, case.expected.home if isinstance(case.expected, ExpectedUser) else "/")
-        result = ready.run(MappingStart(case, command(asked, word=word), work))
+        argv = command(asked, word=word)
+        start = Start(image.startable, argv, LIMIT, base_environment(), image.run_as(case, work))
+        result = session.run(start)
         if isinstance(case.expected, str):
             refused = result.status == REFUSED and case.expected in result.stderr
             return "" if refused else f"was not refused: {_ended(result)}"
@@ -136,6 +153,5 @@ def _differences(
             yield f"{what}: {found!r}, not {wanted!r}"
 
 
-def _ended(result: process.Result) -> str:
-    lines = result.stderr.strip().splitlines()
-    return f"status {result.status}" + (f": {lines[-1]}" if lines else "")
+def _ended(result: Ended) -> str:
+    return result.describe().removeprefix("exit ")
