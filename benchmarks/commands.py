@@ -9,6 +9,7 @@ a policy of 100 paths for bwrap one of 250 ms: the exit status is 1 when the med
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -53,6 +54,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     arguments.add_argument("--json", type=Path, default=RESULTS)
     output = arguments.parse_args().json
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every start compiles what has changed
     told, made = helps(), policies()
     print(harness.table("help", told, reference=PYTHON))
     print(harness.table("a policy of 100 paths", made, reference=PYTHON))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import shutil
 import signal
@@ -20,8 +19,6 @@ from os import PathLike
 from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
-
-_log = logging.getLogger(__name__)
 
 Argument = str | PathLike[str]
 
@@ -171,7 +168,9 @@ def start(
     """
     words = [str(arg) for arg in argv]
     words[0] = words[0] if os.sep in words[0] else which(words[0])
-    _log.debug("+ %s", " ".join(words))
+    import logging  # noqa: PLC0415 - costs milliseconds, which commands that start nothing should not pay
+
+    logging.getLogger(__name__).debug("+ %s", " ".join(words))
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.cli import console
+from sandwright.cli.inputs import read_file
 from sandwright.errors import UsageError
-
-MAX_BYTES = 16 << 20
-"""How much of a profile is read; the largest real one is a hundredth of that."""
 
 
 def sbpl_eval(
@@ -74,18 +72,6 @@ def seccomp_eval(
         )
     answer = evaluate_command(read_file(profile), profile, syscall, argument or (), arch=arch, caps=cap or ())
     console.line(encoder.dumps(answer.as_json()) if json else answer.text().rstrip())
-
-
-def read_file(file: str) -> bytes:
-    """The bytes of a file that a person named. Raise UsageError when it can't be read, or is too large."""
-    try:
-        with Path(file).open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
-    return data
 
 
 def _lines(file: str) -> Iterator[str]:

@@ -16,8 +16,23 @@ if TYPE_CHECKING:
     from sandwright.image.definition import ImageDefinition
     from sandwright.registry.settings import RegistrySettings
 
+MAX_BYTES = 16 << 20
+"""How much of a profile is read; the largest real one is a hundredth of that."""
+
 RegistrySettingsFactory = Callable[[], "RegistrySettings"]
 """Reads the settings of registries when the first registry is needed."""
+
+
+def read_file(file: str) -> bytes:
+    """The bytes of a file that a person named. Raise UsageError when it can't be read, or is too large."""
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
+    return data
 
 
 def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json as encoder
 import os
 from collections.abc import Iterator, Sequence
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.evaluators import read_file
-from sandwright.cli.inputs import load_policy
+from sandwright.cli.inputs import load_policy, read_file
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -226,6 +224,8 @@ def _say(found: Changes, count: int) -> None:
 
 
 def _show_changes(found: Changes) -> None:
+    import difflib  # noqa: PLC0415 - only for --diff
+
     from sandwright.cli.artifacts import content  # noqa: PLC0415
 
     after = {each.name: each.content for each in found.written} | dict.fromkeys(found.removed, b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -44,6 +45,7 @@ def main(words: Sequence[str]) -> int:
 
         sys.stdout.write(page(command))
         return 0
+    gc.set_threshold(100_000)  # most of what is imported stays: looking for garbage in it costs 10 ms
     return execute(command, parsed.values, parsed.words)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import pwd
 import stat
 import sys
@@ -219,7 +218,7 @@ def _base(
     looks.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
     looks.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
-    machine = platform.machine().lower()
+    machine = os.uname().machine.lower()
     return HostFacts(
         os="linux" if system == "linux" else "darwin",
         home=home,
@@ -229,7 +228,7 @@ def _base(
         gid=os.getgid(),
         tmp=tmp or _temporary(environ, project),
         platform=f"{system}/{_MACHINES.get(machine, machine)}",
-        kernel=platform.release(),
+        kernel=os.uname().release,
         case_sensitive=system == "linux" or not _ignores_case(home),
         memory=_memory(looks),
         controllers=_controllers(looks) if system == "linux" else (),
