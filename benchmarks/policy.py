@@ -23,8 +23,8 @@ from typing import TypeVar
 from benchmarks import harness
 
 from sandwright import HostFacts, Policy, ResolvedPolicy
+from sandwright.methods import METHODS, registry
 from sandwright.policy.facts import Entry
-from sandwright.render.methods import METHODS
 from sandwright.render.mounts import mount_plan
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def measure(text: str, host: HostFacts) -> tuple[float, ...]:
 
 def rendered(policy: ResolvedPolicy, methods: Iterable[str]) -> float:
     """Seconds in which a policy is rendered for some methods, one after the other."""
-    return timed(lambda: [METHODS[method](policy) for method in methods])[1]
+    return timed(lambda: [registry.artifacts(policy, method) for method in methods])[1]
 
 
 def first(text: str, host: HostFacts) -> dict[str, float]:

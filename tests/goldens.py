@@ -24,12 +24,12 @@ from pathlib import Path
 from recorded import Lines, bytes_of, decoded, difference, encoded, lines_of, patched, split
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
-from sandwright.methods.docker.devcontainer import render_form
+from sandwright.methods.registry import artifacts as artifacts_of
+from sandwright.methods.registry import render
 from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_text
-from sandwright.render.methods import render
 from sandwright.seccomp.bpf import compile_profile
 from sandwright.seccomp.catalogue import profile
 from sandwright.seccomp.oci import gvisor_json, oci_json
@@ -96,7 +96,8 @@ def _profile(name: str) -> dict[str, bytes]:
 def _artifacts(case: str, method: str) -> dict[str, bytes]:
     """The program that watches mounts is the one of the package, whose digest another test holds."""
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
-    artifacts = render_form(policy) if method == "devcontainer" else render(policy, method).artifacts
+    form = method == "devcontainer"
+    artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
     programs = {each.digest for each in artifacts if each.name == MOUNT_WATCH.name}
     assert programs <= set(json.loads(MOUNT_WATCH.record.read_text())["programs"].values())
     return {

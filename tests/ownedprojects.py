@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.api import Policy
+from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import Account, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 
 WAIT = 60.0
 POLICY = """\

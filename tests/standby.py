@@ -36,7 +36,7 @@ IMPORTED = (
     "sandwright.adopt.init",
     "sandwright.api",
     "sandwright.policy.schema",
-    "sandwright.render.methods",
+    "sandwright.render.rendered",
     "sandwright.evaluate.explain",
     "sandwright.session.run",
     "sandwright.verify.command",

@@ -17,7 +17,7 @@ from goldens import (
     record_all,
 )
 from sandwright.errors import RenderError
-from sandwright.render.methods import render
+from sandwright.methods.registry import render
 
 
 @pytest.fixture(scope="module", autouse=True)

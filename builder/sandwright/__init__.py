@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sandwright.policy.facts import HostFacts
     from sandwright.policy.resolved import ResolvedPolicy
     from sandwright.render.artifact import Artifact
-    from sandwright.render.methods import Rendered
+    from sandwright.render.rendered import Rendered
 
 __version__ = "0.1.0"
 
@@ -43,7 +43,7 @@ _HOMES = {
     "Comparison": "evaluate.explain",
     "HostFacts": "policy.facts",
     "Policy": "api",
-    "Rendered": "render.methods",
+    "Rendered": "render.rendered",
     "ResolvedPolicy": "policy.resolved",
     "SandwrightError": "errors",
 }

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect, knowing
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered, render
+from sandwright.render.rendered import Rendered
 
 if TYPE_CHECKING:
     from sandwright.evaluate.explain import Comparison
@@ -87,9 +88,9 @@ class Policy(MergedPolicy):
         asked. Raise UsageError for a question that makes no sense.
         """
         # Here, because the evaluators cost 120 ms, which rendering should not pay.
-        from sandwright.evaluate.explain import explain_methods  # noqa: PLC0415
+        from sandwright.methods import registry  # noqa: PLC0415
 
-        return explain_methods(
+        return registry.explain(
             self.resolve_for(question, subject, facts),
             question,
             subject,

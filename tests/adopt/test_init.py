@@ -27,12 +27,14 @@ from sandwright.adopt.proposal import Choice, proposal
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.host import HostFacts, collect_host
+from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
-from sandwright.policy.declaration import DECLARATIONS
+from sandwright.methods.registry import render
 from sandwright.policy.load import layer
 from sandwright.policy.schema import policy_schema
-from sandwright.render.methods import render
 from sandwright.session import preflights
+
+DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 WAIT = 120
 PREVENTED = ("bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes")

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from sandwright.cli import reference
-from sandwright.policy.declaration import DECLARATIONS
-from sandwright.policy.names import FEATURES, METHODS
+from sandwright.methods import METHODS, registry
+from sandwright.policy.names import FEATURES
 from sandwright.reference import methods, policy
 from sandwright.reference.methods import VERIFIED
+
+DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 

@@ -18,7 +18,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
-from sandwright.render.methods import render
+from sandwright.methods.registry import render
 
 pytestmark = pytest.mark.needs("bwrap", "git")
 

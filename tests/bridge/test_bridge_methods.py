@@ -19,8 +19,8 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge.start import Bridge
 from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 from session.test_run_containers import busybox_root
 
 METHODS = [

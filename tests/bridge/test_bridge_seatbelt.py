@@ -13,8 +13,8 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.evaluate.sbpl import Evaluator, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
+from sandwright.methods.registry import render
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.render.methods import render
 
 PUBLIC = "/Users/u/.cache/sandwright/bridge/0123456789ab/public"
 SHIMS = {"gh": {"secrets": {"GH_TOKEN": "${SANDBOX_GH_TOKEN}"}, "allow": ["pr *"]}}

@@ -13,10 +13,10 @@ import pytest
 
 from sandwright import HostFacts, Policy, process
 from sandwright.cli import main
+from sandwright.methods import METHODS
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import METHODS
 
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "method: bwrap\nfilesystem: {read: [/usr], write: [$PROJECT]}\n"
@@ -221,7 +221,7 @@ def test_explain_fails_when_an_artifact_disagrees(
         before = render_bwrap(policy)
         return tuple(replace(each, content=each.content.replace(b"--unshare-net\0", b"")) for each in before)
 
-    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {**METHODS, "bwrap": opened})
+    monkeypatch.setattr(METHODS["bwrap"], "make_artifacts", opened)
     monkeypatch.chdir(project)
     words = ["explain", "connect", "example.com:443", "--method", "bwrap", "--method", "seatbelt"]
     shown, error = _here(words, monkeypatch, capsys)

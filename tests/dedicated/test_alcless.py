@@ -18,9 +18,9 @@ import pytest
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.alcless.render import instance_of
+from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("rsync")
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from goldens import CASES, case_policy
+from sandwright.methods.registry import render
 from sandwright.methods.user.render import account_for
-from sandwright.render.methods import render
 from sandwright.resources import data_path
 
 STEPS = {

@@ -25,8 +25,8 @@ from goldens import write_artifacts
 from netlab import listener
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 from sandwright.runtime.dockerd import no_way_from
 
 IMAGE = "sandwright/proxy:latest"

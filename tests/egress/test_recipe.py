@@ -13,8 +13,8 @@ from netlab import World
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "bwrap")
 

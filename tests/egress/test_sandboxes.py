@@ -24,9 +24,9 @@ from netlab import MACHINE, WORLD, World, listener
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv", "curl", "unshare")
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from goldens import CASES, case_policy
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.errors import DocumentError, UsageError
-from sandwright.evaluate.explain import Comparison, Row, explain_methods
+from sandwright.evaluate.explain import Comparison, Row
 from sandwright.evaluate.explain.launchers import passing
-from sandwright.evaluate.explain.reading import READINGS
 from sandwright.evaluate.explain.squid import Squid
+from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
+from sandwright.methods.registry import artifacts, explain
 from sandwright.policy.facts import Entry
-from sandwright.render import methods as rendering
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import Rendered
+from sandwright.render.rendered import Rendered
 from thorough import examples
 
 DIRECTORY, FILE = Entry("directory"), Entry("file")
@@ -53,7 +53,7 @@ def _policy(text: str = POLICY, facts: HostFacts = FACTS) -> ResolvedPolicy:
 
 
 def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None = None) -> Row:
-    return explain_methods(policy or _policy(), question, subject, methods=[method]).row(method)
+    return explain(policy or _policy(), question, subject, methods=[method]).row(method)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_rules_are_shown_with_their_line(method: str) -> None:
     policy = _policy()
     place = _row("write", "$PROJECT/new", method, policy).place
     assert place is not None
-    content = next(each.content for each in rendering.METHODS[method](policy) if each.name == place.artifact)
+    content = next(each.content for each in artifacts(policy, method) if each.name == place.artifact)
     lines = content.decode().splitlines()[place.line - 1 :]
     assert lines[0][place.column - 1] in "({"
     assert any(f'"{PROJECT}"' in line for line in lines[:3])
@@ -198,7 +198,7 @@ def test_where_a_method_has_no_place_for_what_is_granted(
 def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
     """Nobody knows of them when a sandbox is made: where mounts alone hide sockets, they can be reached."""
     text = f"method: bwrap\nextends: []\nfilesystem: {{write: [$PROJECT]}}\nnetwork: {{{network}}}\n"
-    found = explain_methods(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
+    found = explain(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
     assert [row.method for row in found.rows if row.status == "looser"] == looser
     assert {row.status for row in found.rows} <= {"agrees", "looser"}
     assert all("listens when a run starts" in row.reason for row in found.rows if row.status == "looser")
@@ -211,7 +211,7 @@ RENDERED = ["bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernete
     "name", [".envrc", ".vscode/tasks.json", ".mcp.json", "sandbox.yaml", ".git/commondir"]
 )
 def test_no_method_lets_a_protected_name_be_made(name: str) -> None:
-    found = explain_methods(_policy(), "write", f"$PROJECT/{name}", methods=RENDERED)
+    found = explain(_policy(), "write", f"$PROJECT/{name}", methods=RENDERED)
     assert [(row.method, row.decision, row.status) for row in found.rows] == [
         (method, "deny", "agrees") for method in RENDERED
     ]
@@ -220,7 +220,7 @@ def test_no_method_lets_a_protected_name_be_made(name: str) -> None:
 @pytest.mark.parametrize("rule", ["deny", "readonly"])
 def test_no_method_lets_a_restricted_path_of_the_project_be_made(rule: str) -> None:
     policy = _policy(f"method: bwrap\nfilesystem: {{{rule}: [$PROJECT/new/er]}}\n")
-    found = explain_methods(policy, "write", "$PROJECT/new/er/x", methods=RENDERED)
+    found = explain(policy, "write", "$PROJECT/new/er/x", methods=RENDERED)
     assert [(row.method, row.decision, row.status) for row in found.rows] == [
         (method, "deny", "agrees") for method in RENDERED
     ]
@@ -235,7 +235,7 @@ def test_what_lies_on_the_way_to_a_protected_name_is_not_made(method: str) -> No
 
 def test_names_that_nothing_protects_elsewhere_are_told() -> None:
     policy = _policy("method: bwrap\nfilesystem: {write: [$PROJECT, /srv]}\n")
-    found = explain_methods(policy, "write", "/srv/.envrc", methods=["bwrap", "oci", "seatbelt"])
+    found = explain(policy, "write", "/srv/.envrc", methods=["bwrap", "oci", "seatbelt"])
     assert [(row.method, row.decision, row.status, row.level) for row in found.rows] == [
         ("bwrap", "allow", "looser", "partly"),
         ("oci", "allow", "looser", "partly"),
@@ -247,7 +247,7 @@ def test_names_that_nothing_protects_elsewhere_are_told() -> None:
 
 def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: bytes, new: bytes) -> None:
     """Let a method's renderer make another artifact than it does."""
-    honest = rendering.METHODS[method]
+    honest = METHODS[method].make_artifacts
 
     def tampered(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         made = honest(policy)
@@ -258,7 +258,7 @@ def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: byte
             for each in made
         )
 
-    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {method: tampered})
+    monkeypatch.setattr(METHODS[method], "make_artifacts", tampered)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_an_artifact_that_lets_more_through_disagrees(
     subject: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = explain_methods(_policy(), question, subject, methods=[method])
+    before = explain(_policy(), question, subject, methods=[method])
     assert (before.rows[0].decision, before.rows[0].status) == ("deny", "agrees")
     _tampered(monkeypatch, method, name, old, new)
-    after = explain_methods(_policy(), question, subject, methods=[method])
+    after = explain(_policy(), question, subject, methods=[method])
     assert (after.rows[0].decision, after.rows[0].status) == ("allow", "disagrees")
     assert not after.agree
 
@@ -312,7 +312,7 @@ def test_a_launcher_that_cannot_be_read_is_no_answer() -> None:
 
 
 def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = json.loads(rendering.METHODS["oci"](_policy())[0].content)
+    config = json.loads(artifacts(_policy(), "oci")[0].content)
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", LAUNCH, ""))
     monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {"oci": lambda _: made})
@@ -456,20 +456,18 @@ def test_what_a_policy_accepts_is_looser_and_no_disagreement() -> None:
 
 @pytest.mark.parametrize("arch", ["amd64", "arm64"])
 def test_calls_are_asked_of_each_architecture(arch: str) -> None:
-    found = explain_methods(_policy(), "syscall", "clone", arguments=[0x10000000], architectures=[arch])
+    found = explain(_policy(), "syscall", "clone", arguments=[0x10000000], architectures=[arch])
     assert {(row.method, row.arch, row.decision) for row in found.rows if row.decision == "deny"} >= {
         ("bwrap", arch, "deny"),
         ("oci", arch, "deny"),
         ("gvisor", arch, "deny"),
     }
-    allowed = explain_methods(
-        _policy(), "syscall", "clone", arguments=[17], architectures=[arch], methods=["bwrap"]
-    )
+    allowed = explain(_policy(), "syscall", "clone", arguments=[17], architectures=[arch], methods=["bwrap"])
     assert allowed.rows[0].decision == "allow"
 
 
 def test_a_call_of_one_architecture_only() -> None:
-    found = explain_methods(_policy(), "syscall", "arch_prctl", architectures=["arm64"], methods=["bwrap"])
+    found = explain(_policy(), "syscall", "arch_prctl", architectures=["arm64"], methods=["bwrap"])
     assert (found.rows[0].decision, found.rows[0].because) == (None, "arm64 has no system call arch_prctl")
 
 
@@ -484,21 +482,19 @@ def test_a_call_of_one_architecture_only() -> None:
 )
 def test_questions_without_sense_are_refused(question: str, subject: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        explain_methods(_policy(), question, subject)
+        explain(_policy(), question, subject)
     assert message in str(caught.value)
 
 
 def test_unknown_methods_and_architectures_are_refused() -> None:
     with pytest.raises(UsageError, match="there is no method 'bwarp'"):
-        explain_methods(_policy(), "read", "/x", methods=["bwarp"])
+        explain(_policy(), "read", "/x", methods=["bwarp"])
     with pytest.raises(UsageError, match="no table of system calls for mips"):
-        explain_methods(_policy(), "syscall", "read", architectures=["mips"])
+        explain(_policy(), "syscall", "read", architectures=["mips"])
 
 
 def test_json_is_stable() -> None:
-    data = json.loads(
-        json.dumps(explain_methods(_policy(), "write", "$PROJECT/a", methods=["bwrap"]).as_data())
-    )
+    data = json.loads(json.dumps(explain(_policy(), "write", "$PROJECT/a", methods=["bwrap"]).as_data()))
     assert data == {
         "schema": 1,
         "question": "write",
@@ -549,7 +545,7 @@ SUBJECTS = st.lists(
 ).map(lambda parts: "/" + "/".join(parts))
 
 
-TESTED = [method for method in READINGS if method in rendering.METHODS and method != "noop"]
+TESTED = [name for name, each in METHODS.items() if each.PROPERTIES.explained and name != "noop"]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -558,7 +554,7 @@ TESTED = [method for method in READINGS if method in rendering.METHODS and metho
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
     """Whatever is asked: only names that don't exist yet are open against the policy, and only to mounts."""
     policy = case_policy(case)
-    found: Comparison = explain_methods(policy, question, subject, methods=TESTED)
+    found: Comparison = explain(policy, question, subject, methods=TESTED)
     for row in found.rows:
         if row.status != "disagrees":
             continue

@@ -17,29 +17,22 @@ from sandwright.runtime.trial import Failed
 
 EXAMPLE = '''
 """A method of somebody else's: bubblewrap, under another name."""
-from sandwright.methods.bwrap.backend import Bwrap
-from sandwright.render.methods import render
+from dataclasses import replace
 
-class Wrapped(Bwrap):
-    @property
-    def declaration(self):
-        return Bwrap().declaration
-    def render(self, policy):
-        return render(policy, "wrapped", declaration=self.declaration, renderer=self.renderer)
-    def renderer(self, policy):
-        return render(policy, "bwrap").artifacts
+from sandwright.methods import bwrap
+from sandwright.methods.bwrap import FORMS, PROPERTIES, expect, make_artifacts, read_artifacts
 
-def make():
-    return Wrapped(name="wrapped")
+def declare():
+    return replace(bwrap.declare(), method="wrapped")
 
-class Lacking:
-    name = "lacking"
+def make_backend():
+    return replace(bwrap.make_backend(), name="wrapped")
 '''
 POINTS = """[sandwright.methods]
-wrapped = example_method:make
-lacking = example_method:Lacking
+wrapped = example_method
+lacking = json
 absent = example_method:nothing
-bwrap = example_method:make
+bwrap = example_method
 """
 
 
@@ -80,7 +73,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("lacking", r"the method lacking \(example_method:Lacking\) lacks declaration, terminal"),
+        ("lacking", r"the method lacking \(json\) lacks PROPERTIES, FORMS, declare"),
         ("absent", r"the method absent \(example_method:nothing\) can't be loaded: AttributeError"),
         (
             "rocket",

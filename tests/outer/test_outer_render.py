@@ -19,10 +19,10 @@ from sandwright.cli.parsing import parse
 from sandwright.cli.running import request_of
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.outer.render import outer_options
-from sandwright.methods.registry import backend, placed
+from sandwright.methods.registry import backend, placed, render
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered, render
+from sandwright.render.rendered import Rendered
 from sandwright.resources import data_path
 from sandwright.seccomp import profile
 from thorough import examples

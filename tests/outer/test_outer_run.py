@@ -23,9 +23,9 @@ from sandwright.api import Policy
 from sandwright.errors import HostError
 from sandwright.methods.gvisor.outer.container import OuterContainer, outer_container
 from sandwright.methods.gvisor.outer.render import Grant, grant
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
 from sandwright.seccomp import profile
 
 POLICY = """\

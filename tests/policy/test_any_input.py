@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sandwright.api import Policy
 from sandwright.errors import DocumentError, RenderError, UsageError
+from sandwright.methods import registry
 from sandwright.policy import load
 from sandwright.policy.explain import QUESTIONS, explain
 from sandwright.policy.facts import Entry, HostFacts
@@ -71,7 +72,7 @@ def test_any_two_layers(floor: dict[str, Any], project: dict[str, Any]) -> None:
     assert policy == _resolved(floor, project)
     mount_plan(policy, root="host")
     for method in METHODS:
-        _taken(lambda method=method: check_expressible(policy, method))  # type: ignore[misc]
+        _taken(lambda method=method: check_expressible(policy, registry.declaration(method)))  # type: ignore[misc]
 
 
 @QUIET

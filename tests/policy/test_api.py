@@ -12,7 +12,7 @@ import pytest
 import sandwright
 from sandwright import HostFacts, Policy, SandwrightError, process
 from sandwright.errors import RenderError, UsageError
-from sandwright.render.methods import render
+from sandwright.methods.registry import render
 
 POLICY = "method: bwrap\nnetwork: {mode: none}\nfilesystem: {deny: [$PROJECT/secrets]}\n"
 

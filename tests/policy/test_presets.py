@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.api import Policy
+from sandwright.methods import registry
 from sandwright.policy import load
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import METHODS, PRESETS
@@ -104,7 +105,11 @@ def test_presets_add_up() -> None:
 def test_examples_resolve(path: Path, facts: HostFacts) -> None:
     policy = Policy.load(path).resolve(facts)
     for method in policy.methods:
-        assert not [f for f in check_expressible(policy, method) if f.kind == "degraded" and not f.accepted]
+        assert not [
+            f
+            for f in check_expressible(policy, registry.declaration(method))
+            if f.kind == "degraded" and not f.accepted
+        ]
     assert not policy.is_path_readable("~/.ssh/id_ed25519")
     assert not policy.is_path_writable("~/.bashrc")
 
@@ -117,7 +122,7 @@ def test_there_are_examples_for_each_kind_of_work() -> None:
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "noop"])
 def test_one_example_is_for_every_method(method: str) -> None:
-    check_expressible(_example("everywhere"), method)
+    check_expressible(_example("everywhere"), registry.declaration(method))
 
 
 def test_the_agent() -> None:

@@ -12,10 +12,10 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
+from sandwright.methods.registry import render
 from sandwright.policy import gitconfig, gitfiles
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
 from sandwright.render.mounts import mount_plan
 
 pytestmark = pytest.mark.needs("git")

@@ -70,7 +70,6 @@ SIDEWAYS = {
 
 
 CIRCULAR = {
-    ("sandwright.methods.gvisor.outer.render", "sandwright.methods.shared.runtime_spec.render"),
     ("sandwright.verify.outer", "sandwright.verify.lifecycle"),
 }
 """Late imports that close a circle. To be emptied."""

@@ -13,9 +13,9 @@ from goldens import case_policy
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.bwrap.render import render_bwrap
+from sandwright.methods.registry import render
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
 from thorough import examples
 
 FLAGS = {

@@ -20,12 +20,13 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.looks import KINDS, is_cover
+from sandwright.methods import registry
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
 from sandwright.render.covers import Cover
-from sandwright.render.methods import render
 from sandwright.render.mounts import mount_plan
 
 PATIENCE = 60
@@ -374,6 +375,6 @@ def test_what_is_not_covered_is_told(method: str) -> None:
     """Of a directory elsewhere nothing is said where it is read-only."""
     for writes, found in (("$PROJECT, /srv/w", ["filesystem.protect-elsewhere"]), ("$PROJECT", [])):
         text = f"method: bwrap\nextends: []\nfilesystem: {{write: [{writes}]}}\n"
-        findings = check_expressible(Policy.from_text(text).resolve(HOST), method)
+        findings = check_expressible(Policy.from_text(text).resolve(HOST), registry.declaration(method))
         partly = [each.use.feature for each in findings if each.kind == "partly"]
         assert [each for each in partly if each.startswith("filesystem")] == found

@@ -9,8 +9,9 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.render.methods import Rendered, render
+from sandwright.render.rendered import Rendered
 
 GIB = 1 << 30
 ALL = ("cpu", "memory", "pids")

@@ -21,14 +21,18 @@ from pods import busybox_layer
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
-from sandwright.methods.docker.devcontainer import DECLARATION, render_form
+from sandwright.methods import METHODS, registry
+from sandwright.methods.docker.devcontainer import DECLARATION
+from sandwright.methods.registry import artifacts as artifacts_of
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
+from sandwright.render.artifact import Artifact
 from sandwright.render.uncovered import plan_without_covers
 from thorough import examples
+
+DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 PROJECT = "/home/u/p"
 DIRECTORIES = ("/", "/home", "/home/u", PROJECT, "/srv", f"{PROJECT}/closed", f"{PROJECT}/.git")
@@ -43,8 +47,12 @@ def _policy(text: str, **facts: Any) -> ResolvedPolicy:
     return Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
 
 
+def _rendered(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    return artifacts_of(policy, "devcontainer")
+
+
 def _config(text: str, **facts: Any) -> Json:
-    artifacts = {each.name: each for each in render_form(_policy(f"method: docker\n{text}", **facts))}
+    artifacts = {each.name: each for each in _rendered(_policy(f"method: docker\n{text}", **facts))}
     document: Json = json.loads(artifacts["devcontainer.json"].content)
     return document
 
@@ -65,7 +73,7 @@ def test_what_it_is_made_of() -> None:
 
 def test_files_that_lie_over_the_images() -> None:
     policy = _policy("method: docker\nextends: []\nfilesystem: {write: [$PROJECT]}\n")
-    names = [each.name for each in render_form(policy)]
+    names = [each.name for each in _rendered(policy)]
     assert names == ["devcontainer.json", "seccomp.json", "passwd", "group", "hosts", "resolv.conf"]
     arguments = _config("extends: []\nfilesystem: {write: [$PROJECT]}\n")["runArgs"]
     for name in names[2:]:
@@ -198,7 +206,7 @@ def _document(data: Json, entries: dict[str, Entry]) -> Json:
     policy = Policy.from_text(json.dumps(data)).resolve(
         HostFacts(os="linux", home="/home/u", project=PROJECT, entries=entries)
     )
-    document: Json = json.loads(render_form(policy)[0].content)
+    document: Json = json.loads(_rendered(policy)[0].content)
     return document
 
 
@@ -256,7 +264,7 @@ def project(tmp_path: Path, image: str) -> Path:
     policy = Policy.from_text(f"{POLICY}image: {image}\n")
     facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
     facts = replace(facts, uid=1000, gid=1000, user="ada")
-    write_artifacts(project / ".sandbox" / "devcontainer", render_form(policy.resolve(facts)))
+    write_artifacts(project / ".sandbox" / "devcontainer", _rendered(policy.resolve(facts)))
     for path in (project, *project.rglob("*")):
         os.chown(path, 1000, 1000)
     return project
@@ -338,7 +346,7 @@ def test_the_reference_implementation_runs_it(project: Path) -> None:
 def test_it_is_rendered_by_name_as_a_form_of_docker() -> None:
     policy = _policy("method: docker\nextends: []\nnetwork: {mode: proxy}\nenvironment: {pass: [TERM]}\n")
     rendered = render(policy, "devcontainer")
-    assert rendered.artifacts == render_form(policy)
+    assert rendered.artifacts == _rendered(policy)
     assert [str(each).partition(": ")[2] for each in rendered.findings] == [
         "filesystem.protect holds in part: a repository's own directory is read-only as a whole; what "
         "doesn't exist yet can be made",
@@ -382,13 +390,13 @@ FLIPS = [
 @pytest.mark.parametrize("change", FLIPS)
 def test_what_is_declared_is_live(change: str) -> None:
     base = "method: docker\nextends: []\n"
-    assert render_form(_policy(base)) != render_form(_policy(f"{base}{change}\n"))
+    assert _rendered(_policy(base)) != _rendered(_policy(f"{base}{change}\n"))
 
 
 def test_it_declares_what_docker_does() -> None:
     """Every feature; nothing is claimed of it that is not of Docker, or that a launcher does."""
-    assert DECLARATION.keys() == DECLARATIONS["docker"].keys()
+    assert DECLARATION.support.keys() == DECLARATIONS["docker"].keys()
     order = ["cannot", "unused", "partly", "stricter", "exact"]
-    for feature, support in DECLARATION.items():
+    for feature, support in DECLARATION.support.items():
         docker = DECLARATIONS["docker"][feature].level
         assert support.level == docker or order.index(support.level) < order.index(docker), feature

@@ -20,10 +20,10 @@ from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.registry import artifacts
 from sandwright.methods.shared.engine.arguments import limits_of_processors
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import METHODS
 from thorough import examples
 
 ENGINES = ("docker", "podman")
@@ -35,8 +35,8 @@ DIRECTORIES = ("/", "/home", HOME, PROJECT, f"{PROJECT}/d", "/srv", "/usr", "/us
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_host_with_macos(engine: str, case: str) -> None:
     """The containers run in a machine with Linux, where the paths are the same."""
-    artifacts = METHODS[engine](case_policy(case, facts="facts-darwin.json"))
-    words = _words(artifacts)
+    made = artifacts(case_policy(case, facts="facts-darwin.json"), engine)
+    words = _words(made)
     assert "--user=501:20" in words
     assert any(word.startswith("--tmpfs=/tmp:") for word in words)
 
@@ -45,7 +45,7 @@ def _artifacts(engine: str, text: str, **facts: Any) -> tuple[Artifact, ...]:
     entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), f"{PROJECT}/f": Entry("file")}
     base: dict[str, Any] = {"os": "linux", "home": HOME, "project": PROJECT, "entries": entries}
     policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
-    return METHODS[engine](policy)
+    return artifacts(policy, engine)
 
 
 def _text(artifacts: tuple[Artifact, ...], name: str) -> str:

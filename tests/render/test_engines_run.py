@@ -22,8 +22,8 @@ from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.render.methods import render
 
 POLICY = """\
 schema: 1

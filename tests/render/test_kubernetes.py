@@ -32,9 +32,9 @@ from goldens import CASES, case_policy
 from podsecurity import violations
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
+from sandwright.methods.registry import render
 from sandwright.policy.facts import Entry
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import render
 from thorough import examples
 
 RENDERED = [case for case in CASES if case != "hostile-names"]

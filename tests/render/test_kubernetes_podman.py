@@ -18,9 +18,9 @@ from goldens import write_artifacts
 from pods import PodmanStore, podman_store
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import render
 
 pytestmark = [
     pytest.mark.needs("podman", "busybox"),

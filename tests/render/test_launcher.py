@@ -19,10 +19,10 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.render.launcher import quote_patterns
-from sandwright.render.methods import render
 
 POLICY = """\
 schema: 1

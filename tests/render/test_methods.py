@@ -8,13 +8,17 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
-from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.methods import METHODS, registry
+from sandwright.methods.registry import artifacts, render
+from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import uses
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import METHODS, render
+from sandwright.render.rendered import render_with
+
+DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 DIRECTORY, FILE, SOCKET = Entry("directory"), Entry("file"), Entry("socket")
 HOME, PROJECT = "/home/u", "/home/u/p"
@@ -92,7 +96,7 @@ def test_supported_features_are_live(method: str, feature: str) -> None:
 
 
 def _contents(policy: ResolvedPolicy, method: str) -> dict[str, bytes]:
-    return {each.name: each.content for each in METHODS[method](policy)}
+    return {each.name: each.content for each in artifacts(policy, method)}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -103,7 +107,7 @@ def test_rendering_is_repeatable(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_launcher_is_executable_and_plain_files_are_not(method: str) -> None:
-    for each in METHODS[method](_resolve(BASE)):
+    for each in artifacts(_resolve(BASE), method):
         assert each.executable is (each.content[:2] == b"#!" or each.content[:4] == b"\x7fELF"), each.name
         assert each.purpose
 
@@ -120,24 +124,18 @@ def test_what_cannot_be_enforced_is_refused_first() -> None:
     ]
 
 
-def test_methods_without_a_renderer_are_named() -> None:
+def test_an_unknown_method_is_named() -> None:
     with pytest.raises(UsageError, match="there is no method 'nonsense'"):
         render(_resolve(BASE), "nonsense")
-    free = dict.fromkeys(FEATURES, Support("exact"))
-    with pytest.raises(
-        RenderError,
-        match=r"other can't be rendered yet; there is bwrap, .*kubernetes, user, alcless, noop",
-    ):
-        render(_resolve(BASE), "other", declaration=free)
 
 
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../b", "a//b", "."])
 def test_artifacts_stay_in_their_directory(name: str) -> None:
-    free = dict.fromkeys(FEATURES, Support("exact"))
+    free = Declaration("mine", dict.fromkeys(FEATURES, Support("exact")))
 
     def made(*names: str) -> tuple[Artifact, ...]:
-        artifacts = tuple(Artifact(each, b"", "a test's") for each in names)
-        return render(_resolve(BASE), "mine", renderer=lambda _: artifacts, declaration=free).artifacts
+        content = tuple(Artifact(each, b"", "a test's") for each in names)
+        return render_with(_resolve(BASE), free, lambda _: content).artifacts
 
     assert [each.name for each in made("a/b", "c")] == ["a/b", "c"]
     for names in ((name,), ("a", "a")):

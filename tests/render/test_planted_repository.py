@@ -12,9 +12,9 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.policy.load import layer
-from sandwright.render.methods import render
 from sandwright.render.mounts import mount_plan
 
 PATIENCE = 60

@@ -24,9 +24,9 @@ from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.registry import artifacts, render
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import Entry, HostFacts
-from sandwright.render.methods import METHODS, render
 from thorough import examples
 
 POLICY = """\
@@ -49,7 +49,7 @@ def _config(text: str, method: str = "oci", **facts: Any) -> dict[str, Any]:
         "entries": dict.fromkeys(directories, Entry("directory")),
     }  # fmt: skip
     policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
-    artifact = next(each for each in METHODS[method](policy) if each.name == "config.json")
+    artifact = next(each for each in artifacts(policy, method) if each.name == "config.json")
     document: dict[str, Any] = json.loads(artifact.content)
     return document
 
@@ -166,8 +166,8 @@ def test_no_value_adds_anything(names: list[str], value: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
 def test_the_lines_that_the_launcher_replaces_are_alone(method: str, case: str) -> None:
-    artifacts = METHODS[method](case_policy(case))
-    lines = next(each for each in artifacts if each.name == "config.json").content.decode().split("\n")
+    made = artifacts(case_policy(case), method)
+    lines = next(each for each in made if each.name == "config.json").content.decode().split("\n")
     for line in ('    "args": [', '  "mounts": ['):
         assert lines.count(line) == 1
     limited = case == "ci"

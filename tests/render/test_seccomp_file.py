@@ -12,8 +12,8 @@ from goldens import write_artifacts
 from sandwright import HostFacts, Policy, ResolvedPolicy, process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
+from sandwright.methods.registry import render
 from sandwright.policy.facts import Entry
-from sandwright.render.methods import render
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind

@@ -11,8 +11,8 @@ import pytest
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Preflight
+from sandwright.methods.docker.backend import Docker
 from sandwright.methods.registry import backend
-from sandwright.methods.shared.engine.backend import Docker
 from sandwright.methods.shared.escapes import escapes
 from sandwright.session.doctor import diagnose, looked_into
 

@@ -18,10 +18,12 @@ from initcontainers import container
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
+from sandwright.methods import METHODS, registry
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.policy.declaration import DECLARATIONS
-from sandwright.render.methods import render
 from sandwright.render.rungs import Engine, Inside, Mapping, Rung, mapping
+
+DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 ROOT, USER = Engine(as_root=True), Engine()
 ROOTLESS = Engine(rootless=True)

@@ -12,8 +12,9 @@ from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageEr
 from sandwright.host import HostFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import CODES, Code, Preflight
+from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.outer import backend as outer
-from sandwright.methods.shared.engine.backend import Docker, Podman
+from sandwright.methods.podman.backend import Podman
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import matrix
 from sandwright.verify.verdict import Verdict

@@ -13,9 +13,9 @@ import pytest
 from proving import resolver, unwatched
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import render
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.page import page
 from sandwright.verify.probe import Family

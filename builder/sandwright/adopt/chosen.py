@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandwright.errors import UsageError
 from sandwright.host import collect_host
-from sandwright.methods import registry
+from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Preflight
-from sandwright.policy.names import METHODS
 from sandwright.session import preflights
-
-CANDIDATES: Mapping[str, tuple[str, ...]] = {
-    "linux": ("bwrap", "podman", "docker", "gvisor", "oci"),
-    "darwin": ("seatbelt", "podman", "docker"),
-}
-"""By system: the methods that are tried, the one that needs least first. Trying ends with one that works."""
-
-IMAGES = frozenset(("podman", "docker", "gvisor", "oci", "kubernetes"))
-"""Methods that need an image beside the policy."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +27,12 @@ class Chosen:
         return bool(self.tried) and self.tried[-1].ready
 
 
+def candidates(system: str) -> list[str]:
+    """The methods that are tried, the one that needs least first. Trying ends with one that works."""
+    places = {name: each.PROPERTIES.proposed.get(system) for name, each in METHODS.items()}
+    return [name for _, name in sorted((place, name) for name, place in places.items() if place)]
+
+
 def choose(asked: str = "") -> Chosen:
     """The method asked for, or the first that works here; where none does, the first of this system.
 
@@ -48,7 +43,7 @@ def choose(asked: str = "") -> Chosen:
     if asked:
         return _asked(asked)
     tried = []
-    for name in CANDIDATES.get(host.os, ()):
+    for name in candidates(host.os):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
         if found.ready:
@@ -59,9 +54,9 @@ def choose(asked: str = "") -> Chosen:
 
 
 def _asked(name: str) -> Chosen:
-    if name == "noop":
-        raise UsageError("noop enforces nothing; a policy with it is written by hand, with the reason")
-    if name in METHODS and name not in registry.names():
+    if name in METHODS and not registry.declaration(name).enforces:
+        raise UsageError(f"{name} enforces nothing; a policy with it is written by hand, with the reason")
+    if name in METHODS and registry.properties(name).elsewhere:
         return Chosen(name)
     backend = registry.backend(name)
     return Chosen(name, (preflights.known(backend, collect_host()),))

@@ -6,17 +6,12 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from sandwright.adopt.chosen import IMAGES, Chosen, choose
+from sandwright.adopt.chosen import Chosen, choose
 from sandwright.adopt.project import ProjectFacts, look
 from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
 from sandwright.errors import HostError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sandwright.policy.declaration import Support
+from sandwright.methods import registry
 
 POLICY = "sandbox.yaml"
 
@@ -69,7 +64,7 @@ def propose(directory: Path, *, method: str = "") -> Proposed:
     _refuse_others(directory / SCHEMA_FILE)
     project = look(directory)
     chosen = choose(method)
-    text = proposal(project, Choice(chosen.method, _why(chosen), _declaration(chosen.method)))
+    text = proposal(project, Choice(chosen.method, _why(chosen), registry.declaration(chosen.method).support))
     check(directory, text, chosen.method)
     return Proposed(
         directory, chosen.method, text, tuple(_notes(project, chosen)), _next_steps(project, chosen.method)
@@ -81,12 +76,10 @@ def check(directory: Path, text: str, method: str) -> None:
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
-    from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.collect import collect  # noqa: PLC0415
     from sandwright.policy.facts import Entry  # noqa: PLC0415
     from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
     from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
-    from sandwright.render.methods import render  # noqa: PLC0415
 
     place = directory.absolute() / POLICY
     registered = registry.registered()
@@ -99,10 +92,7 @@ def check(directory: Path, text: str, method: str) -> None:
     policy = MergedPolicy.from_layers([*others, own])
     written = {str(place): Entry("file"), os.path.realpath(place): Entry("file")}
     resolved = policy.resolve(collect(policy).with_entries(written))
-    if method in registered:
-        registry.backend(method).render(resolved)
-    else:
-        render(resolved, method)
+    registry.render(resolved, method)
 
 
 def _why(chosen: Chosen) -> str:
@@ -124,17 +114,8 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 def _next_steps(project: ProjectFacts, method: str) -> tuple[str, ...]:
     commands = [each.try_out for each in project.languages if each.try_out]
     command = "make test" if "make test" in commands else (commands or ["COMMAND"])[0]
-    image = ("sandwright build-images --name debian",) if method in IMAGES else ()
+    image = ("sandwright build-images --name debian",) if registry.properties(method).needs_image else ()
     return (*image, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
-
-
-def _declaration(method: str) -> Mapping[str, Support]:
-    from sandwright.methods import registry  # noqa: PLC0415
-    from sandwright.policy.declaration import DECLARATIONS  # noqa: PLC0415
-
-    if method in DECLARATIONS:
-        return DECLARATIONS[method]
-    return registry.backend(method).declaration
 
 
 def _refuse_existing(directory: Path) -> None:

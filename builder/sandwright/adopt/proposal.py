@@ -144,7 +144,7 @@ def _environment(project: ProjectFacts) -> Iterator[str]:
 
 def _seatbelt(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     fragments = list(dict.fromkeys(name for each in project.languages for name in each.fragments))
-    if fragments and choice.method == "seatbelt":
+    if fragments and choice.declaration["macos"].level == "exact":
         needing = ", ".join(each.name for each in project.languages if each.fragments)
         yield from _comment(f"What {needing} asks of macOS, beside what the preset opens.")
         yield f'macos: ["...", {", ".join(fragments)}]'

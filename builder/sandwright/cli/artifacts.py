@@ -20,7 +20,7 @@ from sandwright.errors import UsageError
 
 if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
-    from sandwright.render.methods import Rendered
+    from sandwright.render.rendered import Rendered
 
 MANIFEST = "manifest.json"
 """Beside a method's artifacts: the digest of each."""

@@ -101,9 +101,10 @@ def registry_settings(insecure: Sequence[str], authorities: str, logins: str) ->
 def load_policy(policy: str, settings: Sequence[str] | None = None) -> Policy:
     """The policy of all layers: operator, user, the named file, and this run."""
     from sandwright.api import Policy  # noqa: PLC0415
+    from sandwright.methods.registry import registered  # noqa: PLC0415
     from sandwright.policy.load import layers_for, read_layer  # noqa: PLC0415
 
-    path = Path(policy)
-    layers = layers_for(path.parent, os.environ, settings=list(settings or ()))
+    path, methods = Path(policy), registered()
+    layers = layers_for(path.parent, os.environ, settings=list(settings or ()), methods=methods)
     below = [layer for layer in layers if layer.kind != "project"]
-    return Policy.from_layers([*below, read_layer(path, kind="project")])
+    return Policy.from_layers([*below, read_layer(path, kind="project", methods=methods)])

@@ -84,10 +84,9 @@ def _check_value(command: Command, option: Option, name: str) -> None:
     if name in known:
         return
     if option.offered == "method":
-        from sandwright.methods.registry import names  # noqa: PLC0415 - reads what is installed
-        from sandwright.render.methods import FORMS  # noqa: PLC0415
+        from sandwright.methods.registry import forms, names  # noqa: PLC0415 - reads what is installed
 
-        known = (*names(), *FORMS, *known, *["all"] * (option.metavar == "METHODS"))
+        known = (*names(), *forms(), *known, *["all"] * (option.metavar == "METHODS"))
         if name in known:
             return
     _refuse(f"{command.name}: no {option.metavar.lower().removesuffix('s')} {name!r}", name, known)

@@ -32,8 +32,8 @@ def render(
 ) -> None:
     """Render the artifacts of a policy, with a manifest of their digests."""
     from sandwright.cli.artifacts import changes  # noqa: PLC0415
+    from sandwright.methods.registry import render as render_method  # noqa: PLC0415
     from sandwright.policy.installation import refuse_changeable  # noqa: PLC0415
-    from sandwright.render.methods import render as render_method  # noqa: PLC0415
 
     if not check and not diff:
         _make(Path(out))  # before we look: the sandbox must not write it
@@ -71,14 +71,14 @@ def explain(
     json: bool = False,
 ) -> None:
     """Say what a policy answers to a question, and what each method's artifacts do, by which rule."""
-    from sandwright.evaluate.explain import explain_methods  # noqa: PLC0415
+    from sandwright.methods import registry  # noqa: PLC0415
 
     if not question or not subject:
         raise UsageError(
             "usage: sandwright explain read|write|exec|connect|env|syscall SUBJECT [ARGUMENT ...]"
         )
     loaded = load_policy(policy, set)
-    answer = explain_methods(
+    answer = registry.explain(
         loaded.resolve_for(question, subject, _facts(facts, loaded)),
         question,
         subject,
@@ -151,6 +151,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     """
     from sandwright.adopt.tracked import tracked  # noqa: PLC0415
     from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
@@ -160,7 +161,8 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
         return
     try:
         resolved = policy.resolve()
-        yield from (("warning", each) for each in remarks(resolved, "".join(resolved.methods[:1]), Looks()))
+        mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
+        yield from (("warning", each) for each in remarks(resolved, Looks(), mounts=mounts))
     except SandwrightError:
         return  # `render` and `run` say why
     project = resolved.canonical(resolved.facts.project)
@@ -202,15 +204,14 @@ def _make(out: Path) -> None:
 def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Say what has less effect than it seems, and when a Mac's profile is made from a Linux host's facts."""
     from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
-    for remark in remarks(policy, method, Looks()) if here else ():
+    for remark in remarks(policy, Looks(), mounts=registry.declaration(method).mounts) if here else ():
         console.warn(remark)
-    if method == "seatbelt" and policy.facts.os != "darwin":
-        console.warn(
-            "seatbelt is rendered for the paths of a Linux host, for a look at it only: run `sandwright "
-            "facts` on the Mac, and give its output with --facts"
-        )
+    properties = registry.properties(method)
+    if properties.foreign_paths and properties.system != policy.facts.os:
+        console.warn(properties.foreign_paths)
 
 
 def _say(found: Changes, count: int) -> None:

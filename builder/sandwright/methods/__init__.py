@@ -1,4 +1,39 @@
-"""The methods by which a policy is enforced here: each declares, proves that it works, renders, and wraps.
+"""The methods by which a policy is enforced: each is a package behind the Protocol of `contract.Method`.
 
-A method is a row of `registry`; others bring theirs through the entry point group `sandwright.methods`.
+`registry` finds a method by its name, ours and those that others install. What several methods share is in
+`shared`, where nothing is a method.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sandwright.methods import (
+    alcless,
+    bwrap,
+    docker,
+    gvisor,
+    kubernetes,
+    noop,
+    oci,
+    podman,
+    seatbelt,
+    user,
+)
+from sandwright.methods.contract import Method
+
+METHODS: Final[Mapping[str, Method]] = MappingProxyType({
+    "bwrap": bwrap,
+    "docker": docker,
+    "podman": podman,
+    "gvisor": gvisor,
+    "oci": oci,
+    "seatbelt": seatbelt,
+    "kubernetes": kubernetes,
+    "user": user,
+    "alcless": alcless,
+    "noop": noop,
+})  # fmt: skip
+"""Our methods by name, in the order in which they are listed."""

@@ -1,17 +1,84 @@
-"""What a method must offer to enforce policies on this machine, and what it says of the machine."""
+"""What a method offers: the Protocol of its package, and of the backend that runs its sandboxes here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from sandwright.host import HostFacts
-from sandwright.looks import Looks, Question
-from sandwright.policy.declaration import Support
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
+from sandwright.errors import HostError
+from sandwright.methods.properties import Answers, Properties
+
+if TYPE_CHECKING:
+    from sandwright.evaluate.explain.reading import ReadBack
+    from sandwright.host import HostFacts
+    from sandwright.looks import Looks, Question
+    from sandwright.policy.declaration import Declaration
+    from sandwright.policy.names import Outer
+    from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.rendered import Rendered
+
+
+class Method(Protocol):
+    """One method: a package or module with these names, which is imported at every start of the program.
+
+    `self` is no argument of a module's function (PEP 544). Each function imports the part of the method that
+    it needs when it is called, since most starts need none of them.
+    """
+
+    @property
+    def PROPERTIES(self) -> Properties:  # noqa: N802 - a constant of a module
+        """What others have to know of it."""
+        ...
+
+    @property
+    def FORMS(self) -> Mapping[str, Form]:  # noqa: N802
+        """Its other sandboxes, by names of their own; mostly none."""
+        ...
+
+    def declare(self) -> Declaration:
+        """What it makes of each feature of a policy: the part `support`."""
+        ...
+
+    def make_artifacts(self, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+        """The artifacts for a policy: the part `render`.
+
+        Pure. Raise RenderError for what can't be said. The one that starts a sandbox is `launch`.
+        """
+        ...
+
+    def read_artifacts(self, rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
+        """What its artifacts decide, read back as their consumers read them: the part `explain`."""
+        ...
+
+    def make_backend(self) -> Backend | None:
+        """What starts its sandboxes here: the part `backend`. None for what runs elsewhere."""
+        ...
+
+    def expect(self) -> Mapping[str, Answers]:
+        """What probes must see where it differs from other methods, by claim: the part `expected`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Form:
+    """Another sandbox of a method, by a name of its own: nothing that a policy can name.
+
+    `outer` is the value of the policy's field that asks for it, `none` where nothing does. What is None is
+    the method's, but for the backend: without one it is rendered only.
+    """
+
+    outer: Outer = "none"
+    declare: Callable[[], Declaration] | None = None
+    make_artifacts: Callable[[ResolvedPolicy], tuple[Artifact, ...]] | None = None
+    make_backend: Callable[[], Backend] | None = None
+
+
+class NoAccount(HostError):
+    """A project has no account here, and the message says what makes one."""
+
 
 Code = Literal[
     "ready",
@@ -107,11 +174,6 @@ class Backend(Protocol):
         ...
 
     @property
-    def declaration(self) -> Mapping[str, Support]:
-        """What it makes of each feature of a policy; a feature that is not in it can't be enforced."""
-        ...
-
-    @property
     def terminal(self) -> Terminal:
         """What its launcher gets when a session is on a terminal."""
         ...
@@ -122,10 +184,6 @@ class Backend(Protocol):
 
     def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
         """Start a real sandbox, within `limit` seconds, and have it read what it must not see."""
-        ...
-
-    def render(self, policy: ResolvedPolicy) -> Rendered:
-        """The artifacts for a policy, `launch` among them. Pure. Raise RenderError for what can't be said."""
         ...
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
@@ -153,4 +211,16 @@ class Backend(Protocol):
 
     def remove(self, leftover: Leftover) -> None:
         """Remove one thing that `leftovers` named. Raise SandwrightError when it stays."""
+        ...
+
+    def owner(self, policy: ResolvedPolicy) -> int:
+        """The user id on the host of what the sandbox makes. Raise NoAccount."""
+        ...
+
+    def without_image(self) -> Preflight | None:
+        """What is wrong where the image that a policy has by default is not here."""
+        ...
+
+    def runtime_version(self, host: HostFacts) -> str:
+        """What the runtime behind it says of its version; empty for none."""
         ...

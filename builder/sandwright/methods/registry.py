@@ -1,44 +1,53 @@
-"""The table of methods that run here: ours, and those that others install.
+"""Finds a method by its name, and what it offers: ours, their forms, and those that others install.
 
 A distribution adds a method with an entry point of the group `sandwright.methods`: its name is the method's,
-and it names a `Backend`, or a class or function without arguments that makes one. An installed method never
-takes the place of one of ours.
+and it names a module or object that is a `contract.Method`. An installed method never takes the place of one
+of ours.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from importlib import import_module, metadata
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from typing import TYPE_CHECKING
 
 from sandwright.errors import UsageError
-from sandwright.methods.contract import Backend
-from sandwright.policy.names import METHODS
-from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.methods import METHODS
+from sandwright.methods.contract import Backend, Form, Method
+
+if TYPE_CHECKING:
+    from sandwright.evaluate.explain import Comparison
+    from sandwright.methods.properties import Properties
+    from sandwright.policy.declaration import Declaration
+    from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.rendered import Rendered
 
 GROUP = "sandwright.methods"
 """The group of entry points."""
 
-_OURS: Mapping[str, tuple[str, str]] = MappingProxyType({
-    "bwrap": ("bwrap", "Bwrap"),
-    "docker": ("shared.engine", "Docker"),
-    "podman": ("shared.engine", "Podman"),
-    "gvisor": ("shared.runtime_spec", "Gvisor"),
-    "gvisor-docker": ("gvisor.outer", "DockerGvisor"),
-    "gvisor-podman": ("gvisor.outer", "PodmanGvisor"),
-    "oci": ("shared.runtime_spec", "Oci"),
-    "seatbelt": ("seatbelt", "Seatbelt"),
-    "user": ("user", "User"),
-    "alcless": ("user", "Alcless"),
-    "noop": ("noop", "Noop"),
-})  # fmt: skip
-"""Module and class by method, imported when the method is first asked for."""
+
+def policy_names() -> tuple[str, ...]:
+    """The methods that a policy may name: ours, then those that are installed."""
+    return (*METHODS, *sorted(registered()))
 
 
 def names() -> tuple[str, ...]:
-    """The methods that run here: ours, then those that are installed, by name."""
-    return (*_OURS, *sorted(registered()))
+    """What runs here: our methods, each with its forms behind it, then those that are installed."""
+    ours = (
+        name
+        for method, module in METHODS.items()
+        if not module.PROPERTIES.elsewhere
+        for name in (method, *(form for form, each in module.FORMS.items() if each.make_backend))
+    )
+    return (*ours, *sorted(registered()))
+
+
+def forms() -> tuple[str, ...]:
+    """The forms of our methods, which can be rendered by their names."""
+    return tuple(form for module in METHODS.values() for form in module.FORMS)
 
 
 def registered() -> tuple[str, ...]:
@@ -46,53 +55,126 @@ def registered() -> tuple[str, ...]:
     return tuple(_installed())
 
 
-def backend(name: str) -> Backend:
+def method(name: str) -> Method:
     """The method of a name. Raise UsageError for one that is not there, or that can't be loaded."""
-    if name in _OURS:
-        module, row = _OURS[name]
-        ours: Backend = getattr(import_module(f"sandwright.methods.{module}.backend"), row)()
-        return ours
+    if name in METHODS:
+        return METHODS[name]
     installed = _installed()
     if name in installed:
         return _loaded(name, installed[name])
-    if name in METHODS:
+    raise UsageError(f"there is no method {name!r}; there is {', '.join(policy_names())}")
+
+
+def find(name: str) -> tuple[str, Method, Form]:
+    """The name of a method, the method and its form, by the name of either. Raise UsageError."""
+    for own, module in METHODS.items():
+        if name in module.FORMS:
+            return own, module, module.FORMS[name]
+    return name, method(name), Form()
+
+
+def properties(name: str) -> Properties:
+    """The properties of a method, or of that which a form is one of. Raise UsageError."""
+    return find(name)[1].PROPERTIES
+
+
+def declaration(name: str) -> Declaration:
+    """What a method or form makes of policies. Raise UsageError."""
+    _, module, form = find(name)
+    return form.declare() if form.declare else module.declare()
+
+
+def backend(name: str) -> Backend:
+    """What starts sandboxes of a method or form here. Raise UsageError where nothing does."""
+    if name not in names() and name not in METHODS:
+        raise UsageError(f"there is no method {name!r}; there is {', '.join(names())}")
+    _, module, form = find(name)
+    made = form.make_backend() if form.make_backend else module.make_backend()
+    if made is None:
         raise UsageError(
             f"{name} is rendered, and not run from here: see what `sandwright render` writes for it"
         )
-    raise UsageError(f"there is no method {name!r}; there is {', '.join(names())}")
-
-
-def placed(name: str, policy: ResolvedPolicy) -> str:
-    """The row for a policy's method: gVisor in a container of its own has others than on the host."""
-    return f"{name}-{policy.outer}" if name == "gvisor" and policy.outer != "none" else name
-
-
-def _loaded(name: str, point: metadata.EntryPoint) -> Backend:
-    where = f"the method {name} ({point.value})"
-    try:
-        found = point.load()
-        made: Backend = found() if isinstance(found, type) or not hasattr(found, "wrap") else found
-    except Exception as error:  # it is not our code, and may fail in any way
-        raise UsageError(f"{where} can't be loaded: {error!r}") from error
-    missing = [each for each in _OFFERED if not hasattr(made, each)]
-    if missing:
-        raise UsageError(f"{where} lacks {', '.join(missing)}")
-    if made.name != name:
-        raise UsageError(f"{where} calls itself {made.name!r}")
     return made
 
 
+def placed(name: str, policy: ResolvedPolicy) -> str:
+    """The name of what runs a policy's method: the form that the policy's `outer` asks for, or itself."""
+    forms = method(name).FORMS.items()
+    return next((form for form, each in forms if each.outer == policy.outer != "none"), name)
+
+
+def artifacts(policy: ResolvedPolicy, name: str) -> tuple[Artifact, ...]:
+    """The artifacts of a method or form, whether it can enforce the policy or not. Raise like `render`."""
+    from sandwright.policy.limits import with_kept_limits  # noqa: PLC0415 - for who renders
+
+    _, module, form = find(name)
+    policy = replace(policy, outer=form.outer) if form.outer != "none" else policy
+    renderer = form.make_artifacts or module.make_artifacts
+    return renderer(with_kept_limits(policy, declaration(name)))
+
+
+def render(policy: ResolvedPolicy, name: str) -> Rendered:
+    """The artifacts of a method or form for a policy.
+
+    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept,
+    UsageError for a method that there isn't.
+    """
+    from sandwright.render.rendered import render_with  # noqa: PLC0415 - for who renders
+
+    _, module, form = find(name)
+    policy = replace(policy, outer=form.outer) if form.outer != "none" else policy
+    renderer = form.make_artifacts or module.make_artifacts
+    return render_with(policy, declaration(name), renderer, name=name if form.outer == "none" else "")
+
+
+def explain(
+    policy: ResolvedPolicy,
+    question: str,
+    subject: str,
+    *,
+    arguments: Sequence[int] | None = None,
+    methods: Sequence[str] | None = None,
+    architectures: Sequence[str] = (),
+) -> Comparison:
+    """Ask `methods` one question about a policy. Absent: all of ours; empty: the policy alone.
+
+    See `sandwright.evaluate.explain.compare.explain_methods`. Raise UsageError for a method that there isn't.
+    """
+    from sandwright.evaluate.explain.compare import ComparedMethod, explain_methods  # noqa: PLC0415 - likewise
+
+    compared = []
+    for name in METHODS if methods is None else methods:
+        found = method(name)
+        read = found.read_artifacts if found.PROPERTIES.explained else None
+        compared.append(ComparedMethod(found.declare(), found.make_artifacts, read))
+    return explain_methods(
+        policy, question, subject, arguments=arguments, methods=compared, architectures=architectures
+    )
+
+
+def _loaded(name: str, point: metadata.EntryPoint) -> Method:
+    where = f"the method {name} ({point.value})"
+    try:
+        found: Method = point.load()
+    except Exception as error:  # it is not our code, and may fail in any way
+        raise UsageError(f"{where} can't be loaded: {error!r}") from error
+    missing = [each for each in _OFFERED if not hasattr(found, each)]
+    if missing:
+        raise UsageError(f"{where} lacks {', '.join(missing)}")
+    return found
+
+
 _OFFERED = (
-    *("name", "declaration", "terminal", "depends", "preflight", "render", "wrap", "environment"),
-    *("deliver", "leftovers", "remove"),
+    *("PROPERTIES", "FORMS", "declare", "make_artifacts", "read_artifacts", "make_backend", "expect"),
 )
-"""What a backend has to have."""
+"""What a method has to have."""
 
 
 @functools.cache
 def _installed() -> Mapping[str, metadata.EntryPoint]:
-    """Entry points by name, without those that are called like a method of ours."""
-    return {point.name: point for point in metadata.entry_points(group=GROUP) if point.name not in METHODS}
+    """Entry points by name, without those that are called like a method of ours or like its form."""
+    ours = {*METHODS, *(form for each in METHODS.values() for form in each.FORMS)}
+    return {point.name: point for point in metadata.entry_points(group=GROUP) if point.name not in ours}
 
 
 def forget() -> None:

@@ -6,10 +6,9 @@ left out where nothing keeps it, and reports say so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.resolved import ResolvedPolicy
 
 CONTROLLERS = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
@@ -19,27 +18,22 @@ LOWERED = {"memory": "256MiB", "pids": "256"}
 """What a proof runs into in the place of a preset's generous limits."""
 
 
-def left_out(
-    policy: ResolvedPolicy, method: str, declared: Mapping[str, Support] | None = None
-) -> dict[str, str]:
+def left_out(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, str]:
     """The limits of presets that a method can't keep on the policy's host, each with the reason."""
-    if method == "noop":  # whose reason accepts that there are none
+    if not declaration.enforces:  # the policy's reason accepts that there are none
         return {}
-    supports = DECLARATIONS.get(method, {}) if declared is None else declared
     found: dict[str, str] = {}
     for name in CONTROLLERS:
         limit = getattr(policy.resources, name)
         if limit is not None and is_preset(policy, name):
-            reason = _obstacle(policy, method, name, supports.get(f"resources.{name}"))
+            reason = _obstacle(policy, declaration, name)
             found |= {name: reason} if reason else {}
     return found
 
 
-def with_kept_limits(
-    policy: ResolvedPolicy, method: str, declared: Mapping[str, Support] | None = None
-) -> ResolvedPolicy:
+def with_kept_limits(policy: ResolvedPolicy, declaration: Declaration) -> ResolvedPolicy:
     """The policy without the limits that are left out."""
-    gone = left_out(policy, method, declared)
+    gone = left_out(policy, declaration)
     return replace(policy, resources=replace(policy.resources, **dict.fromkeys(gone))) if gone else policy
 
 
@@ -57,24 +51,18 @@ def lowered(policy: ResolvedPolicy) -> list[str]:
     ]
 
 
-def _obstacle(policy: ResolvedPolicy, method: str, name: str, support: Support | None) -> str:
-    if support is None or support.level == "cannot":
-        return support.reason if support else f"{method} doesn't declare it"
-    if method in _WITHOUT_GROUPS:
-        return _WITHOUT_GROUPS[method]
-    if method not in DECLARATIONS:
-        return ""
+def _obstacle(policy: ResolvedPolicy, declaration: Declaration, name: str) -> str:
+    support = declaration.of(f"resources.{name}")
+    if support.level == "cannot":
+        return support.reason
+    if declaration.preset_limits:
+        return declaration.preset_limits
     facts = policy.facts
-    engine = policy.outer if method == "gvisor" and policy.outer != "none" else method
-    if engine != "docker" and facts.uid != 0:
+    groups = declaration.outer_control_groups.get(policy.outer, declaration.control_groups)
+    if groups == "own":
+        return ""
+    if groups == "caller" and facts.uid != 0:
         return "without root there may be no control group to count in"
     if facts.os == "linux" and CONTROLLERS[name] not in facts.controllers:
         return "this host has no control group to count in"
     return ""
-
-
-_WITHOUT_GROUPS = {
-    **dict.fromkeys(("bwrap", "user", "alcless"), "RLIMIT_NPROC may count what runs outside, too"),
-    "kubernetes": "what a node has to spare is not known here",
-}
-"""Methods that keep no limit of a preset, for a reason of their own."""

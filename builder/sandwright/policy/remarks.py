@@ -9,17 +9,14 @@ from sandwright.looks import Looks
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 
-_BY_NAME = ("seatbelt", "kubernetes", "alcless", "noop")
-"""Methods under which no mount needs something to lie on."""
 
-
-def remarks(policy: ResolvedPolicy, method: str, looks: Looks) -> tuple[str, ...]:
+def remarks(policy: ResolvedPolicy, looks: Looks, *, mounts: bool) -> tuple[str, ...]:
     """A line for each grant of something that isn't there, and each restricted file with several names.
 
-    `looks` keeps what was asked of the host. Raise UsageError where the policy's own file, or Git's
-    configuration, has several names.
+    `looks` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
+    where the policy's own file, or Git's configuration, has several names.
     """
-    absent = () if method in _BY_NAME else _absent(policy)
+    absent = _absent(policy) if mounts else ()
     return (*absent, *_second_names(policy, looks))
 
 

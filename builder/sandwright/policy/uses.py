@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from sandwright.errors import RenderError, UsageError
-from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.errors import RenderError
+from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.limits import left_out
 from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
@@ -59,31 +59,26 @@ def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
     return tuple(first[name] for name in FEATURES if name in first)
 
 
-def check_expressible(
-    policy: ResolvedPolicy, method: str, declaration: Mapping[str, Support] | None = None
-) -> tuple[Finding, ...]:
+def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[Finding, ...]:
     """Everything that a method makes of a policy other than what it says.
 
-    `declaration` is that of a registered method. Raise RenderError that names each feature the method can't
-    enforce and `degrade` does not accept, UsageError for a method nobody declares.
+    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept.
     """
-    declared = declaration if declaration is not None else DECLARATIONS.get(method)
-    if declared is None:
-        raise UsageError(f"there is no method {method!r}; there is {', '.join(DECLARATIONS)}")
+    method = declaration.method
     accepted = {each.feature: each for each in policy.degrade if each.method == method}
     findings: list[Finding] = []
     refused: list[str] = []
-    gone = left_out(policy, method, declared)
+    gone = left_out(policy, declaration)
     for use in uses(policy):
         unkept = gone.get(use.feature.removeprefix("resources."))
         if unkept and use.feature.startswith("resources."):
             findings.append(Finding("left-out", method, use, unkept))
             continue
-        support = declared.get(use.feature, Support("cannot", f"{method} doesn't declare it"))
+        support = declaration.of(use.feature)
         if support.level in ("stricter", "partly"):
             findings.append(Finding(support.level, method, use, support.reason))
         elif support.level == "cannot":
-            reason = _accepted(policy, method, accepted.get(use.feature))
+            reason = _accepted(policy, declaration, accepted.get(use.feature))
             if reason:
                 findings.append(Finding("degraded", method, use, support.reason, reason))
             else:
@@ -150,10 +145,10 @@ def _existing_parent(path: str, policy: ResolvedPolicy) -> str:
     return next((each for each in ancestors(path) if policy.facts.kind(each) is not None), "/")
 
 
-def _accepted(policy: ResolvedPolicy, method: str, degrade: Degrade | None) -> str:
+def _accepted(policy: ResolvedPolicy, declaration: Declaration, degrade: Degrade | None) -> str:
     if degrade is not None:
         return degrade.reason
-    return policy.reason if method == "noop" and policy.methods == ("noop",) else ""
+    return policy.reason if not declaration.enforces and policy.methods == (declaration.method,) else ""
 
 
 def _refusal(method: str, use: Use, support: Support) -> str:

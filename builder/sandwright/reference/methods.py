@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sandwright.policy.declaration import DECLARATIONS
+from sandwright.methods import METHODS, registry
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.merged import MergedPolicy
-from sandwright.policy.names import FEATURES, METHODS
+from sandwright.policy.names import FEATURES
 from sandwright.reference.markdown import code, table
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.expected import expected
@@ -96,7 +96,7 @@ def texts() -> dict[str, str]:
 def matrix() -> str:
     """Feature by method: what each makes of it."""
     rows = [
-        [code(feature), *(_LEVELS[DECLARATIONS[method][feature].level] for method in METHODS)]
+        [code(feature), *(_LEVELS[registry.declaration(method).of(feature).level] for method in METHODS)]
         for feature in FEATURES
     ]
     return table(["feature", *METHODS], rows)
@@ -107,7 +107,7 @@ def support(method: str) -> str:
     proved = _proved_by(method) if method in VERIFIED else {}
     rows = []
     for feature, about in FEATURES.items():
-        declared = DECLARATIONS[method][feature]
+        declared = registry.declaration(method).of(feature)
         level = (
             f"{_LEVELS[declared.level]}: {declared.reason}" if declared.reason else _LEVELS[declared.level]
         )

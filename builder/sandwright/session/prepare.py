@@ -24,9 +24,9 @@ from sandwright.image.cache import default_cache
 from sandwright.looks import Looks
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend
+from sandwright.methods.properties import Properties
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect, observe
-from sandwright.policy.declaration import DECLARATIONS
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.load import FLOOR, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
@@ -35,9 +35,8 @@ from sandwright.policy.reserved import Reserved
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import Rendered
 from sandwright.render.mounts import mount_plan
-from sandwright.render.shims import BROUGHT_IN
+from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
 from sandwright.session import kept, preflights, trust, writable
 from sandwright.session.kept import Prepared
@@ -48,9 +47,6 @@ RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
 
 _PLACE = "\0command"
-_WITH_PROXY = frozenset(("docker", "podman", "gvisor-docker", "gvisor-podman"))
-"""The methods whose launcher starts a proxy itself, in a container."""
-
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
@@ -67,12 +63,12 @@ def prepare(request: Request) -> Prepared:
     found = loosened(policy, request.policy, cwd=request.cwd, looks=looks)
     trust.require(found, word=request.trusted)
     backend, notes = chosen(resolved, looks)
-    rendered = backend.render(resolved)
+    rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, looks)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
     prepared.loosened = found.fields()
-    told = remarks(resolved, rendered.method, looks)
+    told = remarks(resolved, looks, mounts=registry.declaration(backend.name).mounts)
     prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
     _ask_program(looks)
     kept.keep(request.identity(), prepared, looks.asked())
@@ -212,7 +208,7 @@ def _check_rendered(
     looks.ask("type", str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
-    artifacts = backend.render(policy.resolve(collect(policy))).artifacts
+    artifacts = registry.render(policy.resolve(collect(policy)), backend.name).artifacts
     for each in artifacts:
         looks.ask("digest", str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
@@ -239,9 +235,10 @@ def _prepared(
     policy: MergedPolicy,
     looks: Looks,
 ) -> Prepared:
+    properties = registry.properties(backend.name)
     return Prepared(
-        after=writable.places(resolved, rendered.method),
-        covers=_covers(resolved, rendered.method),
+        after=writable.places(resolved, registry.declaration(backend.name)),
+        covers=_covers(resolved, properties),
         method=backend.name,
         project=resolved.facts.project,
         directory=str(directory),
@@ -251,8 +248,8 @@ def _prepared(
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxied=resolved.network.mode == "proxy" and backend.name not in _WITH_PROXY,
-        shimmed=bool(resolved.credentials.shims) and backend.name in BROUGHT_IN,
+        proxied=resolved.network.mode == "proxy" and properties.proxy == "session",
+        shimmed=bool(resolved.credentials.shims) and properties.shims,
         enforced=enforced(resolved, rendered),
         notes=[],
         loosened=("", "", []),
@@ -260,11 +257,11 @@ def _prepared(
     )
 
 
-def _covers(resolved: ResolvedPolicy, method: str) -> list[str]:
+def _covers(resolved: ResolvedPolicy, properties: Properties) -> list[str]:
     """The files that its launcher puts into the project for the time of a run."""
-    if method not in DECLARATIONS or method in ("noop", "seatbelt", "alcless"):
+    if not properties.placeholders:
         return []
-    plan = mount_plan(resolved, root="host" if method in ("bwrap", "user") else "image")
+    plan = mount_plan(resolved, root=properties.root)
     return [cover.path for cover in plan.covers]
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
 from sandwright.render.covers import git_directories
 
 
-def places(resolved: ResolvedPolicy, method: str) -> dict[str, list[str]]:
+def places(resolved: ResolvedPolicy, declaration: Declaration) -> dict[str, list[str]]:
     """The data of `left_behind.Places`, the project first, and the names of `elsewhere`.
 
-    Nothing under noop, which is no sandbox.
+    Nothing where there is no sandbox.
     """
-    if method == "noop":
+    if not declaration.enforces:
         return {"roots": [], "closed": [], "names": [], "git": [], "absent": []}
     files = resolved.filesystem
     project = resolved.canonical(resolved.facts.project)
@@ -29,13 +29,12 @@ def places(resolved: ResolvedPolicy, method: str) -> dict[str, list[str]]:
         "closed": [path for path in paths if not files.tree.changes_host(path)],
         "names": [*(name for name in names if not name.startswith(".git/")), "sandbox.yaml"],
         "git": list(git_directories(resolved)) if of_git else [],
-        "absent": list(_absent(resolved, method)),
+        "absent": list(_absent(resolved, declaration)),
     }
 
 
-def _absent(resolved: ResolvedPolicy, method: str) -> Iterator[str]:
+def _absent(resolved: ResolvedPolicy, declaration: Declaration) -> Iterator[str]:
     """The protected names outside the project that can be made under this method."""
-    support = DECLARATIONS.get(method, {}).get("filesystem.protect-elsewhere")
-    if support is not None and support.level == "partly":
+    if declaration.of("filesystem.protect-elsewhere").level == "partly":
         project = resolved.canonical(resolved.facts.project)
         yield from (path for path, _ in unguarded(resolved) if not is_inside(path, project))

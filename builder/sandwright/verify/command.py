@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sandwright.errors import UsageError
+from sandwright.methods import registry
 from sandwright.policy.collect import collect
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.load import layers_for, read_layer, run_layer
@@ -31,12 +32,13 @@ def verify_policy(
     `environ` is where the user's layer is looked for. Raise what loading a policy raises, HostError
     where there is no probe for this platform.
     """
+    registered = registry.registered()
     layers = [
         layer
-        for layer in layers_for(path.parent, environ, settings=list(settings))
+        for layer in layers_for(path.parent, environ, settings=list(settings), methods=registered)
         if layer.kind != "project"
     ]
-    own = [*layers, read_layer(path, kind="project")]
+    own = [*layers, read_layer(path, kind="project", methods=registered)]
 
     def resolve(more: Sequence[str], other: Callable[[HostFacts], HostFacts] | None = None) -> ResolvedPolicy:
         added = run_layer(more)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import HostFacts, collect_host
+from sandwright.methods.contract import NoAccount
 from sandwright.methods.registry import backend, placed
-from sandwright.methods.user.backend import NoAccount
 from sandwright.policy.facts import HostFacts as PolicyFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress

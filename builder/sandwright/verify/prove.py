@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from sandwright.egress.proxy import proxy, started_for
 from sandwright.errors import RenderError, ToolMissing, UsageError
+from sandwright.methods import registry
 from sandwright.policy.limits import lowered, with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
 from sandwright.render.artifact import Artifact
-from sandwright.render.methods import render
 from sandwright.runtime.probe.protocol import ProbeAnswer
 from sandwright.verify.bridging import Bridging, bridging, untried
 from sandwright.verify.catalogue import catalogue
@@ -66,15 +66,16 @@ def prove(
     Without `runs` only with those that are attempts inside, and without `secrets` (absent: as `runs`) none of
     the bridge and of cloud accounts. Raise RenderError when the method can't enforce the policy.
     """
+    declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(planted())
         listeners = stack.enter_context(listening(fixture.read, fixture.word))
         provision = stack.enter_context(provided(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
-        if lower := lowered(with_kept_limits(resolve(settings), method)):
+        if lower := lowered(with_kept_limits(resolve(settings), declaration)):
             settings += lower
         whole = resolve(settings)
-        policy = with_kept_limits(whole, method)
+        policy = with_kept_limits(whole, declaration)
         subject = ProofSubject(method, policy, fixture, listeners, canaries(policy))
         environment = {
             **base_environment(fixture.state),
@@ -90,7 +91,7 @@ def prove(
         )
 
         def rendered(name: str, policy: ResolvedPolicy, given: Bridged | None = bridge) -> RenderedSandbox:
-            artifacts = render(policy, method).artifacts
+            artifacts = registry.render(policy, method).artifacts
             artifacts = artifacts if weaken is None else weaken(subject, artifacts)
             launcher = materialize(artifacts, fixture.artifacts / name)
             own, inherited = (given.environment, (given.bridge.channel,)) if given else ({}, ())
@@ -105,7 +106,7 @@ def prove(
         if runs if secrets is None else secrets:
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
-        findings = (str(finding) for finding in check_expressible(whole, method))
+        findings = (str(finding) for finding in check_expressible(whole, declaration))
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
         return MethodProof(method, tuple(outcomes), (*findings, *notes, _granted(subject), *provision.notes))
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
+from sandwright.methods import registry
 from sandwright.policy.facts import Entry, HostFacts
 from sandwright.policy.uses import check_expressible
-from sandwright.render.methods import render
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
@@ -90,7 +90,7 @@ def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> MethodProof:
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
             outcomes += _outcomes(other, made(other, own), weaken)
-        notes = [*map(str, check_expressible(policy, METHOD))]
+        notes = [*map(str, check_expressible(policy, registry.declaration(METHOD)))]
         notes.append(
             "seatbelt: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
             "decides on files, links, the network and cloud accounts. "
@@ -103,7 +103,7 @@ def _outcomes(
     subject: ProofSubject, probes: Sequence[Probe], weaken: Weaken | None
 ) -> Iterator[ProbeOutcome]:
     """The verdicts on probes of one policy."""
-    artifacts = render(subject.policy, METHOD).artifacts
+    artifacts = registry.render(subject.policy, METHOD).artifacts
     artifacts = artifacts if weaken is None else weaken(subject, artifacts)
     profile = compile_profile(
         next(each.content for each in artifacts if each.name == "profile.sb"),

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sandwright.errors import RenderError, UsageError
+from sandwright.errors import RenderError
 from sandwright.evaluate.explain.known import is_own, support, why_looser, why_stricter
 from sandwright.evaluate.explain.own import asked as ask
 from sandwright.evaluate.explain.own import own_answer
-from sandwright.evaluate.explain.reading import READINGS
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.squid import through_proxy
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
-from sandwright.policy.declaration import DECLARATIONS
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import Explanation
-from sandwright.policy.names import METHODS
+from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.source import Source
 from sandwright.policy.uses import Finding, check_expressible
-from sandwright.render.methods import METHODS as RENDERERS
-from sandwright.render.methods import Rendered
+from sandwright.render.rendered import Rendered, Renderer
+
+
+@dataclass(frozen=True)
+class ComparedMethod:
+    """A method to be asked. `read` reads its artifacts back, and is None where they can't be."""
+
+    declaration: Declaration
+    renderer: Renderer
+    read: Callable[[Rendered, ResolvedPolicy], ReadBack] | None
+
+    @property
+    def name(self) -> str:
+        """What a policy calls it."""
+        return self.declaration.method
+
 
 Decision = Literal["allow", "deny"]
 
@@ -121,18 +135,15 @@ def explain_methods(
     subject: str,
     *,
     arguments: Sequence[int] | None = None,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[ComparedMethod],
     architectures: Sequence[str] = (),
 ) -> Comparison:
-    """Ask `methods` one question about a policy. Absent: all that there are; empty: the policy alone.
+    """Ask `methods` one question about a policy. Empty: the policy alone.
 
     `question` and `subject` are those of `sandwright.policy.explain.explain`, or `syscall` and the name of a
     call, whose `arguments` are taken as 0 where they are absent. `architectures` are amd64 and arm64; absent:
     that of the policy's host. Raise UsageError for a question that makes no sense.
     """
-    unknown = [method for method in methods or () if method not in METHODS]
-    if unknown:
-        raise UsageError(f"there is no method {unknown[0]!r}; there is {', '.join(METHODS)}")
     wanted = ask(policy, question, subject, None if arguments is None else tuple(arguments))
     own_arch = policy.facts.platform.partition("/")[2] or "amd64"
     asked_of = tuple(architectures) or (own_arch,)
@@ -142,8 +153,8 @@ def explain_methods(
         _Asking(policy, wanted, answer if arch == by_arch[0] else own_answer(policy, wanted, arch), arch).row(
             method
         )
-        for method in (METHODS if methods is None else methods)
-        for arch in (by_arch if DECLARATIONS[method]["process.seccomp"].level != "unused" else by_arch[:1])
+        for method in methods
+        for arch in (by_arch if method.declaration.of("process.seccomp").level != "unused" else by_arch[:1])
     ]
     return Comparison(answer, tuple(rows))
 
@@ -157,28 +168,29 @@ class _Asking:
     answer: Explanation
     arch: str
 
-    def row(self, method: str) -> Row:
+    def row(self, method: ComparedMethod) -> Row:
         """What a method answers: its artifacts are rendered, read back and asked."""
-        declared = support(self.policy, method, self.asked)
-        blank = Row(method, None, "not asked", "", declared.level, declared.reason)
+        declared = support(self.policy, method.declaration, self.asked)
+        blank = Row(method.name, None, "not asked", "", declared.level, declared.reason)
         policy = self.policy
         if self.asked.kind == "syscall":
             blank = replace(blank, arch=self.arch)
             policy = replace(policy, facts=replace(policy.facts, platform=f"linux/{self.arch}"))
-        if method not in RENDERERS or method not in READINGS:
-            why = "has no renderer yet" if method not in RENDERERS else "is rendered, but not read back yet"
-            return replace(blank, because=f"{method} {why}")
-        refusal, findings = _findings(policy, method)
+        if method.read is None:
+            return replace(blank, because=f"{method.name} is rendered, but not read back yet")
+        refusal, findings = _findings(policy, method.declaration)
         try:
-            rendered = Rendered(method, RENDERERS[method](policy), ())
+            artifacts = method.renderer(with_kept_limits(policy, method.declaration))
         except RenderError as error:
             return replace(blank, status="refused", because=str(error).splitlines()[0])
-        sandbox = READINGS[method](rendered, policy)
+        rendered = Rendered(method.name, artifacts, ())
+        sandbox = method.read(rendered, policy)
         verdict = sandbox.answer(self.asked, policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
             way = sandbox.way_to_proxy()
             verdict = through_proxy(rendered, policy, self.asked) if way.allowed else way
-        row = self._compared(replace(blank, because=verdict.because, place=verdict.place), verdict, findings)
+        row = replace(blank, because=verdict.because, place=verdict.place)
+        row = self._compared(row, verdict, method.declaration, sandbox, findings)
         return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
 
     def _asks_proxy(self, verdict: Verdict) -> bool:
@@ -186,7 +198,14 @@ class _Asking:
         outside = self.asked.kind == "connect" and self.asked.host not in ("", "localhost")
         return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
 
-    def _compared(self, row: Row, verdict: Verdict, findings: Mapping[str, Finding]) -> Row:
+    def _compared(
+        self,
+        row: Row,
+        verdict: Verdict,
+        declaration: Declaration,
+        sandbox: ReadBack,
+        findings: Mapping[str, Finding],
+    ) -> Row:
         """The row with the verdict in it, and how that relates to the policy's answer."""
         if verdict.allowed is None:
             return row
@@ -198,9 +217,9 @@ class _Asking:
         if own and verdict.allowed:
             return replace(row, status="agrees", reason=own)
         if self.answer.allowed:
-            reason = why_stricter(self.policy, row.method, self.asked, verdict)
+            reason = why_stricter(self.policy, declaration, self.asked, verdict, sandbox)
             return replace(row, status="stricter" if reason else "disagrees", reason=reason or row.reason)
-        reason = why_looser(self.policy, row.method, self.asked, findings)
+        reason = why_looser(self.policy, self.asked, findings, sandbox)
         return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
 
     def _source(self, verdict: Verdict) -> Source:
@@ -211,9 +230,9 @@ class _Asking:
         return self.answer.ground.source
 
 
-def _findings(policy: ResolvedPolicy, method: str) -> tuple[str, dict[str, Finding]]:
+def _findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, dict[str, Finding]]:
     """Why rendering refuses the policy, empty when it does not, and what it says of it by feature."""
     try:
-        return "", {each.use.feature: each for each in check_expressible(policy, method)}
+        return "", {each.use.feature: each for each in check_expressible(policy, declaration)}
     except RenderError as error:
         return str(error).splitlines()[0], {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
@@ -39,13 +40,14 @@ class Passing:
 
 
 @dataclass(frozen=True)
-class Enclosure:
+class Enclosure(ReadBack):
     """What artifacts say of a sandbox.
 
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
-    bring in the way to a proxy. `sockets`: those of the host that are seen can be connected to.
+    bring in the way to a proxy. `sockets`: those of the host that are seen can be connected to. `own_kernel`:
+    gVisor's kernel answers.
     """
 
     root: Root
@@ -57,6 +59,7 @@ class Enclosure:
     absent: Mapping[str, Place] = field(default_factory=dict)
     proxied: bool = True
     sockets: bool = True
+    own_kernel: bool = False
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """What it decides, on the host of `facts`."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, Asked, Verdict
-from sandwright.policy.declaration import DECLARATIONS, Support
-from sandwright.policy.paths import below, is_inside
+from sandwright.policy.declaration import Declaration, Support
+from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import Finding
 from sandwright.render.recipe import proxy_environment
@@ -72,30 +73,26 @@ def _project(policy: ResolvedPolicy) -> str:
     return policy.canonical(policy.facts.project)
 
 
-def support(policy: ResolvedPolicy, method: str, asked: Asked) -> Support:
+def support(policy: ResolvedPolicy, declaration: Declaration, asked: Asked) -> Support:
     """What the method declares of what a question is about."""
-    declared = DECLARATIONS.get(method, {})
-    found = features(policy, asked)
-    return declared.get(found[0], Support("cannot", f"{method} doesn't declare it"))
+    return declaration.of(features(policy, asked)[0])
 
 
-def why_stricter(policy: ResolvedPolicy, method: str, asked: Asked, verdict: Verdict) -> str:
+def why_stricter(
+    policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: Verdict, sandbox: ReadBack
+) -> str:
     """Why a method denies what the policy allows; empty when nobody knows."""
-    declared = DECLARATIONS.get(method, {})
     for feature in features(policy, asked):
-        given = declared.get(feature)
-        if given and given.level == "stricter" and feature != "filesystem.protect":
+        given = declaration.of(feature)
+        if given.level == "stricter" and feature != "filesystem.protect":
             return given.reason
     if verdict.target in asked.links:
         return f"the link {verdict.target} is not seen inside; ask about {asked.path}, to which it leads"
-    if method == "seatbelt":
-        return _pinned(policy, asked)
-    if method == "kubernetes" and asked.path and not is_inside(asked.path, _project(policy)):
-        return DECLARATIONS["kubernetes"]["filesystem.read"].reason
-    return _of_mounts(policy, asked, verdict)
+    own = sandbox.why_stricter(policy, asked)
+    return own if own is not None else _of_mounts(policy, declaration, asked, verdict)
 
 
-def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
+def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: Verdict) -> str:
     if asked.kind == "syscall" and asked.name in ("socket", "socketcall", "io_uring_setup"):
         return "no socket of the host's can be reached, as network.unix_sockets lists none"
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
@@ -105,32 +102,10 @@ def _of_mounts(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
     of_image = rules[0].origin == "startup" or rules[0].source.layer.startswith("preset ")
     if verdict.place is None and of_image:
-        return DECLARATIONS["oci"]["filesystem.read-all"].reason
+        return declaration.of("filesystem.read-all").reason
     if policy.facts.kind(rules[0].path) is None:
         return f"{rules[0].path} does not exist, and a mount needs something to lie on"
     return ""
-
-
-def _pinned(policy: ResolvedPolicy, asked: Asked) -> str:
-    """Whether a directory lies on the way to something restricted, so that it keeps its name."""
-    if asked.kind != "write" or not asked.path:
-        return ""
-    files = policy.filesystem
-    for each in files.protections:
-        for root in each.roots:
-            for name in each.names:
-                path = below(root, name.value)
-                if path != asked.path and is_inside(path, asked.path):
-                    return _KEPT.format(path)
-    for rule in (*files.rules, *files.protected):
-        if rule.kind in ("deny", "readonly") and rule.path != asked.path and is_inside(rule.path, asked.path):
-            return _KEPT.format(rule.path)
-        if asked.path in rule.through:
-            return f"it is a link on the way to {rule.path}, and stays one"
-    return ""
-
-
-_KEPT = "it is on the way to {}, so it can be neither made nor renamed"
 
 
 def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
@@ -146,7 +121,9 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
     return "it is the sandbox's own: nothing of the host's is there" if rules and rules[0].private else ""
 
 
-def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapping[str, Finding]) -> str:
+def why_looser(
+    policy: ResolvedPolicy, asked: Asked, findings: Mapping[str, Finding], sandbox: ReadBack
+) -> str:
     """Why a method allows what the policy denies; empty when nobody knows."""
     for feature in features(policy, asked):
         found = findings.get(feature)
@@ -154,12 +131,9 @@ def why_looser(policy: ResolvedPolicy, method: str, asked: Asked, findings: Mapp
             return found.reason
         if found and found.kind == "degraded":
             return f"{found.reason}; accepted: {found.accepted}"
-    if method == "seatbelt" and asked.kind == "read" and asked.path == "/":
-        return "getcwd(3) and dyld read the names at the root; nothing else is read there"
-    runsc = method == "gvisor" or (method == "kubernetes" and "gvisor" in policy.methods)
-    if runsc and asked.kind == "syscall" and asked.name in _sentry():
+    if sandbox.own_kernel and asked.kind == "syscall" and asked.name in _sentry():
         return "gVisor's own kernel answers it: the filter could only say EPERM, by which callers are lost"
-    return ""
+    return sandbox.why_looser(policy, asked)
 
 
 def _sentry() -> frozenset[str]:

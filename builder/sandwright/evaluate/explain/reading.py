@@ -1,50 +1,32 @@
-"""The table of how a method's artifacts are read back: a method is a line."""
+"""What a method's artifacts are read back to: something that answers questions like the sandbox would."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from sandwright.evaluate.explain.verdict import Asked, Verdict
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
 
 
-class Sandbox(Protocol):
-    """What artifacts describe, read back."""
+class ReadBack(ABC):
+    """The sandbox that artifacts describe."""
 
+    own_kernel: bool = False
+    """Whether gVisor's kernel answers inside."""
+
+    @abstractmethod
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
         """What it decides on a host and, where that matters, an architecture."""
 
+    @abstractmethod
     def way_to_proxy(self) -> Verdict:
         """Whether the proxy can be reached, with `network.mode: proxy`."""
 
+    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:  # noqa: ARG002
+        """Why it denies what the policy allows; empty when nobody knows, None for the reasons of mounts."""
+        return None
 
-Reading = Callable[[Rendered, ResolvedPolicy], Sandbox]
-"""Reads artifacts back. Of the policy it takes what launchers are told when they start."""
-
-
-def _row(module: str, function: str, *, with_policy: bool = False) -> Reading:
-    def reading(rendered: Rendered, policy: ResolvedPolicy) -> Sandbox:
-        found = getattr(importlib.import_module(f"sandwright.methods.{module}.explain"), function)
-        sandbox: Sandbox = found(rendered, policy) if with_policy else found(rendered)
-        return sandbox
-
-    return reading
-
-
-READINGS: Mapping[str, Reading] = MappingProxyType({
-    "bwrap": _row("bwrap", "read_bwrap"),
-    "docker": _row("shared.engine", "read_engine"),
-    "podman": _row("shared.engine", "read_engine"),
-    "gvisor": _row("shared.runtime_spec", "read_runtime"),
-    "oci": _row("shared.runtime_spec", "read_runtime"),
-    "seatbelt": _row("seatbelt", "read_seatbelt", with_policy=True),
-    "kubernetes": _row("kubernetes", "read_cluster"),
-    "user": _row("user", "read_user"),
-    "noop": _row("noop", "read_noop"),
-})  # fmt: skip
-"""By method."""
+    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:  # noqa: ARG002
+        """Why it allows what the policy denies; empty when nobody knows."""
+        return ""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
 from sandwright.render.proxy import ProxyPlace, squid_configuration
+from sandwright.render.rendered import Rendered
 
 FILE = "squid.conf"
 CLIENT = "127.0.0.1"

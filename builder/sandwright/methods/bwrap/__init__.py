@@ -1,1 +1,60 @@
 """bubblewrap: namespaces of the kernel, without a daemon and without root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sandwright.methods.contract import Form
+from sandwright.methods.properties import Answers, Properties
+
+if TYPE_CHECKING:
+    from sandwright.evaluate.explain.reading import ReadBack
+    from sandwright.methods.contract import Backend
+    from sandwright.policy.declaration import Declaration
+    from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.rendered import Rendered
+
+PROPERTIES = Properties(
+    own_user_namespace=True, shims=True, placeholders=True, verifiable=True, proposed={"linux": 1}
+)
+"""What others have to know of it."""
+
+FORMS: Mapping[str, Form] = {}
+"""It has no other."""
+
+
+def declare() -> Declaration:
+    """The part `support`."""
+    from sandwright.methods.bwrap.support import DECLARATION  # noqa: PLC0415
+
+    return DECLARATION
+
+
+def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """The part `render`."""
+    from sandwright.methods.bwrap.render import render_bwrap  # noqa: PLC0415
+
+    return render_bwrap(policy)
+
+
+def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:  # noqa: ARG001
+    """The part `explain`."""
+    from sandwright.methods.bwrap.explain import read_bwrap  # noqa: PLC0415
+
+    return read_bwrap(rendered)
+
+
+def make_backend() -> Backend | None:
+    """The part `backend`."""
+    from sandwright.methods.bwrap.backend import Bwrap  # noqa: PLC0415
+
+    return Bwrap()
+
+
+def expect() -> Mapping[str, Answers]:
+    """The part `expected`."""
+    from sandwright.methods.bwrap.expected import EXPECTED  # noqa: PLC0415
+
+    return EXPECTED

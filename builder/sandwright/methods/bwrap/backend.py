@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.host import HostFacts
+from sandwright.methods.bwrap.render import render_bwrap
+from sandwright.methods.bwrap.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
-from sandwright.methods.shared.launched import Launched, all_children, signalled
+from sandwright.methods.shared.launched import (
+    Launched,
+    all_children,
+    first_processes,
+    namespaced_ids,
+    signalled,
+)
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
@@ -26,6 +36,10 @@ class Bwrap(Launched):
     """The row of bubblewrap."""
 
     name: str = "bwrap"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_bwrap)
 
     @property
     def terminal(self) -> Terminal:
@@ -62,32 +76,9 @@ class Bwrap(Launched):
 def command_of(launcher: int) -> Iterator[int]:
     """The process that is the command: the first child of the sandbox's process 1."""
     for process in first_processes(launcher):
-        inner = [(ids[-1], child) for child in all_children(process) if (ids := _inside(child))]
+        inner = [(ids[-1], child) for child in all_children(process) if (ids := namespaced_ids(child))]
         yield from (child for _, child in sorted(inner)[:1])
         return
-
-
-def first_processes(launcher: int) -> Iterator[int]:
-    """The processes below a launcher that are process 1 of a namespace of their own."""
-    for process in _descendants(launcher):
-        ids = _inside(process)
-        if len(ids) > 1 and ids[-1] == 1:
-            yield process
-
-
-def _descendants(process: int) -> Iterator[int]:
-    for child in all_children(process):
-        yield child
-        yield from _descendants(child)
-
-
-def _inside(process: int) -> list[int]:
-    """A process's ids, from our namespace of processes inwards (proc(5), NSpid)."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return []
-    return next(([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [])
 
 
 def explained(failed: Failed, host: HostFacts) -> tuple[Code, str, str]:

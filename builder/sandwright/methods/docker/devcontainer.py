@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from sandwright.errors import RenderError
+from sandwright.methods.docker import support
 from sandwright.methods.shared.engine.arguments import (
     limits_of_processors,
     mount_argument,
@@ -23,8 +24,7 @@ from sandwright.methods.shared.engine.arguments import (
     ulimits,
 )
 from sandwright.methods.shared.engine.container import Container, container, network_files
-from sandwright.policy.declaration import DECLARATIONS, Support
-from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.declaration import Support
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
@@ -37,8 +37,8 @@ PLACE = ".sandbox/devcontainer"
 
 FOLDER = "${localWorkspaceFolder}"
 
-DECLARATION: Mapping[str, Support] = {
-    **DECLARATIONS["docker"],
+_SUPPORT: Mapping[str, Support] = {
+    **support.DECLARATION.support,
     "filesystem.absent": Support("cannot", "a development container has nobody to make what a mount lies on"),
     "filesystem.protect": Support(
         "partly", "a repository's own directory is read-only as a whole; what doesn't exist yet can be made"
@@ -54,6 +54,8 @@ DECLARATION: Mapping[str, Support] = {
     ),
     "resources.time": Support("cannot", "a development container runs for as long as it is open"),
 }
+
+DECLARATION = replace(support.DECLARATION, support=_SUPPORT)
 """What it makes of each feature: docker's, but for what the launcher would do."""
 
 _VARIABLE = re.compile(r"\$\{.*?\}", re.DOTALL)
@@ -61,12 +63,11 @@ _VARIABLE = re.compile(r"\$\{.*?\}", re.DOTALL)
 Json = dict[str, Any]
 
 
-def render_form(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`devcontainer.json`, and the files that it names.
 
     Raise RenderError for what Docker or the file can't be told.
     """
-    policy = with_kept_limits(policy, "docker")
     if policy.network.mode == "proxy":  # without a launcher there is none
         policy = replace(policy, network=replace(policy.network, mode="none"))
     made = container(policy, plan_without_covers(policy, root="image"), "docker")

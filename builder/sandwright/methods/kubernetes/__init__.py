@@ -1,1 +1,60 @@
 """A Job in a cluster: rendered, and not run from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sandwright.methods.contract import Form
+from sandwright.methods.properties import Answers, Properties
+
+if TYPE_CHECKING:
+    from sandwright.evaluate.explain.reading import ReadBack
+    from sandwright.methods.contract import Backend
+    from sandwright.policy.declaration import Declaration
+    from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.render.artifact import Artifact
+    from sandwright.render.rendered import Rendered
+
+PROPERTIES = Properties(
+    root="image",
+    needs_image=True,
+    elsewhere="its Job runs in a cluster: kubectl apply -f what `sandwright render` writes",
+)
+"""What others have to know of it."""
+
+FORMS: Mapping[str, Form] = {}
+"""It has no other."""
+
+
+def declare() -> Declaration:
+    """The part `support`."""
+    from sandwright.methods.kubernetes.support import DECLARATION  # noqa: PLC0415
+
+    return DECLARATION
+
+
+def make_artifacts(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """The part `render`."""
+    from sandwright.methods.kubernetes.render import render_kubernetes  # noqa: PLC0415
+
+    return render_kubernetes(policy)
+
+
+def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
+    """The part `explain`."""
+    from sandwright.methods.kubernetes.explain import read_cluster  # noqa: PLC0415
+
+    return read_cluster(rendered, policy)
+
+
+def make_backend() -> Backend | None:
+    """Nothing: it runs elsewhere."""
+    return None
+
+
+def expect() -> Mapping[str, Answers]:
+    """The part `expected`."""
+    from sandwright.methods.kubernetes.expected import EXPECTED  # noqa: PLC0415
+
+    return EXPECTED

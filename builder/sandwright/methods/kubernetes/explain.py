@@ -9,15 +9,30 @@ from sandwright.document import Document, field_name, parse
 from sandwright.document import Path as FieldPath
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
-from sandwright.evaluate.explain.verdict import Place
-from sandwright.render.methods import Rendered
+from sandwright.evaluate.explain.verdict import Asked, Place
+from sandwright.methods.kubernetes.pod import uses_gvisor
+from sandwright.methods.kubernetes.support import DECLARATION
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.mounts import Mount
+from sandwright.render.rendered import Rendered
 
 FILE = "job.yaml"
 _POD: FieldPath = ("spec", "template", "spec")
 
 
-def read_cluster(rendered: Rendered) -> Enclosure:
+class ReadCluster(Enclosure):
+    """The container of a Job, in which of the host there is only the project."""
+
+    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:
+        """Paths of the host outside the project are not there."""
+        project = policy.canonical(policy.facts.project)
+        if asked.path and not is_inside(asked.path, project):
+            return DECLARATION.of("filesystem.read").reason
+        return super().why_stricter(policy, asked)
+
+
+def read_cluster(rendered: Rendered, policy: ResolvedPolicy) -> ReadCluster:
     """The container that the Job makes, with the network that the policy leaves its Pod."""
     document = parse(rendered.artifact(FILE).content, file=FILE)
     pod: Any = _at(document, _POD)
@@ -25,7 +40,7 @@ def read_cluster(rendered: Rendered) -> Enclosure:
     rules = parse(rendered.artifact("networkpolicy.yaml").content, file="networkpolicy.yaml")
     network, proxied = _network(rules)
     base = (*_POD, "containers", 0)
-    return Enclosure(
+    return ReadCluster(
         "image",
         tuple(_mounts(document, pod, container)),
         network=None if pod["hostNetwork"] else network,
@@ -37,6 +52,7 @@ def read_cluster(rendered: Rendered) -> Enclosure:
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json"),
         proxied=proxied,
         sockets=False,
+        own_kernel=uses_gvisor(policy),
     )
 
 

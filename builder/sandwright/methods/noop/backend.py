@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from sandwright.host import HostFacts
 from sandwright.methods.contract import LIMIT, Preflight, Terminal
+from sandwright.methods.noop.render import render_noop
+from sandwright.methods.noop.support import DECLARATION
 from sandwright.methods.shared.launched import Launched
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,10 @@ class Noop(Launched):
     """The row of noop."""
 
     name: str = "noop"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_noop)
 
     @property
     def terminal(self) -> Terminal:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandwright.evaluate.explain import launchers
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
 from sandwright.policy.facts import HostFacts
-from sandwright.render.methods import Rendered
+from sandwright.render.rendered import Rendered
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Unrestricted(ReadBack):
     """A launcher that only sets variables."""
 
     told: dict[str, Place]
@@ -26,6 +27,6 @@ class Nothing:
         return Verdict(allowed=True, because="noop enforces nothing")
 
 
-def read_noop(rendered: Rendered) -> Nothing:
+def read_noop(rendered: Rendered) -> Unrestricted:
     """The launcher."""
-    return Nothing(dict(launchers.told(rendered.artifact("launch").content.decode())))
+    return Unrestricted(dict(launchers.told(rendered.artifact("launch").content.decode())))

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from sandwright.host import HostFacts
 from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
+from sandwright.methods.seatbelt.render import render_seatbelt
+from sandwright.methods.seatbelt.support import DECLARATION
 from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 
 PROGRAM = "sandbox-exec"
@@ -19,6 +23,10 @@ class Seatbelt(Launched):
     """The row of Seatbelt. It has not been seen to run: there was no Mac."""
 
     name: str = "seatbelt"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_seatbelt)
 
     @property
     def terminal(self) -> Terminal:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.enclosure import Passing
+from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
 from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.filters import matches, write_filter
@@ -16,9 +17,9 @@ from sandwright.evaluate.sbpl.request import Resource, parse_request
 from sandwright.evaluate.sbpl.source import readable
 from sandwright.methods.seatbelt.places import native
 from sandwright.policy.facts import EntryKind, HostFacts
-from sandwright.policy.paths import same_name
+from sandwright.policy.paths import below, is_inside, same_name
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
+from sandwright.render.rendered import Rendered
 
 PROXY_PORT = 3128
 """The port that the profile is asked with: which one it is, the launcher says at each start."""
@@ -34,7 +35,7 @@ _VNODES: dict[EntryKind, str] = {
 
 
 @dataclass(frozen=True)
-class Seatbelt:
+class ReadProfile(ReadBack):
     """A profile that has run, and what the launcher passes on."""
 
     evaluator: Evaluator
@@ -111,18 +112,28 @@ class Seatbelt:
     def _native(self, path: str) -> str:
         return native(path, self.policy)
 
+    def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str:
+        """A directory on the way to something restricted keeps its name."""
+        return _pinned(policy, asked)
+
+    def why_looser(self, policy: ResolvedPolicy, asked: Asked) -> str:  # noqa: ARG002
+        """Names at the root are read at each start of a program."""
+        if asked.kind == "read" and asked.path == "/":
+            return "getcwd(3) and dyld read the names at the root; nothing else is read there"
+        return ""
+
 
 _NEW = "sandwright-explain"
 """A name that nothing has, to ask whether something new can be made."""
 
 
-def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> Seatbelt:
+def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> ReadProfile:
     """The profile, run with a proxy's port as the launcher gives one."""
     params = {"PROXY_PORT": str(PROXY_PORT)} if policy.network.mode == "proxy" else {}
     profile = compile_profile(rendered.artifact("profile.sb").content, file="profile.sb", params=params)
     launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
     evaluator = Evaluator(profile, links=None if policy.facts.os == "darwin" else _LinuxHomes())
-    return Seatbelt(evaluator, policy, launchers.passing(launch), dict(launchers.told(launch)))
+    return ReadProfile(evaluator, policy, launchers.passing(launch), dict(launchers.told(launch)))
 
 
 class _LinuxHomes(Links):
@@ -155,3 +166,25 @@ def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> Verdict:
 
 _WIDTH = 160
 """Characters of a rule that are shown; some hold hundreds of paths."""
+
+
+def _pinned(policy: ResolvedPolicy, asked: Asked) -> str:
+    """Whether a directory lies on the way to something restricted, so that it keeps its name."""
+    if asked.kind != "write" or not asked.path:
+        return ""
+    files = policy.filesystem
+    for each in files.protections:
+        for root in each.roots:
+            for name in each.names:
+                path = below(root, name.value)
+                if path != asked.path and is_inside(path, asked.path):
+                    return _KEPT.format(path)
+    for rule in (*files.rules, *files.protected):
+        if rule.kind in ("deny", "readonly") and rule.path != asked.path and is_inside(rule.path, asked.path):
+            return _KEPT.format(rule.path)
+        if asked.path in rule.through:
+            return f"it is a link on the way to {rule.path}, and stays one"
+    return ""
+
+
+_KEPT = "it is on the way to {}, so it can be neither made nor renamed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,9 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.looks import Looks, Question
-from sandwright.methods.contract import Delivery, Leftover, Terminal
-from sandwright.policy.declaration import DECLARATIONS, Support
+from sandwright.methods.contract import Delivery, Leftover, Preflight, Terminal
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
-from sandwright.render.methods import render as render_method
+from sandwright.render.rendered import Rendered
 
 LAUNCHER = "launch"
 """The artifact that starts a sandbox: `launch COMMAND [ARGUMENT ...]`."""
@@ -32,24 +31,19 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Launched:
-    """A method of ours: its row in the tables of rendering and declarations, by name."""
+class Launched(ABC):
+    """What starts a method's sandboxes by the launcher that the method renders."""
 
     name: str
-
-    @property
-    def declaration(self) -> Mapping[str, Support]:
-        """The column of the table of declarations."""
-        return DECLARATIONS[self.name]
 
     @property
     def terminal(self) -> Terminal:
         """The person's own."""
         return "passed"
 
+    @abstractmethod
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        """As the table of renderers has it."""
-        return render_method(policy, self.name)
+        """The artifacts for a trial's policy."""
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         """The launcher, and the words behind it."""
@@ -89,6 +83,18 @@ class Launched:
         """There is nothing to remove."""
         raise HostError(f"{leftover} can't be removed")
 
+    def owner(self, policy: ResolvedPolicy) -> int:
+        """The caller."""
+        return policy.facts.uid
+
+    def without_image(self) -> Preflight | None:
+        """Nothing: whether an image is missing is found out by others."""
+        return None
+
+    def runtime_version(self, host: HostFacts) -> str:  # noqa: ARG002
+        """Nothing: there is no runtime behind it."""
+        return ""
+
 
 def children(process: int) -> list[int]:
     """The children of a process that are not in a session of their own, as `watch` is."""
@@ -103,6 +109,29 @@ def all_children(process: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, (task / "children").read_text().split())
     return sorted(found)
+
+
+def first_processes(launcher: int) -> Iterator[int]:
+    """The processes below a launcher that are process 1 of a namespace of their own."""
+    for process in _descendants(launcher):
+        ids = namespaced_ids(process)
+        if len(ids) > 1 and ids[-1] == 1:
+            yield process
+
+
+def _descendants(process: int) -> Iterator[int]:
+    for child in all_children(process):
+        yield child
+        yield from _descendants(child)
+
+
+def namespaced_ids(process: int) -> list[int]:
+    """A process's ids, from our namespace of processes inwards (proc(5), NSpid)."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next(([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [])
 
 
 def _session(process: int) -> int:

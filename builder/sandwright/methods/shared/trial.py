@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Protocol
 
 from sandwright.errors import SandwrightError
-from sandwright.methods.contract import Backend, Code, Preflight
+from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.shared.artifacts import write_artifacts
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered
 from sandwright.runtime.launch import base_environment, launch
 from sandwright.runtime.probe import own_probe
 from sandwright.runtime.probe.protocol import ProbeAnswer, attempt
@@ -26,12 +29,29 @@ IMAGE_ROOT = "{read: [$PROJECT], deny: [$PROJECT/hidden]}"
 """The rules for the file system of a trial: over the host's root, and over an image's."""
 
 
+class Triable(Protocol):
+    """What can be tried out: it renders policies, and knows how its launcher is started."""
+
+    @property
+    def name(self) -> str:
+        """What a policy calls it."""
+        ...
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """The artifacts for a policy."""
+        ...
+
+    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
+        """The command line that runs `argv` in the sandbox whose artifacts lie in `directory`."""
+        ...
+
+
 Explain = Callable[[Failed], tuple[Code, str, str]]
 """Makes a code, a message and a remedy of a failed start."""
 
 
 def try_out(
-    backend: Backend,
+    backend: Triable,
     filesystem: str,
     *,
     limit: float,
@@ -52,7 +72,7 @@ def try_out(
 
 
 def _try(
-    backend: Backend, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
+    backend: Triable, rules: str, scratch: Path, limit: float, environment: Mapping[str, str]
 ) -> Failed | None:
     from sandwright.policy.collect import collect  # noqa: PLC0415 - they cost what only a trial is worth
     from sandwright.policy.load import layer  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""An account of the project's own: `user`, on Linux, and `alcless`, on macOS."""
+"""An account of the project's own, on Linux."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.looks import Looks
-from sandwright.methods.bwrap.backend import first_processes
-from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
-from sandwright.methods.shared.launched import Launched, all_children, signalled
+from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, all_children, first_processes, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.methods.user.render import Account, account_of, render_for
+from sandwright.methods.user.render import Account, account_of, render_for, render_user
+from sandwright.methods.user.support import DECLARATION
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
+from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 
@@ -27,10 +26,6 @@ SET_UP = "sandwright account-setup"
 """What shows how an account is made, and with `--yes` makes it."""
 
 _ASKING = 10.0
-
-
-class NoAccount(HostError):
-    """A project has no account here, and the message says what makes one."""
 
 
 def account_uid(policy: ResolvedPolicy) -> int:
@@ -47,6 +42,14 @@ class User(Launched):
     """The row of an account on Linux."""
 
     name: str = "user"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_user)
+
+    def owner(self, policy: ResolvedPolicy) -> int:
+        """The project's account. Raise NoAccount."""
+        return account_uid(policy)
 
     @property
     def terminal(self) -> Terminal:
@@ -108,38 +111,6 @@ class _Trial(User):
         for path in (scratch, *_below(scratch / "project")):
             path.chmod(0o755)
         return super().wrap(directory, argv, terminal=terminal)
-
-
-@dataclass(frozen=True)
-class Alcless(Launched):
-    """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
-
-    name: str = "alcless"
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one."""
-        return "controlling"
-
-    def programs(self) -> Sequence[str]:
-        """What makes and enters accounts, and what copies."""
-        return ("alclessctl", "rsync")
-
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
-        """Look for what it needs; only an instance that is there already could be started."""
-        if host.os != "darwin":
-            return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")
-        if missing := [name for name in self.programs() if process.find(name) is None]:
-            message = f"{', '.join(missing)} not installed"
-            return Preflight(self.name, "program-missing", message, "see github.com/AkihiroSuda/alcless")
-        listed = process.run("alclessctl", "list", timeout=limit, check=False)
-        if not listed:
-            return Preflight(self.name, "not-started", listed.stderr.strip())
-        return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
-
-    def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which ends what runs as the account: nobody else may."""
-        return signalled([launcher], number)
 
 
 def without_root(host: HostFacts) -> str:

@@ -11,8 +11,8 @@ from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.verdict import Place
 from sandwright.methods.bwrap.render import COVERED
-from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount
+from sandwright.render.rendered import Rendered
 
 _ARITY = {
     **dict.fromkeys(("bind", "ro-bind", "tmpfs", "symlink"), 2),

@@ -11,14 +11,16 @@ from sandwright.errors import CommandFailed, SandwrightError
 from sandwright.host import HostFacts, collect_host
 from sandwright.looks import Looks, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.engine.backend import Docker, Engine, Podman, client_environment
+from sandwright.methods.docker.backend import Docker
+from sandwright.methods.gvisor.render import render_gvisor
+from sandwright.methods.gvisor.support import DECLARATION
+from sandwright.methods.podman.backend import Podman
+from sandwright.methods.shared.engine.backend import Engine, client_environment
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
-from sandwright.policy.declaration import DECLARATIONS, Support
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.methods import Rendered
-from sandwright.render.methods import render as render_method
+from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.trial import Failed
 
@@ -41,14 +43,9 @@ class OuterGvisor(Launched):
 
     engine: Literal["docker", "podman"]
 
-    @property
-    def declaration(self) -> Mapping[str, Support]:
-        """That of gVisor."""
-        return DECLARATIONS["gvisor"]
-
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """As gVisor, in this engine's container."""
-        return render_method(replace(policy, outer=self.engine), "gvisor")
+        return render_with(replace(policy, outer=self.engine), DECLARATION, render_gvisor)
 
     def programs(self) -> Sequence[str]:
         """Those of the engine; runsc is the image's."""

@@ -14,10 +14,12 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import collect_host
+from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.outer.backend import IMAGE
 from sandwright.methods.gvisor.outer.render import SESSION, Grant, outer_options
+from sandwright.methods.podman.backend import Podman
 from sandwright.methods.shared.engine.arguments import mount_argument
-from sandwright.methods.shared.engine.backend import LABEL, PREFIX, Docker, Podman, client_environment
+from sandwright.methods.shared.engine.backend import LABEL, PREFIX, client_environment
 from sandwright.methods.shared.rundirs import recorded
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.launch import base_environment

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sandwright.errors import RenderError
+from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
 from sandwright.methods.shared.engine.launch import launch_values
@@ -23,7 +24,6 @@ from sandwright.methods.shared.engine.render import account_files, arguments_fil
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
     NOTHING,
-    refuse_few_threads,
     root_accounts,
     runtime_config,
 )

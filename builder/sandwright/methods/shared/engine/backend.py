@@ -1,4 +1,4 @@
-"""Docker and Podman: containers of an engine, through its command line."""
+"""Starts containers of an engine, Docker or Podman, through its command line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from sandwright import process
-from sandwright.errors import CommandFailed, HostError, SandwrightError, ToolMissing
+from sandwright.errors import HostError, SandwrightError
 from sandwright.host import HostFacts, collect_host
 from sandwright.looks import Looks, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
@@ -18,7 +19,6 @@ from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.resources import data_path
 from sandwright.runtime.empty_image import empty_image
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
@@ -51,13 +51,23 @@ def client_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _CLIENT if name in os.environ}
 
 
-_ASKING = 10.0
+ASKING = 10.0
+"""Seconds for a question to an engine."""
+
 _LOADING = 60.0
 
 
 @dataclass(frozen=True)
 class Engine(Launched):
-    """A method whose launcher is a client of an engine."""
+    """A method whose launcher is a client of an engine.
+
+    `package` is what to install where the client is missing, `version_query` how the client is asked for the
+    version of its runtime, `label_query` for the label of a container.
+    """
+
+    package: ClassVar[str]
+    version_query: ClassVar[tuple[str, ...]]
+    label_query: ClassVar[str]
 
     def programs(self) -> Sequence[str]:
         """The client."""
@@ -72,7 +82,7 @@ class Engine(Launched):
     def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
         """Give the engine an image of empty directories, and start that."""
         if self.name not in host.programs:
-            get = how_to_get(_WANTED[self.name], host.package_manager)
+            get = how_to_get(self.package, host.package_manager)
             return Preflight(
                 self.name, "program-missing", f"{self.name} is not installed", get and f"get it with: {get}"
             )
@@ -89,7 +99,7 @@ class Engine(Launched):
     def runtime_version(self, host: HostFacts) -> str:
         """What the runtime behind the engine says of its version."""
         found = process.run(
-            *(self.name, *_RUNTIME[self.name]), timeout=_ASKING, check=False,
+            *(self.name, *self.version_query), timeout=ASKING, check=False,
             env={**os.environ, **self.settings(host)},
         )  # fmt: skip
         return found.text
@@ -129,11 +139,9 @@ class Engine(Launched):
         if not gone or process.find(self.name) is None:
             return
         runs = {directory.name for directory in gone}
-        form = '{{.Names}}\t{{.Label "sandwright.session"}}'
-        if self.name == "podman":
-            form = '{{.Names}}\t{{index .Labels "sandwright.session"}}'
+        form = f"{{{{.Names}}}}\t{{{{{self.label_query}}}}}"
         listed = process.run(
-            self.name, "ps", "--all", "--filter", f"label={LABEL}", "--format", form, timeout=_ASKING
+            self.name, "ps", "--all", "--filter", f"label={LABEL}", "--format", form, timeout=ASKING
         )
         for line in listed.text.splitlines():
             name, _, session = line.partition("\t")
@@ -141,7 +149,7 @@ class Engine(Launched):
                 yield Leftover(self.name, "container", name, session)
         listed = process.run(
             *(self.name, "network", "ls", "--filter", f"label={LABEL}", "--format", "{{.Name}}"),
-            timeout=_ASKING,
+            timeout=ASKING,
         )
         for name in listed.text.splitlines():
             if name.removesuffix(INSIDE) in runs:
@@ -167,68 +175,3 @@ def _telling(said: str) -> str:
     """The line of a client's words that says what is wrong; behind it some point to their help."""
     lines = [line for line in said.splitlines() if line.strip() and "--help" not in line]
     return lines[-1] if lines else said
-
-
-@dataclass(frozen=True)
-class Docker(Engine):
-    """The row of Docker."""
-
-    name: str = "docker"
-
-    def dead(self) -> Preflight | None:
-        """The daemon does not answer."""
-        try:
-            process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=_ASKING)
-        except CommandFailed as error:
-            said = (error.stderr.strip().splitlines() or [f"it did not answer within {_ASKING:g} s"])[-1]
-            if "permission denied" in error.stderr.lower():
-                return Preflight(self.name, "no-permission", f"the daemon turns us away: {said}", _MEMBER)
-            return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
-        except ToolMissing as error:
-            return Preflight(self.name, "program-missing", str(error))
-        return None
-
-    def depends(self, host: HostFacts) -> Iterator[Question]:
-        """Also on the daemon, which is another one when its socket is."""
-        yield from super().depends(host)
-        yield "identity", "/var/run/docker.sock"
-        yield "identity", "/var/run/docker.pid"
-
-
-@dataclass(frozen=True)
-class Podman(Engine):
-    """The row of Podman, which has no daemon."""
-
-    name: str = "podman"
-
-    def programs(self) -> Sequence[str]:
-        """It starts a runtime."""
-        return ("podman", "runc", "crun")
-
-    def settings(self, host: HostFacts) -> Mapping[str, str]:
-        """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
-        if given := os.environ.get(_CONFIGURATION):
-            return {_CONFIGURATION: given}
-        if host.cgroups != "hybrid" or "runc" not in host.programs:
-            return {}
-        return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
-
-    def depends(self, host: HostFacts) -> Iterator[Question]:
-        """Also on a configuration that the caller names."""
-        yield from super().depends(host)
-        yield "variable", _CONFIGURATION
-
-
-_CONFIGURATION = "CONTAINERS_CONF"
-_RUNTIME = {
-    "docker": (
-        *("version", "--format"),
-        "{{range .Server.Components}}{{.Name}} version {{.Version}}\n{{end}}",
-    ),
-    "podman": ("info", "--format", "{{.Host.OCIRuntime.Version}}"),
-}
-"""How an engine is asked for the version of its runtime."""
-
-_WANTED = {"docker": "dockerd", "podman": "podman"}
-_MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
-_START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"

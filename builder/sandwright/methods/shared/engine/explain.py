@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.verdict import Place
-from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount
+from sandwright.render.rendered import Rendered
 
 FILE = "arguments"
 

@@ -24,22 +24,13 @@ from sandwright.render.templates import Quoted, render_template
 from sandwright.render.watched import engine_watch
 
 
-def render_docker(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
     """`arguments`, `seccomp.json`, `compose.yaml`, `launch`, `watch`, and files that lie over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
     host's network. Raise RenderError for what can't be told to the
     engine, DocumentError for a seccomp profile from a file that is none.
     """
-    return _render(policy, "docker")
-
-
-def render_podman(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The same for Podman, where the caller keeps his numbers inside, also without root."""
-    return _render(policy, "podman")
-
-
-def _render(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
     plan = mount_plan(policy, root="image")
     made = container(policy, plan, engine)
     files = (

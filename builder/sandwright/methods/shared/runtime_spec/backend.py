@@ -1,23 +1,21 @@
-"""OCI runtimes on an unpacked image: runc and crun (`oci`), and gVisor's runsc (`gvisor`)."""
+"""Starts an OCI runtime on an unpacked image."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import places, process
+from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import HostFacts
 from sandwright.looks import Looks
-from sandwright.methods.bwrap.backend import first_processes
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.launched import Launched, children, deadly, signalled
+from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
+from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.runtime.processes import kill_all
 from sandwright.runtime.scratch import scratch_directory, unmount_below
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
@@ -25,7 +23,8 @@ from sandwright.setup.requirements import how_to_get
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
 """What an image's root has to have; the trial's is made of nothing else."""
 
-_KILL = 10.0
+KILL = 10.0
+"""Seconds for a question to a runtime."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Runtime(Launched):
     def runtime_version(self, host: HostFacts) -> str:
         """What the program says that the launcher takes."""
         program = next((name for name in self.programs() if name in host.programs), "")
-        return process.run(program, "--version", timeout=_KILL, check=False).text if program else ""
+        return process.run(program, "--version", timeout=KILL, check=False).text if program else ""
 
     def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
@@ -96,63 +95,3 @@ class Runtime(Launched):
         shutil.rmtree(directory, ignore_errors=True)
         if directory.exists():
             raise HostError(f"{directory} can't be removed")
-
-
-@dataclass(frozen=True)
-class Oci(Runtime):
-    """The row of runc and crun."""
-
-    name: str = "oci"
-
-    def programs(self) -> Sequence[str]:
-        """The first that is there is taken."""
-        return ("runc", "crun")
-
-    def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the command, through the runtime.
-
-        It is process 1 of its namespace, for which the kernel drops a signal that is not waited for
-        (pid_namespaces(7)); there is nobody else to take it, so the command is killed then.
-        """
-        first = list(first_processes(launcher))
-        if first and deadly(first[0], number):
-            kill_all(first[:1])
-            return "killed"
-        return signalled(children(launcher), number) if first else ""
-
-
-@dataclass(frozen=True)
-class Gvisor(Runtime):
-    """The row of runsc."""
-
-    name: str = "gvisor"
-
-    def programs(self) -> Sequence[str]:
-        """One."""
-        return ("runsc",)
-
-    def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the command with runsc's `kill`: its `run` would die of the signal, and pass nothing on."""
-        runtime = process.find("runsc")
-        for words in map(_words, children(launcher)):
-            if runtime and "run" in words and "--root" in words:
-                root = Path(words[words.index("--root") + 1])
-                if str(root.parent.parent) != places.runs():
-                    continue
-                argv = (runtime, "--root", root, "kill", root.parent.name, str(number))
-                sent = process.run(*argv, timeout=_KILL, check=False)
-                return "sent" if sent else ""
-        return ""
-
-    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
-        """What a start that failed means, and what helps."""
-        if "unknown platform" in failed.said or "invalid platform" in failed.said:
-            return "not-started", f"this runsc has no platform that works here: {failed.said}", ""
-        return super().explained(failed, host)
-
-
-def _words(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-    except OSError:
-        return []

@@ -10,15 +10,15 @@ from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
 from sandwright.evaluate.explain.verdict import Place
 from sandwright.methods.shared.runtime_spec.render import NOTHING
-from sandwright.render.methods import Rendered
 from sandwright.render.mounts import Mount, MountKind
+from sandwright.render.rendered import Rendered
 from sandwright.seccomp.jsontext import parse_json
 
 _OWN = frozenset(("proc", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"))
 
 
-def read_runtime(rendered: Rendered) -> Enclosure:
-    """The container that `config.json` makes."""
+def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
+    """The container that `config.json` makes, of runsc or of another runtime."""
     content = rendered.artifact("config.json").content
     document = parse_json(content, file="config.json")
     config: Any = document.data
@@ -37,7 +37,8 @@ def read_runtime(rendered: Rendered) -> Enclosure:
         passing=launchers.passing(launch),
         calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
         absent=dict(launchers.absent(launch)),
-        sockets=rendered.method != "gvisor" or " --host-uds=open " in launch,
+        sockets=not gvisor or " --host-uds=open " in launch,
+        own_kernel=gvisor,
     )
 
 

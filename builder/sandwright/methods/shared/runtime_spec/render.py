@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
-from sandwright.errors import RenderError
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
@@ -51,45 +50,13 @@ NOTHING = "nothing"
 
 It is a file without rights, in the bundle of each run."""
 
-LEAST_PIDS = 128
-"""Threads of which runsc is sure to have enough. On two busy processors it was seen to die or to hang with 12
-to 80, and with 96 once a shell had started others."""
 
+def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
+    """`config.json`, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
 
-def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`config.json` for runc and crun, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
-
-    Not these two when `user.mapping` is off.
+    Not these two when `user.mapping` is off. `gvisor`: for runsc, which `launch` starts with `--oci-seccomp`;
+    otherwise for runc and crun.
     """
-    return _render(policy, gvisor=False)
-
-
-def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The same for runsc, which `launch` starts with `--oci-seccomp`.
-
-    With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
-    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
-    A policy with `outer` gets a container around it all: see `sandwright.methods.gvisor.outer.render`.
-    """
-    if policy.outer != "none":
-        from sandwright.methods.gvisor.outer.render import render_outer  # noqa: PLC0415 - it needs this module
-
-        return render_outer(policy)
-    refuse_few_threads(policy, "gVisor")
-    return _render(policy, gvisor=True)
-
-
-def refuse_few_threads(policy: ResolvedPolicy, who: str) -> None:
-    """Refuse a limit of processes that gVisor, whose threads count too, can't live with."""
-    pids = policy.resources.pids
-    if pids is not None and pids < LEAST_PIDS:
-        raise RenderError(
-            f"{policy.source('resources.pids')}: resources.pids: {pids} is too few for {who}: "
-            f"its own threads are counted too, and it dies or hangs without them; give {LEAST_PIDS} or more"
-        )
-
-
-def _render(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
     plan = mount_plan(policy, root="image")
     document = runtime_config(policy, plan, gvisor=gvisor)
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")

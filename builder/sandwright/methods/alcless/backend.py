@@ -1,0 +1,51 @@
+"""An account of the project's own, on macOS, through alcless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandwright import process
+from sandwright.host import HostFacts
+from sandwright.methods.alcless.render import render_alcless
+from sandwright.methods.alcless.support import DECLARATION
+from sandwright.methods.contract import LIMIT, Delivery, Preflight, Terminal
+from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
+
+
+@dataclass(frozen=True)
+class Alcless(Launched):
+    """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
+
+    name: str = "alcless"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_alcless)
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one."""
+        return "controlling"
+
+    def programs(self) -> Sequence[str]:
+        """What makes and enters accounts, and what copies."""
+        return ("alclessctl", "rsync")
+
+    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+        """Look for what it needs; only an instance that is there already could be started."""
+        if host.os != "darwin":
+            return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")
+        if missing := [name for name in self.programs() if process.find(name) is None]:
+            message = f"{', '.join(missing)} not installed"
+            return Preflight(self.name, "program-missing", message, "see github.com/AkihiroSuda/alcless")
+        listed = process.run("alclessctl", "list", timeout=limit, check=False)
+        if not listed:
+            return Preflight(self.name, "not-started", listed.stderr.strip())
+        return Preflight(self.name, "ready", "each project needs an instance: `set-up` that is rendered", "")
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which ends what runs as the account: nobody else may."""
+        return signalled([launcher], number)

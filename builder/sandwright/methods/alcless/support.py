@@ -1,0 +1,70 @@
+"""What alcless makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "alcless",
+    {
+        "filesystem.read-all": Support("stricter", reasons.RIGHTS),
+        "filesystem.read": Support("cannot", "what every account may read or write stays open to this one"),
+        "filesystem.write": Support(
+            "stricter", "of the project alone, in a copy that is copied back at the end"
+        ),
+        "filesystem.readonly": Support("exact", "changes there are not copied back"),
+        "filesystem.deny": Support("cannot", "what every account may read or write stays open to this one"),
+        "filesystem.absent": Support("exact", "changes there are not copied back"),
+        "filesystem.absent-elsewhere": Support("exact", "changes there are not copied back"),
+        "filesystem.protect": Support("exact", "changes there are not copied back"),
+        "filesystem.protect-elsewhere": Support("exact", "changes there are not copied back"),
+        "filesystem.links": Support("cannot", "a link that was replaced in the copy is copied back"),
+        "filesystem.tmp-private": Support(
+            "cannot", "TMPDIR is the account's own, but /tmp is every account's"
+        ),
+        "filesystem.tmp-shared": Support("exact"),
+        "network.none": Support("cannot", "an account has the network of its machine, and no filter of ours"),
+        "network.proxy": Support(
+            "cannot", "an account has the network of its machine, and no filter of ours"
+        ),
+        "network.host": Support("exact"),
+        "network.unix-sockets": Support("stricter", "sockets belong to the session of their user"),
+        "network.no-sockets": Support(
+            "cannot", "what every account may read or write stays open to this one"
+        ),
+        "network.other-sockets": Support(
+            "cannot", "what every account may read or write stays open to this one"
+        ),
+        "network.later-sockets": Support(
+            "partly", "what every account may read or write stays open to this one"
+        ),
+        "network.other-later-sockets": Support(
+            "partly", "what every account may read or write stays open to this one"
+        ),
+        "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
+        "network.localhost": Support(
+            "cannot", "an account has the network of its machine, and no filter of ours"
+        ),
+        "process.unprivileged": Support("cannot", "macOS can't forbid an account set-id programs"),
+        "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
+        "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),
+        "process.kernel": Support("unused", reasons.MACOS_KERNEL),
+        "process.seccomp": Support("unused", reasons.SECCOMP_IS_LINUX),
+        "macos": Support("unused", reasons.FRAGMENTS),
+        "environment.pass": Support("exact", reasons.ACCOUNT_HOME),
+        "environment.set": Support("exact"),
+        "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),
+        "credentials.shims": Support("cannot", reasons.BRIDGE_OWNER),
+        "user.mapping": Support("exact", "what is copied back is its owner's"),
+        "resources.memory": Support("cannot", reasons.MACOS_LIMITS),
+        "resources.cpus": Support("cannot", reasons.MACOS_LIMITS),
+        "resources.pids": Support("exact", "RLIMIT_NPROC of the account"),
+        "resources.files": Support("exact"),
+        "resources.time": Support("partly", "by the launcher, as long as nobody kills that"),
+        "image": Support("unused", reasons.HOST_ROOT),
+        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+    },
+    preset_limits=reasons.PROCESSES_OUTSIDE,
+    mounts=False,
+)

@@ -1,0 +1,56 @@
+"""Docker, through its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright import process
+from sandwright.errors import CommandFailed, ToolMissing
+from sandwright.host import HostFacts
+from sandwright.looks import Question
+from sandwright.methods.contract import Preflight
+from sandwright.methods.docker.render import render_docker
+from sandwright.methods.docker.support import DECLARATION
+from sandwright.methods.shared.engine.backend import ASKING, Engine
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered, render_with
+
+_MEMBER = "make this user a member of the group docker, who are as mighty as root; or take podman"
+_START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
+
+
+@dataclass(frozen=True)
+class Docker(Engine):
+    """The row of Docker."""
+
+    name: str = "docker"
+    package = "dockerd"
+    version_query = (
+        *("version", "--format"),
+        "{{range .Server.Components}}{{.Name}} version {{.Version}}\n{{end}}",
+    )
+    label_query = '.Label "sandwright.session"'
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial."""
+        return render_with(policy, DECLARATION, render_docker)
+
+    def dead(self) -> Preflight | None:
+        """The daemon does not answer."""
+        try:
+            process.run("docker", "version", "--format", "{{.Server.Version}}", timeout=ASKING)
+        except CommandFailed as error:
+            said = (error.stderr.strip().splitlines() or [f"it did not answer within {ASKING:g} s"])[-1]
+            if "permission denied" in error.stderr.lower():
+                return Preflight(self.name, "no-permission", f"the daemon turns us away: {said}", _MEMBER)
+            return Preflight(self.name, "daemon-dead", f"no daemon answers: {said}", _START)
+        except ToolMissing as error:
+            return Preflight(self.name, "program-missing", str(error))
+        return None
+
+    def depends(self, host: HostFacts) -> Iterator[Question]:
+        """Also on the daemon, which is another one when its socket is."""
+        yield from super().depends(host)
+        yield "identity", "/var/run/docker.sock"
+        yield "identity", "/var/run/docker.pid"

@@ -1,0 +1,12 @@
+"""Renders what Docker makes a sandbox of."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared.engine.render import render_engine
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+
+
+def render_docker(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """What `render_engine` makes for any engine."""
+    return render_engine(policy, "docker")

@@ -1,0 +1,41 @@
+"""What the probes must see in gvisor, where it differs from what they see elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.properties import Answers
+from sandwright.methods.shared import containers
+
+EXPECTED: Mapping[str, Answers] = {
+    **containers.EXPECTED,
+    "hidden.create": Answers("EACCES", "the sentry looks at the directory's mode, 0555, first"),
+    "hidden.kind": Answers("EACCES", "the sentry looks at its mode first"),
+    "device.own": Answers("ok", "it is the sentry's own, without a counterpart on the host"),
+    "exchange": Answers("EINVAL", "the sentry knows no exchange"),
+    "filtered.nosys": Answers("ENOSYS EPERM", "runsc answers every refusal with EPERM"),
+    "foreign-abi": Answers(
+        "EBADF ENOSYS", "the sentry has only 64-bit calls, and takes the number as one of those"
+    ),
+    "foreign-abi.x32": Answers("EPERM ENOSYS", "the sentry has no such calls"),
+    "personality.ask": Answers("ok EINVAL", "the sentry does not know the question"),
+    "filtered.netlink": Answers(
+        "EPROTONOSUPPORT EPERM", "runsc answers every refusal of its filter with EPERM"
+    ),
+    "privilege.enter": Answers("EPERM ENOENT", "the sentry has no such namespaces"),
+    "kernel.write": Answers(
+        "EROFS EACCES ENOENT", "the settings are the sentry's own, few, and not to be written"
+    ),
+    "kernel.rights": Answers(
+        "EACCES EROFS ENOENT", "the settings are the sentry's own, few, and not to be written"
+    ),
+    "net.outside": Answers("EHOSTUNREACH ENETUNREACH", "the sentry's own network stack has no route"),
+    "unix.unlisted": Answers(
+        "EPERM EACCES", "the sentry connects to no socket; in a container a file lies over it, too"
+    ),
+    "limit.pids": Answers(
+        "EAGAIN none", "each process inside counts for several, and too many end the whole sandbox"
+    ),
+    "limit.memory": Answers("SIGKILL ENOMEM none", "too much memory ends the whole sandbox"),
+}
+"""By claim of `sandwright.verify.expected`."""

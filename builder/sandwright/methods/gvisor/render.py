@@ -1,0 +1,21 @@
+"""Renders what gVisor's runsc makes a sandbox of."""
+
+from __future__ import annotations
+
+from sandwright.methods.gvisor.outer.render import render_outer
+from sandwright.methods.gvisor.threads import refuse_few_threads
+from sandwright.methods.shared.runtime_spec.render import render_runtime
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+
+
+def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """What `render_runtime` makes for runsc, and for a policy with `outer` what `render_outer` makes.
+
+    With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
+    has a loopback and no way out: the port that leads to the proxy is brought in by whoever runs the session.
+    """
+    if policy.outer != "none":
+        return render_outer(policy)
+    refuse_few_threads(policy, "gVisor")
+    return render_runtime(policy, gvisor=True)

@@ -1,0 +1,22 @@
+"""What gvisor makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import containers
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "gvisor",
+    {
+        **containers.SUPPORT,
+        "network.later-sockets": Support("exact", "runsc connects to no socket of the host"),
+        "network.abstract-sockets": Support("exact", "its kernel has names of its own for them"),
+        "process.root": Support("exact"),
+        "process.kernel": Support("exact"),
+        "process.seccomp": Support("exact", "with --oci-seccomp; every refusal is EPERM"),
+        "resources.pids": Support("stricter", "the threads of runsc itself are counted too"),
+        "outer": Support("exact"),
+    },
+    control_groups="caller",
+    outer_control_groups={"docker": "daemon"},
+)

@@ -1,0 +1,64 @@
+"""What kubernetes makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "kubernetes",
+    {
+        "filesystem.read-all": Support("stricter", "of the host there is only the project, as a volume"),
+        "filesystem.read": Support("stricter", "of the host there is only the project, as a volume"),
+        "filesystem.write": Support("stricter", "of the host there is only the project, as a volume"),
+        "filesystem.readonly": Support(
+            "exact", "by mounts over the volume, which is taken to hold what the host has"
+        ),
+        "filesystem.deny": Support(
+            "exact", "by mounts over the volume, which is taken to hold what the host has"
+        ),
+        "filesystem.absent": Support(
+            "exact", "by an empty directory that is mounted there, and stays on the volume"
+        ),
+        "filesystem.absent-elsewhere": Support("exact", "of the host there is only the project"),
+        "filesystem.protect": Support("stricter", "a repository's own directory is read-only as a whole"),
+        "filesystem.protect-elsewhere": Support("exact", "of the host there is only the project"),
+        "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.tmp-private": Support("exact"),
+        "filesystem.tmp-shared": Support("stricter", "nothing of the host's files appears in the cluster"),
+        "network.none": Support("stricter", "no IP socket can be made, to its own localhost neither"),
+        "network.proxy": Support("exact", "where the cluster's network enforces NetworkPolicy"),
+        "network.host": Support("stricter", "the cluster's network, never the node's"),
+        "network.unix-sockets": Support("stricter", "nothing of the host's files appears in the cluster"),
+        "network.no-sockets": Support("exact"),
+        "network.other-sockets": Support("exact"),
+        "network.later-sockets": Support("exact"),
+        "network.other-later-sockets": Support("exact"),
+        "network.abstract-sockets": Support("exact", "the node's network is never shared"),
+        "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
+        "process.unprivileged": Support("exact"),
+        "process.privileged": Support("stricter", "the Pod Security profile `restricted` forbids it"),
+        "process.root": Support("exact"),
+        "process.kernel": Support("partly", reasons.MASKS),
+        "process.seccomp": Support("exact", "as a localhost profile on the node"),
+        "macos": Support("unused", reasons.FRAGMENTS),
+        "environment.pass": Support("stricter", "no variable of the host reaches the cluster"),
+        "environment.set": Support("exact"),
+        "credentials.cloud": Support("cannot", "nothing of the host's files appears in the cluster"),
+        "credentials.shims": Support(
+            "cannot",
+            "there is no host to run them on; "
+            "a program of that name in the image would be called in a shim's place",
+        ),
+        "user.mapping": Support("cannot", "files belong to the volume's user"),
+        "resources.memory": Support("exact"),
+        "resources.cpus": Support("exact"),
+        "resources.pids": Support("cannot", "a limit of processes is the node's configuration, not a Pod's"),
+        "resources.files": Support("cannot", "a Pod has no limit of open files"),
+        "resources.time": Support("exact", "activeDeadlineSeconds"),
+        "image": Support("exact"),
+        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+    },
+    preset_limits="what a node has to spare is not known here",
+    mounts=False,
+)

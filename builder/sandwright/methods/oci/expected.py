@@ -1,0 +1,18 @@
+"""What the probes must see in oci, where it differs from what they see elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.properties import Answers
+from sandwright.methods.shared import containers
+
+EXPECTED: Mapping[str, Answers] = {
+    **containers.EXPECTED,
+    "privilege.identity": Answers(
+        "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
+    ),
+    "unix.unlisted": Answers("ECONNREFUSED", "over it lies a device, to which nobody listens"),
+    "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
+}
+"""By claim of `sandwright.verify.expected`."""

@@ -1,0 +1,12 @@
+"""Renders what runc and crun make a sandbox of."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared.runtime_spec.render import render_runtime
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+
+
+def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """What `render_runtime` makes for any runtime."""
+    return render_runtime(policy, gvisor=False)

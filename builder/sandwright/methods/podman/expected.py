@@ -1,0 +1,22 @@
+"""What the probes must see in podman, where it differs from what they see elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.properties import Answers
+from sandwright.methods.shared import containers
+
+EXPECTED: Mapping[str, Answers] = {
+    **containers.EXPECTED,
+    "privilege.identity": Answers(
+        "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
+    ),
+    "root.inside": Answers("ok", "declared: the command is uid 0 of the host, without capabilities"),
+    "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
+    "unix.unlisted": Answers(
+        "EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"
+    ),
+    "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
+}
+"""By claim of `sandwright.verify.expected`."""

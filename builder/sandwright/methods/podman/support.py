@@ -1,0 +1,21 @@
+"""What podman makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import containers, reasons
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "podman",
+    {
+        **containers.SUPPORT,
+        "network.later-sockets": Support("partly", reasons.LATER),
+        "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
+        "process.root": Support("partly", reasons.COMMAND_IS_ROOT),
+        "process.kernel": Support("exact"),
+        "process.seccomp": Support("exact"),
+        "resources.pids": Support("exact", reasons.FIRST_PROCESS),
+        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+    },
+    control_groups="caller",
+)

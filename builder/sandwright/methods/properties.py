@@ -1,0 +1,73 @@
+"""The properties of a method, by which other rooms decide: none of them knows a method by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+class Answers(NamedTuple):
+    """The answers that show a claim of `verify`, between blanks, and why this method gives others."""
+
+    answers: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Properties:
+    """What a method is, as far as others have to know. The defaults are those of the plainest method."""
+
+    root: Literal["host", "image"] = "host"
+    """Whose files are at the root inside."""
+
+    needs_image: bool = False
+    """It runs an image that has to be built or pulled first."""
+
+    system: Literal["linux", "darwin", "any"] = "linux"
+    """Whose system calls are made inside."""
+
+    own_kernel: bool = False
+    """Another kernel than the host's answers inside."""
+
+    own_user_namespace: bool = False
+    """The command is in a user namespace whose mounts we choose: none honours set-user-id."""
+
+    engine: bool = False
+    """Its launcher is a client of the container engine of its name."""
+
+    outer: bool = False
+    """A policy's `outer` may put it into a container of an engine."""
+
+    own_account: bool = False
+    """The command runs as an account of the project's own."""
+
+    unpacked_image: bool = False
+    """It runs on the root that an image of ours is unpacked to, by the image's digest."""
+
+    proxy: Literal["session", "launcher"] = "session"
+    """Who starts the proxy of a filtered network: the session, or the launcher beside the sandbox."""
+
+    shims: bool = False
+    """Its launcher brings the shims in, and a session has a bridge."""
+
+    placeholders: bool = False
+    """Its mounts need something to lie on, which the launcher puts into the project for a run."""
+
+    explained: bool = True
+    """Its artifacts can be read back."""
+
+    elsewhere: str = ""
+    """How it is run by other means; not empty for what is rendered only."""
+
+    verifiable: bool = False
+    """`verify` can prove it."""
+
+    simulated_by: str = ""
+    """The artifact that the SBPL evaluator answers for where this system is not the method's."""
+
+    foreign_paths: str = ""
+    """What to say where it is rendered for the paths of another system, which is for a look only."""
+
+    proposed: Mapping[str, int] = field(default_factory=dict)
+    """By system: its place among the methods that `init` tries."""

@@ -1,0 +1,61 @@
+"""What seatbelt makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "seatbelt",
+    {
+        "filesystem.read-all": Support("exact"),
+        "filesystem.read": Support("exact"),
+        "filesystem.write": Support("exact"),
+        "filesystem.readonly": Support("exact"),
+        "filesystem.deny": Support("exact"),
+        "filesystem.absent": Support("exact"),
+        "filesystem.absent-elsewhere": Support("exact"),
+        "filesystem.protect": Support(
+            "exact", "the directories on the way to such names can be neither made nor renamed"
+        ),
+        "filesystem.protect-elsewhere": Support("exact"),
+        "filesystem.links": Support("exact"),
+        "filesystem.tmp-private": Support(
+            "exact", "the project's own in TMPDIR, kept between runs; /tmp can't be written"
+        ),
+        "filesystem.tmp-shared": Support(
+            "stricter", "a directory of the project's own in TMPDIR; /tmp can't be written"
+        ),
+        "network.none": Support("exact"),
+        "network.proxy": Support("exact", "only the proxy's port on localhost"),
+        "network.host": Support("exact"),
+        "network.unix-sockets": Support("exact"),
+        "network.no-sockets": Support("exact"),
+        "network.other-sockets": Support("exact"),
+        "network.later-sockets": Support("exact"),
+        "network.other-later-sockets": Support("exact"),
+        "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
+        "network.localhost": Support("exact"),
+        "process.unprivileged": Support("exact", "set-id programs can't be executed"),
+        "process.privileged": Support("stricter", "set-id programs can't be executed"),
+        "process.root": Support("partly", "macOS has no user namespaces"),
+        "process.kernel": Support("unused", reasons.MACOS_KERNEL),
+        "process.seccomp": Support("unused", reasons.SECCOMP_IS_LINUX),
+        "macos": Support("exact"),
+        "environment.pass": Support("exact"),
+        "environment.set": Support("exact"),
+        "credentials.cloud": Support("exact"),
+        "credentials.shims": Support("exact"),
+        "user.mapping": Support("exact"),
+        "resources.memory": Support("cannot", reasons.MACOS_LIMITS),
+        "resources.cpus": Support("cannot", reasons.MACOS_LIMITS),
+        "resources.pids": Support("cannot", "RLIMIT_NPROC would count all processes of the user"),
+        "resources.files": Support("exact"),
+        "resources.time": Support(
+            "cannot", "a process that has left its parents is not ended with them on macOS"
+        ),
+        "image": Support("unused", reasons.HOST_ROOT),
+        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+    },
+    mounts=False,
+)

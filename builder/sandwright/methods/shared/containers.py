@@ -1,0 +1,57 @@
+"""What every method whose root is an image's makes of a policy, as far as all make the same of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.properties import Answers
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Support
+
+SUPPORT: Mapping[str, Support] = {
+    "filesystem.read-all": Support(
+        "stricter", "the root is the image's; paths of the host appear only when they are listed"
+    ),
+    "filesystem.read": Support("exact"),
+    "filesystem.write": Support("exact"),
+    "filesystem.readonly": Support("exact"),
+    "filesystem.deny": Support("exact"),
+    "filesystem.absent": Support("exact", reasons.COVERED),
+    "filesystem.absent-elsewhere": Support("cannot", reasons.UNCOVERED),
+    "filesystem.protect": Support("exact", reasons.COVERED),
+    "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
+    "filesystem.links": Support("cannot", reasons.LINKS),
+    "filesystem.tmp-private": Support("exact"),
+    "filesystem.tmp-shared": Support("exact"),
+    "network.none": Support("exact"),
+    "network.proxy": Support("exact"),
+    "network.host": Support("exact"),
+    "network.unix-sockets": Support("exact"),
+    "network.no-sockets": Support("exact"),
+    "network.other-sockets": Support("exact"),
+    "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
+    "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
+    "process.unprivileged": Support("exact"),
+    "process.privileged": Support("exact"),
+    "macos": Support("unused", reasons.FRAGMENTS),
+    "environment.pass": Support("exact"),
+    "environment.set": Support("exact"),
+    "credentials.cloud": Support("exact"),
+    "credentials.shims": Support("exact"),
+    "user.mapping": Support("exact"),
+    "resources.memory": Support("exact"),
+    "resources.cpus": Support("exact"),
+    "resources.files": Support("exact"),
+    "resources.time": Support("exact", reasons.BY_LAUNCHER),
+    "image": Support("exact"),
+}
+"""By feature."""
+
+EXPECTED: Mapping[str, Answers] = {
+    "absent.create": Answers(
+        "EROFS ENOENT", "the root is the image's, which may lack the directory above, too"
+    ),
+    "kernel.cgroup": Answers("ENOENT", "no control groups are mounted"),
+    "unix.abstract": Answers("ECONNREFUSED", "in a network namespace of one's own nobody has it"),
+}
+"""By claim: the answers that all of them must give."""

@@ -1,0 +1,30 @@
+"""What the probes must see in user, where it differs from what they see elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.properties import Answers
+
+_RIGHTS = Answers("EROFS EACCES", "the account's own rights are asked first, of the path and of all above it")
+
+EXPECTED: Mapping[str, Answers] = {
+    "readonly.write": _RIGHTS,
+    "hidden.entry": Answers(
+        "ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+    ),
+    "hidden.list": Answers(
+        "ok EACCES", "the account's own rights are asked first, of the path and of all above it"
+    ),
+    "hidden.create": _RIGHTS,
+    "absent": Answers(
+        "ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+    ),
+    "absent.create": _RIGHTS,
+    "kernel.write": _RIGHTS,
+    "kernel.cgroup": Answers(
+        "EROFS ENOENT EACCES", "the account's own rights are asked first, of the path and of all above it"
+    ),
+    "process.environ": Answers("EACCES", "the first process is root's"),
+}
+"""By claim of `sandwright.verify.expected`."""

@@ -1,0 +1,57 @@
+"""What user makes of each feature of a policy."""
+
+from __future__ import annotations
+
+from sandwright.methods.shared import reasons
+from sandwright.policy.declaration import Declaration, Support
+
+DECLARATION = Declaration(
+    "user",
+    {
+        "filesystem.read-all": Support("stricter", reasons.RIGHTS),
+        "filesystem.read": Support("stricter", reasons.RIGHTS),
+        "filesystem.write": Support(
+            "exact", "where the set-up has shared it with the account; the project always is"
+        ),
+        "filesystem.readonly": Support("exact"),
+        "filesystem.deny": Support("exact"),
+        "filesystem.absent": Support("exact", reasons.COVERED),
+        "filesystem.absent-elsewhere": Support("cannot", reasons.UNCOVERED),
+        "filesystem.protect": Support("exact", reasons.COVERED),
+        "filesystem.protect-elsewhere": Support("partly", reasons.APPEARS),
+        "filesystem.links": Support("cannot", reasons.LINKS),
+        "filesystem.tmp-private": Support("exact"),
+        "filesystem.tmp-shared": Support("exact"),
+        "network.none": Support("exact"),
+        "network.proxy": Support("exact", "where root starts it: others are refused"),
+        "network.host": Support("exact"),
+        "network.unix-sockets": Support("stricter", "the account needs a right of its own to each"),
+        "network.no-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
+        "network.other-sockets": Support("cannot", reasons.SOCKETS_BY_PATH),
+        "network.later-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
+        "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
+        "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
+        "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
+        "process.unprivileged": Support("exact"),
+        "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
+        "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),
+        "process.kernel": Support("exact", reasons.KERNEL_AT_RENDERING),
+        "process.seccomp": Support("exact"),
+        "macos": Support("unused", reasons.FRAGMENTS),
+        "environment.pass": Support("exact", reasons.ACCOUNT_HOME),
+        "environment.set": Support("exact"),
+        "credentials.cloud": Support("cannot", reasons.CLOSED_HOME),
+        "credentials.shims": Support("cannot", reasons.BRIDGE_OWNER),
+        "user.mapping": Support("cannot", "files belong to the account"),
+        "resources.memory": Support("cannot", reasons.NO_CGROUP),
+        "resources.cpus": Support("cannot", reasons.NO_CGROUP),
+        "resources.pids": Support(
+            "exact", "RLIMIT_NPROC of the account: all runs of a project count together"
+        ),
+        "resources.files": Support("exact"),
+        "resources.time": Support("exact", reasons.BY_LAUNCHER),
+        "image": Support("unused", reasons.HOST_ROOT),
+        "outer": Support("unused", reasons.OUTER_IS_GVISORS),
+    },
+    preset_limits=reasons.PROCESSES_OUTSIDE,
+)

@@ -1,0 +1,55 @@
+"""Renders a policy for a method: first what the method can't say, then its artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandwright.errors import RenderError
+from sandwright.policy.declaration import Declaration
+from sandwright.policy.limits import with_kept_limits
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.uses import Finding, check_expressible
+from sandwright.render.artifact import Artifact
+
+Renderer = Callable[[ResolvedPolicy], tuple[Artifact, ...]]
+"""Makes a method's artifacts of a policy. It is pure: what is known of the host are the policy's facts."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A method's artifacts, and what the method makes of the policy other than what it says."""
+
+    method: str
+    artifacts: tuple[Artifact, ...]
+    findings: tuple[Finding, ...]
+
+    def artifact(self, name: str) -> Artifact:
+        """The artifact of a name. Raise KeyError when there is none."""
+        for each in self.artifacts:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+
+def render_with(
+    policy: ResolvedPolicy, declaration: Declaration, renderer: Renderer, *, name: str = ""
+) -> Rendered:
+    """A method's artifacts for a policy. `name` is that of a form of the method.
+
+    Raise RenderError that names each feature the method can't enforce and `degrade` does not accept.
+    """
+    findings = check_expressible(policy, declaration)
+    artifacts = renderer(with_kept_limits(policy, declaration))
+    _check_names(name or declaration.method, artifacts)
+    return Rendered(name or declaration.method, artifacts, findings)
+
+
+def _check_names(method: str, artifacts: tuple[Artifact, ...]) -> None:
+    """Refuse what would be written outside the method's directory, or over another artifact."""
+    seen: set[str] = set()
+    for artifact in artifacts:
+        name = artifact.name
+        if name in seen or not all(name.split("/")) or {".", ".."} & set(name.split("/")):
+            raise RenderError(f"{method} gives an artifact a name that it can't have: {name!r}")
+        seen.add(name)
