@@ -14,7 +14,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -26,25 +26,14 @@ from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.outer import outer
 from sandwright.verify.probe import Family
+from sandwright.verify.runs import START, Runs
 from sandwright.verify.sandbox import RenderedSandbox
-from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
 
 GRACE = 30.0
 """Seconds in which all of a run must be gone once its launcher is: an engine on a busy machine takes some."""
-
-START = 120.0
-"""Seconds that a start may take, as in `sandbox.LIMIT`."""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """What the probes of runs as a whole need: the sandbox, and the same with a time limit of one second."""
-
-    subject: ProofSubject
-    sandbox: RenderedSandbox
-    short: RenderedSandbox | None
 
 
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
@@ -61,8 +50,6 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     yield from _ended(runs, "terminated", signal.SIGTERM)
     yield _ghosts(runs, before)
     if runs.subject.policy.outer != "none" and runs.subject.method == "gvisor":
-        from sandwright.verify.outer import outer  # noqa: PLC0415 - it needs this module
-
         yield from outer(runs)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.verify.lifecycle import START, Runs
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
+from sandwright.verify.runs import START, Runs
 from sandwright.verify.verdict import Verdict
 
 ROOTFUL = 1 << 6 | 1 << 7 | 1 << 18 | 1 << 21

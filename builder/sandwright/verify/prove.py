@@ -19,10 +19,11 @@ from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
 from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.image import provided
-from sandwright.verify.lifecycle import Runs, lifecycle
+from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import listening
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
+from sandwright.verify.runs import Runs
 from sandwright.verify.sandbox import Batch, RenderedSandbox, base_environment, materialize
 from sandwright.verify.subject import ProofSubject, canaries
 from sandwright.verify.tokens import Bridged, bridged, tokens
