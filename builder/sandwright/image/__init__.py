@@ -1,1 +1,1 @@
-"""What an image is and how it is made: definition, lock, packages, layers, layout."""
+"""Image definitions and how images are built: locks, packages, layers, layouts."""

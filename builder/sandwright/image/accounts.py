@@ -18,12 +18,12 @@ PASSWD, GROUP, SHADOW, GSHADOW = b"etc/passwd", b"etc/group", b"etc/shadow", b"e
 FILES = (PASSWD, GROUP, SHADOW, GSHADOW)
 
 _LOCKED = "!"
-"""A password that none hashes to."""
+"""A password field that no password matches."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the names in an image's account files stand for."""
+    """The numbers of the users and groups in an image's account files."""
 
     users: Mapping[str, int]
     groups: Mapping[str, int]
@@ -38,15 +38,15 @@ class Names:
 
 
 def names(passwd: bytes, group: bytes) -> Names:
-    """The names in account files, and root, which needs no file to be 0.
+    """The accounts in passwd and group files; root is 0 even without a file.
 
-    The first line of a name counts, as for the C library; malformed lines don't.
+    The first line of a name counts, as for the C library; malformed lines are skipped.
     """
     return Names({"root": 0, **_third_fields(passwd)}, {"root": 0, **_third_fields(group)})
 
 
 def fresh(users: Iterable[ImageUser], groups: Iterable[ImageGroup]) -> dict[bytes, bytes]:
-    """The account files of an image that has just these accounts: path → content. No one has a password."""
+    """The account files for exactly these accounts: path → content. No account has a password."""
     return {
         PASSWD: b"".join(passwd_line(user) for user in users),
         GROUP: b"".join(group_line(group, group.members) for group in groups),
@@ -56,9 +56,9 @@ def fresh(users: Iterable[ImageUser], groups: Iterable[ImageGroup]) -> dict[byte
 def extended(
     files: Mapping[bytes, bytes], users: Sequence[ImageUser], groups: Sequence[ImageGroup]
 ) -> dict[bytes, bytes]:
-    """The account files that change when accounts are added to those in `files`, path → new content.
+    """Add accounts to the files in `files`; return the files that change, path → new content.
 
-    A group that is there with the same number only gains members. Raise BuildError when a name or number is
+    An existing group with the same number only gains members. Raise BuildError when a name or number is
     taken.
     """
     before = {

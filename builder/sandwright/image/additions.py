@@ -1,4 +1,4 @@
-"""Adds what a definition lists (accounts, directories, files, links) to the tree of its base or packages."""
+"""Adds the accounts, directories, files and links of a definition to the tree of its base or packages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHUNK = 1 << 20
 
 
 def keeps(path: bytes) -> bool:
-    """Whether the content of the file at that path is needed to add accounts and owners."""
+    """Whether adding accounts and owners needs the content of the file at that path."""
     return path in accounts.FILES
 
 
 def add(definition: ImageDefinition, overlay: Overlay) -> None:
-    """Add everything that the definition lists. Raise BuildError for what can't be there or has no owner."""
+    """Add everything in the definition. Raise BuildError for a path in the way or an unknown owner."""
     if "accounts" not in definition.declare:
         _add_accounts(definition, overlay)
     content = overlay.tree.content
@@ -68,7 +68,7 @@ def _relative(path: str) -> bytes:
 
 
 def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
-    """A file beside the definition: how to read it, and its size. A link there could lead anywhere."""
+    """A file beside the definition: a function that reads it, and its size. Links are not followed."""
     path = definition.folder / name
     try:
         size = path.lstat().st_size

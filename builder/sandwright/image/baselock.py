@@ -1,7 +1,7 @@
-"""The lock of an image whose base is an image of a registry: what its reference named, by digest.
+"""The lock of an image whose base is in a registry: the digests that its reference named.
 
-It pins the base for all platforms (an index, as a rule) and the manifest of each platform. A build goes by
-these digests alone; the reference is only where they are asked for.
+It pins the base for all platforms (usually an index) and the manifest of each platform. A build uses these
+digests alone; the reference only says which repository has them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KEYS = {"base", "definition", "epoch", "platforms", "reference", "schema"}
 
 @dataclass(frozen=True)
 class BaseLock:
-    """What a base is.
+    """A pinned base.
 
-    `definition` is the checksum of what decided about it. `reference` is what was asked for, `base` what it
-    named, `platforms` the manifest of each platform. `epoch` is the time of the newest of these images, in
-    seconds: the time that what is added gets.
+    `definition` is the checksum of the inputs of locking. `reference` is the requested name, `base` the
+    document that it named, `platforms` the manifest of each platform. `epoch` is the time of the newest of
+    these images, in seconds, and becomes the time of everything added.
     """
 
     definition: str
@@ -47,10 +47,7 @@ class BaseLock:
 
 
 def load_base_lock(folder: Path) -> BaseLock:
-    """Read the lock in an image's directory.
-
-    Raise NotLocked when there is none; DocumentError, which says why, when it is not one.
-    """
+    """Read the lock in an image's directory. Raise NotLocked without one, DocumentError when invalid."""
     raw, file = read_file(folder), str(folder / FILE)
     data = parse_json(raw, file=file)
     try:
@@ -80,7 +77,7 @@ def base_lock_text(lock: BaseLock) -> str:
 
 
 def base_lock_changes(old: BaseLock | None, new: BaseLock) -> list[str]:
-    """What a new lock changes, a line for each."""
+    """The changes of a new lock, one a line."""
     if old is None:
         return [f"+ {new.reference} is {new.base.digest}"]
     changes = [f"  reference {old.reference} → {new.reference}"] if old.reference != new.reference else []

@@ -19,12 +19,12 @@ from sandwright.registry.parallel import results
 T = TypeVar("T")
 
 MOST_THREADS = 8
-"""Each reader of packages holds an xz dictionary and some chunks: memory is bounded by this number."""
+"""Each reader of packages holds an xz dictionary and some chunks, so this bounds memory."""
 
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What every step of a build uses. `cancelled` is set when the build is to stop."""
+    """What every step of a build shares. `cancelled` is set when the build is to stop."""
 
     staging: StagingArea
     progress: Progress
@@ -35,18 +35,18 @@ class BuildContext:
 
     @contextlib.contextmanager
     def layer(self) -> Iterator[LayerWriter]:
-        """A layer to write, in a thread of any kind but a compressor's."""
+        """Write a layer, from any thread but a compressor's."""
         with writing_layer(self.staging, self.compressors, self.cancelled) as writer:
             yield writer
 
     def for_platforms(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Work on several platforms at once; each task may call `for_layers`."""
+        """Run a task for each platform in parallel; each task may call `for_layers`."""
         return self._together(self.platforms, tasks)
 
     def for_layers(self, tasks: Sequence[Callable[[], T]], *, weights: Sequence[int] = ()) -> list[T]:
-        """Work on several layers at once, the heaviest first. Results come in the order of the tasks.
+        """Run a task for each layer in parallel, the heaviest first. Return results in the order of tasks.
 
-        When one raises, the others are cancelled and its error is raised.
+        When a task raises, cancel the others and raise its error.
         """
         order = sorted(range(len(tasks)), key=lambda index: -weights[index] if weights else 0)
         results = self._together(self.readers, [tasks[index] for index in order])
@@ -72,7 +72,7 @@ def open_build_context(
 ) -> Iterator[BuildContext]:
     """Start the threads of a build for the length of a `with`.
 
-    `jobs` is how many packages are read at a time; absent, one for each processor.
+    `jobs` is the number of packages read at a time, by default one for each processor.
     """
     number = min(jobs or os.cpu_count() or 1, MOST_THREADS)
     cancelled = Event()

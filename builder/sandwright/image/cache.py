@@ -1,8 +1,8 @@
 """The cache of downloads, addressed by SHA-256.
 
-A file is in it complete and verified, or not at all, whatever ends the program and however many run at once:
-it is written under a temporary name and renamed. While it is written its writer holds a lock on it, so that
-what a killed run left can be told from what another one is writing.
+A file in the cache is complete and verified, even after a crash and with concurrent runs: it is written under
+a temporary name and renamed. Its writer holds a lock on it, so that a sweep can tell the leftovers of a
+killed run from a download in progress.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from sandwright.image.lock import LockedPackage
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
-    """Where downloads are kept: SANDWRIGHT_CACHE, else `sandwright` in XDG_CACHE_HOME, else in `~/.cache`."""
+    """The cache's directory: SANDWRIGHT_CACHE, else `sandwright` in XDG_CACHE_HOME, else in `~/.cache`."""
     own, shared = environment.get("SANDWRIGHT_CACHE"), environment.get("XDG_CACHE_HOME", "")
     if own:
         return Path(own).expanduser().absolute()
-    # The XDG base directory specification has relative paths ignored.
+    # The XDG base directory specification says to ignore relative paths.
     return (Path(shared) if shared.startswith("/") else Path("~/.cache").expanduser()) / "sandwright"
 
 
 class Cache:
-    """Files addressed by their SHA-256: `sha256/ab/abcd…`, and `partial/` for those on their way."""
+    """Files addressed by their SHA-256: `sha256/ab/abcd…`, and `partial/` for downloads in progress."""
 
     def __init__(self, root: Path) -> None:
-        """`root` is made when something is put in."""
+        """`root` is created with the first file."""
         self.root = root
 
     def path(self, sha256: str) -> Path:
-        """Where a file is, or would be."""
+        """The path of a file, whether it exists or not."""
         return self.root / "sha256" / sha256[:2] / sha256
 
     def has(self, package: LockedPackage, *, verify: bool = False) -> bool:
-        """Whether the package is there, whole by its size; with `verify` by its content."""
+        """Whether the cache has the package, judged by its size; with `verify`, by its content."""
         return self.holds(package.sha256, package.size, verify=verify)
 
     def holds(self, sha256: str, size: int, *, verify: bool = False) -> bool:
-        """Whether a file is there, whole by its size; with `verify` by its content."""
+        """Whether the cache has a file, judged by its size; with `verify`, by its content."""
         path = self.path(sha256)
         try:
             status = path.lstat()
@@ -62,7 +62,7 @@ class Cache:
             raise HostError(f"{path} in the cache can't be read: {error.strerror}") from error
 
     def sweep(self) -> None:
-        """Remove what killed runs left. What a running one writes is locked, and stays."""
+        """Remove the leftovers of killed runs. Downloads in progress are locked, and stay."""
         with contextlib.suppress(FileNotFoundError):
             for path in (self.root / "partial").iterdir():
                 with contextlib.suppress(OSError), path.open("rb") as file:
@@ -71,9 +71,9 @@ class Cache:
 
     @contextlib.contextmanager
     def adding(self, sha256: str) -> Iterator[BinaryIO]:
-        """A file to write, which is in the cache when the `with` ends without an error, else gone.
+        """A new file, added to the cache when the `with` ends without an error, else removed.
 
-        Its content must have been verified by then. Raise HostError when it can't be written.
+        The caller must have verified its content by then. Raise HostError when it can't be written.
         """
         target = self.path(sha256)
         partial = self.root / "partial" / f"{sha256}.{uuid.uuid4().hex}"
@@ -94,7 +94,7 @@ class Cache:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """A new file that is locked as long as it is open."""
+    """A new file, locked while it is open."""
     while True:
         with path.open("xb") as file:
             with contextlib.suppress(OSError):  # a file system without locks: others then sweep nothing
@@ -102,4 +102,4 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
             if os.fstat(file.fileno()).st_nlink:
                 yield file
                 return
-        # Swept away by another run between its making and its locking: once more.
+        # Another run swept it between its creation and its lock: try again.

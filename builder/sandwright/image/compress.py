@@ -1,6 +1,6 @@
 """Compresses layers: gzip, the same bytes on every machine.
 
-What was measured (109 MB of Debian's files in chunks of 1 MiB, one thread of a busy 2-core Xeon; ratio is
+Measurements (109 MB of Debian's files in chunks of 1 MiB, one thread of a busy 2-core Xeon; ratio is
 compressed/plain; other processors are qemu's Nehalem, Haswell, Skylake-Server, max and qemu64):
 
     library            level   MiB/s   ratio   the same bytes on other processors
@@ -11,12 +11,12 @@ compressed/plain; other processors are qemu's Nehalem, Haswell, Skylake-Server, 
     libdeflate             6      35   0.380   yes, and on arm64
     zstandard 0.25.0       3     109   0.334   yes; but Docker 20.10 and umoci 0.4.7 refuse such layers
 
-So libdeflate it is, through the package `deflate`, which carries its own copy; at level 1, since level 3 made
-a whole build of distroless a seventh dearer and its layers six per cent smaller. libdeflate compresses whole
-buffers only: each `CHUNK` bytes become one member of a gzip file (RFC 1952, 2.2), which every reader of
-layers takes, and which lets the members be compressed in parallel. Their headers hold no time and no name.
+This module therefore uses libdeflate, through the package `deflate`, which bundles it, at level 1: level 3
+made a build of distroless a seventh slower and its layers six per cent smaller. libdeflate compresses whole
+buffers only, so each `CHUNK` bytes become one member of the gzip file (RFC 1952, 2.2). Every reader of layers
+accepts that, and members can be compressed in parallel. Their headers hold no time and no name.
 
-`IDENTITY` names everything that decides on the bytes; it is recorded in each manifest.
+`IDENTITY` names everything that determines the bytes; each manifest records it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _AHEAD = 4
 
 
 class Compressor:
-    """Takes bytes in pieces of any size, gives gzip members to `sink` in order. Memory: a few chunks.
+    """Writes gzip members to `sink` in order, from pieces of any size, in constant memory.
 
-    The work is done on `pool`; `write` waits when `_AHEAD` chunks are under way.
+    Compression runs on `pool`; `write` waits while `_AHEAD` chunks are in progress.
     """
 
     def __init__(self, sink: Callable[[bytes], object], pool: Executor) -> None:
@@ -47,7 +47,7 @@ class Compressor:
         self._under_way: deque[Future[bytes]] = deque()
 
     def write(self, data: bytes) -> None:
-        """Take some more."""
+        """Compress more bytes."""
         self._pieces.append(data)
         self._held += len(data)
         if self._held >= CHUNK:
@@ -59,7 +59,7 @@ class Compressor:
             self._held -= whole
 
     def close(self) -> None:
-        """Compress what is left, and wait until the sink has it. Nothing at all gives one empty member."""
+        """Compress the rest, and wait until the sink has it. Empty input gives one empty member."""
         self._submit(b"".join(self._pieces))
         self._pieces = []
         self._drain(0)

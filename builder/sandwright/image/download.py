@@ -1,4 +1,4 @@
-"""Downloads packages from the mirrors in turn, several at a time, with patience."""
+"""Downloads packages from mirrors, several at a time, with retries."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def download(
     patience: RetryPolicy | None,
     step: Step,
 ) -> list[LockedPackage]:
-    """Put packages into the cache; give those that no mirror has any more.
+    """Download packages into the cache; return those that no mirror has any more.
 
-    At the first other failure, or Ctrl-C, the rest is stopped. Raise FetchError, IntegrityError, HostError.
+    The first other failure, or Ctrl-C, stops the rest. Raise FetchError, IntegrityError, HostError.
     """
     downloads = _Downloads(mirrors, cache, patience or MIRROR_RETRIES, step)
     tasks = [partial(downloads.fetch, package) for package in packages]
@@ -40,7 +40,7 @@ def download(
 
 
 class _Downloads:
-    """What the downloads of one call share."""
+    """The downloads of one call."""
 
     def __init__(self, mirrors: Mirrors, cache: Cache, patience: RetryPolicy, step: Step) -> None:
         self.transfer = Transfer(mirrors, patience)
@@ -50,7 +50,7 @@ class _Downloads:
         self._step = step
 
     def fetch(self, package: LockedPackage) -> bool:
-        """Download one package, from the mirrors in turn; whether any has it."""
+        """Download one package, trying the mirrors in turn; return whether any has it."""
         try:
             with self._cache.adding(package.sha256) as file:
                 self._fill(package, _Part(file, ByteProgress(self._step)))
@@ -59,7 +59,7 @@ class _Downloads:
         return True
 
     def _fill(self, package: LockedPackage, part: _Part) -> None:
-        """Ask the mirrors until the package is whole. Raise FileGone when none has it."""
+        """Try the mirrors until the package is complete. Raise FileGone when none has it."""
         bases = list(self._mirrors.bases(package.archive))
         failures: dict[str, FetchError | IntegrityError] = {}
         for attempt in range(self._patience.attempts):
@@ -88,7 +88,7 @@ class _Downloads:
         raise list(failures.values())[-1] if failures else FileGone
 
     def _download(self, package: LockedPackage, address: str, part: _Part) -> None:
-        """Read what is lacking of a package; what another mirror gave of it counts."""
+        """Read the missing rest of a package; bytes from another mirror count."""
         for at, chunk in self.transfer.read(address, size=package.size, start=part.count):
             part.take(at, chunk)
         if part.digest != package.sha256:
@@ -102,10 +102,10 @@ class _Downloads:
 
 
 class _Part:
-    """What has come of a package so far."""
+    """The bytes of a package so far."""
 
     def __init__(self, file: BinaryIO, credit: ByteProgress) -> None:
-        """`file` is new; `credit` is told how far it has come."""
+        """`file` is empty; `credit` reports progress."""
         self.count = 0
         self._file = file
         self._credit = credit
@@ -113,11 +113,11 @@ class _Part:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what is there."""
+        """The SHA-256 of the bytes so far."""
         return self._hash.hexdigest()
 
     def take(self, at: int, chunk: bytes) -> None:
-        """Take the bytes at a place: the end, or the start, when all comes anew."""
+        """Append a chunk; a chunk at another offset restarts the download."""
         if at != self.count:
             self.restart()
         self._hash.update(chunk)
@@ -126,7 +126,7 @@ class _Part:
         self._credit.reach(self.count)
 
     def restart(self) -> None:
-        """Forget what is there."""
+        """Discard all bytes."""
         self.count = 0
         self._hash = hashlib.sha256()
         self._file.seek(0)

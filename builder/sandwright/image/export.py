@@ -1,8 +1,7 @@
-"""Writes an image as one archive that `docker load`, `podman load` and readers of OCI archives all take.
+"""Writes an image as one archive for `docker load`, `podman load` and readers of OCI archives.
 
-Engines look for different things: Docker before 25 reads `manifest.json` (the format of `docker save`),
-Podman and skopeo an OCI layout. So the archive is both over the same blobs, for one platform and under one
-name: engines differ on what they do with several.
+Docker before 25 reads `manifest.json` (the format of `docker save`); Podman and skopeo read an OCI layout.
+The archive is both, over the same blobs. It holds one platform under one name: engines differ on several.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _CHUNK = 1 << 20
 def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str) -> None:
     """Write the image of a layout of ours for one platform to `sink`, as a stream.
 
-    `reference` is the name it gets when it is loaded: `sandwright/debian:latest`. The same image and name
-    give the same bytes. Raise UsageError when the layout doesn't have the platform or `reference` has no tag,
-    IntegrityError when the layout isn't whole; then what was written is of no use.
+    Engines load it as `reference`, for example `sandwright/debian:latest`. The same image and name give the
+    same bytes. Raise UsageError when the layout lacks the platform or `reference` lacks a tag, IntegrityError
+    when the layout is damaged; the output is then incomplete.
     """
     existing = read_layout(layout)
     if platform not in existing.images:
@@ -39,7 +38,7 @@ def write_archive(layout: Path, platform: str, sink: Writable, *, reference: str
 
 
 def write_image(source: BaseImage, platform: str, sink: Writable, *, reference: str) -> None:
-    """Write an image that lies anywhere, as `write_archive` does."""
+    """Write an image of any source, as `write_archive` does."""
     name, colon, tag = reference.rpartition(":")
     if not colon or not name or "/" in tag:
         raise UsageError(f"'{reference}' is not a name with a tag, like sandwright/debian:latest")
@@ -62,7 +61,7 @@ def write_image(source: BaseImage, platform: str, sink: Writable, *, reference: 
 def save_archive(layout: Path, platform: str, target: Path, *, reference: str) -> None:
     """Write the archive to the file `target`, which appears complete or not at all.
 
-    Raise HostError when it can't be written, and what `write_archive` raises.
+    Raise HostError when it can't be written, and the errors of `write_archive`.
     """
     with (
         on_disk(target),
@@ -96,7 +95,7 @@ def _index(image: PlatformImage, reference: str, tag: str) -> dict[str, object]:
 
 
 def _docker(image: PlatformImage, reference: str) -> dict[str, object]:
-    """The image as `docker save` lists it: every path leads to a blob."""
+    """The image's row in `manifest.json`, whose paths lead to the blobs."""
     return {
         "Config": (_BLOBS + image.config.name.encode()).decode(),
         "Layers": [(_BLOBS + layer.name.encode()).decode() for layer in image.layers],

@@ -1,4 +1,4 @@
-"""Fetches the packages of a lock, in parallel, into the cache."""
+"""Downloads the packages of a lock into the cache, in parallel."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ def fetch(
     patience: RetryPolicy | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Path]:
-    """Have these packages in the cache, and give their paths by SHA-256.
+    """Download the packages that the cache lacks; return the paths of all by SHA-256.
 
-    What is there already is trusted by its name and size; with `verify` it is read and checked again. The
-    rest is downloaded and verified, `jobs` at a time.
-    Raise PackageGone with all packages that no mirror has any more, after the others were fetched; else, and
-    at once, FetchError, IntegrityError, or HostError when the cache can't be written.
+    A cached file counts by its name and size; with `verify`, its content is hashed again. Downloads are
+    verified, `jobs` run at a time. Raise PackageGone with all packages that no mirror has any more, after the
+    others were fetched. Raise FetchError, IntegrityError, or HostError for the cache, at once.
     """
     wanted = {package.sha256: package for package in packages}
     missing = [package for package in wanted.values() if not cache.has(package, verify=verify)]
     if missing:
-        # Here, because these cost 100 ms, which a run that has everything should not pay.
+        # Imported late: `requests` costs 100 ms, and most runs have everything in the cache.
         from sandwright.image.download import download  # noqa: PLC0415
 
         cache.sweep()

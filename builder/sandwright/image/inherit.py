@@ -1,4 +1,4 @@
-"""What an image takes over from the configuration of a base that is not ours. Pure.
+"""Reads which settings an image inherits from a base of a registry. Pure.
 
 Fields: image-spec 1.1, config.md, and those that Docker adds.
 """
@@ -15,15 +15,15 @@ from sandwright.image.sections import Config
 from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 _OURS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
-"""Labels that say which image it is: not of what is built on it."""
+"""Labels that identify the base itself, which an image on top must not inherit."""
 
 _KEPT = ("ExposedPorts", "Healthcheck", "Shell", "Volumes")
-"""Fields that definitions have no word for."""
+"""Fields that a definition can't set."""
 
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """How containers of an image are started. `more` are fields that definitions have no word for."""
+    """The default settings of an image's containers. `more` holds fields that a definition can't set."""
 
     config: Config
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class ImageSettings:
 
 
 def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
-    """The settings in an image config. Raise ArchiveRefused when they are not what they should be."""
+    """The settings in an image config. Raise ArchiveRefused for a value of the wrong type."""
     section = mapping(document.get("config") or {}, f"{where}: config")
     environment = dict(_variable(each) for each in _words(section.get("Env"), f"{where}: Env") or ())
     labels = strings(section.get("Labels"), f"{where}: Labels")

@@ -1,4 +1,4 @@
-"""Writes one layer: a tar archive, hashed, compressed and hashed again while it streams to a blob."""
+"""Writes one layer: a tar archive that is hashed, compressed and hashed again on its way to a blob."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GATHER = 1 << 18
 
 @dataclass(frozen=True)
 class WrittenLayer:
-    """A layer that was written. `diff_id` is the digest of the archive, `blob` of what lies compressed."""
+    """A finished layer. `diff_id` is the digest of the archive, `blob` the compressed file."""
 
     blob: Blob
     diff_id: str
@@ -29,7 +29,7 @@ class WrittenLayer:
 
 
 class LayerWriter:
-    """Takes the entries of a layer in their final order. `layer` is set when it is whole."""
+    """Takes the entries of a layer in their final order. `layer` is set at the end."""
 
     layer: WrittenLayer
 
@@ -44,14 +44,14 @@ class LayerWriter:
         self._tar = TarWriter(self)
 
     def add(self, entry: TarEntry, content: Iterable[bytes] = ()) -> None:
-        """Write one entry. Raise Cancelled when nobody wants the layer any more."""
+        """Write one entry. Raise Cancelled when the build is to stop."""
         if self._cancelled.is_set():
             raise Cancelled
         self._tar.add(entry, content)
         self.entries += 1
 
     def write(self, data: bytes) -> None:
-        """Take bytes of the archive; the tar writer calls it. Small pieces are gathered first."""
+        """Take bytes of the archive from the tar writer, and buffer small pieces."""
         self._pieces.append(data)
         self._gathered += len(data)
         if self._gathered >= _GATHER:

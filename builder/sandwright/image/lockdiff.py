@@ -1,4 +1,4 @@
-"""What new locks change, image by image, as Markdown for whoever reviews the change."""
+"""Compares locks image by image, and writes the differences as Markdown for reviewers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sandwright.image.lock import Lock, NotLocked, load_lock, lock_changes
 
 
 def lock_differences(before: Path, after: Path) -> dict[str, list[str]]:
-    """By image, what the lock in `after` changes from that in `before`; images without a change are left out.
+    """The changes of each image's lock from the directory `before` to `after`; only images that changed.
 
-    Both are directories of images. An image that is in one alone is a change, too. Raise DocumentError or
-    LockError for a lock that can't be read, UsageError for what is no directory.
+    An image in one directory alone is a change, too. Raise DocumentError or LockError for an unreadable lock,
+    UsageError for a path that is not a directory.
     """
     for each in (before, after):
         if not each.is_dir():
@@ -53,7 +53,7 @@ def _changes(old: ImageDefinition | None, new: ImageDefinition) -> list[str]:
 
 
 def _lock(definition: ImageDefinition | None) -> Lock | BaseLock | None:
-    """The lock of an image; none where it needs none, or has none yet."""
+    """The lock of an image; None when it needs none, or has none yet."""
     try:
         if definition is None or not (definition.suite or definition.reference):
             return None

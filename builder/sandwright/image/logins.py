@@ -1,4 +1,4 @@
-"""The logins that this machine's apt has for its sources: apt_auth.conf(5)."""
+"""Reads the credentials that this host's apt has for its sources: apt_auth.conf(5)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from sandwright import process
 
 FILE, FOLDER = "Dir::Etc::netrc", "Dir::Etc::netrcparts"
-"""What apt calls the file and the directory in which it keeps them."""
+"""Apt's settings for the file and the directory of credentials."""
 
 
 @dataclass(frozen=True)
 class AptLogin:
-    """A name and a password for what lies below an address without its protocol, or with it.
+    """A user name and a password for addresses below `machine`.
 
-    A `machine` that names no protocol is good for https alone.
+    A `machine` without a protocol is for https alone.
     """
 
     machine: str
@@ -26,7 +26,7 @@ class AptLogin:
     password: str = field(default="", repr=False)
 
     def fits(self, address: str) -> bool:
-        """Whether it is meant for an address."""
+        """Whether the login is for an address."""
         parts = urllib.parse.urlsplit(address)
         scheme, known, machine = self.machine.rpartition("://")
         if parts.scheme != (scheme if known else "https"):
@@ -40,12 +40,12 @@ class AptLogin:
 
 
 def login_for(address: str, logins: Iterable[AptLogin]) -> AptLogin | None:
-    """The first login that is meant for an address."""
+    """The first login for an address."""
     return next((each for each in logins if each.fits(address)), None)
 
 
 def parse_logins(text: str) -> list[AptLogin]:
-    """What a file of apt's holds. What is no word of its format is passed over, as apt does."""
+    """Parse a file of apt's. Unknown words are skipped, as apt does."""
     found: list[dict[str, str]] = []
     words = iter([word for line in text.splitlines() for word in _words(line)])
     for word in words:
@@ -61,18 +61,18 @@ def parse_logins(text: str) -> list[AptLogin]:
 
 
 def machine_logins() -> tuple[AptLogin, ...]:
-    """The logins of this machine's apt, as far as they may be read. None where there is no apt."""
+    """The readable logins of this host's apt; none without apt."""
     found: list[AptLogin] = []
     for path in _files(*places()):
         try:
             found += parse_logins(path.read_text(encoding="utf-8", errors="replace"))
         except OSError:
-            continue  # apt's own warning is in what locking says
+            continue  # apt warns about it while locking
     return tuple(found)
 
 
 def places() -> tuple[Path, Path]:
-    """The file and the directory in which apt here keeps logins; ones that are not there without apt."""
+    """The file and the directory of apt's logins; paths that do not exist without apt."""
     if process.find("apt-config") is None:
         return Path("/nonexistent"), Path("/nonexistent")
     told = process.run("apt-config", "shell", "file", f"{FILE}/f", "folder", f"{FOLDER}/d", timeout=60).text
@@ -89,7 +89,7 @@ def _files(file: Path, folder: Path) -> list[Path]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line up to a comment; what begins inside a word is none."""
+    """The words of a line up to a comment. A comment starts at the beginning of a word."""
     words: list[str] = []
     for word in line.split():
         if word.startswith("#"):

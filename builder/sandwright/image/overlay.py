@@ -1,4 +1,4 @@
-"""The last layer of an image: what we add on top of a file tree, each thing where its path really leads."""
+"""The last layer of an image: additions to a file tree, with links in their paths resolved."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class _Addition:
 
 
 class Overlay:
-    """Additions to a tree, which shows them at once.
+    """Additions to a tree, which includes them at once.
 
-    Paths are relative to the root. Links in them are followed, inside the root, so that `bin/x` is added as
+    Paths are relative to the root. Links in them are followed inside the root: `bin/x` is added as
     `usr/bin/x` where `bin` is a link.
 
-    `epoch` is the time of everything added, in seconds. Parents that are missing are made, 0755 and root's.
+    `epoch` is the time of all additions, in seconds. Missing parents are created, owned by root, mode 0755.
     """
 
     def __init__(self, tree: FileTree, *, epoch: int) -> None:
@@ -36,9 +36,9 @@ class Overlay:
         self._additions: dict[bytes, _Addition] = {}
 
     def directory(self, path: bytes, *, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
-        """A directory; one that is there gets this mode and these owners. A link to a directory is followed.
+        """Add a directory, or give an existing one this mode and these owners. Follow a link to a directory.
 
-        Raise BuildError when something else is there.
+        Raise BuildError when something else is in the way.
         """
         real = self.tree.resolve(path)
         place = self._place(path) if real is None else real
@@ -57,9 +57,9 @@ class Overlay:
         uid: int = 0,
         gid: int = 0,
     ) -> None:
-        """A file, in the place of a file or link that is there. `size` is needed for streamed `content`.
+        """Add a file, which replaces a file or link. Streamed `content` needs `size`.
 
-        Raise BuildError when a directory is there.
+        Raise BuildError when a directory is in the way.
         """
         place = self._free(path)
         if isinstance(content, bytes):
@@ -74,20 +74,20 @@ class Overlay:
             self._put(TarEntry(place, EntryKind.FILE, mode, uid, gid, size=size), content)
 
     def link(self, path: bytes, target: bytes) -> None:
-        """A symbolic link, in the place of a file, link or empty directory that is there.
+        """Add a symbolic link, which replaces a file, a link or an empty directory.
 
-        Raise BuildError when a directory with something in it is there.
+        Raise BuildError when a directory that is not empty is in the way.
         """
         self._put(TarEntry(self._free(path, or_empty=True), EntryKind.SYMLINK, 0o777, link=target))
 
     def again(self, path: bytes) -> None:
-        """Say once more what the tree has at a directory's path, because layers below disagree."""
+        """Repeat a directory with the tree's metadata, because lower layers disagree on it."""
         node = self.tree.nodes[path]
         entry = TarEntry(path, node.kind, node.mode, node.uid, node.gid, mtime_ns=node.mtime_ns)
         self._additions.setdefault(path, _Addition(entry, tuple))
 
     def missing(self, path: bytes) -> bool:
-        """Whether nothing is at a path, links followed."""
+        """Whether a path leads to nothing, links followed."""
         return self.tree.resolve(path) is None
 
     def write(self, layer: LayerWriter) -> None:
@@ -109,7 +109,7 @@ class Overlay:
         return place
 
     def _place(self, path: bytes) -> bytes:
-        """The path with its parents followed, and made where they are missing; the last name as it is."""
+        """The path with links in its parents resolved and missing parents created."""
         parent, _, name = path.rpartition(b"/")
         real = self.tree.resolve(parent)
         if real is None:

@@ -1,4 +1,4 @@
-"""Writes an image's documents and puts its layout in place, with what of the old one still holds."""
+"""Writes an image's documents and publishes its layout, keeping the platforms that are up to date."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sandwright.image.plan import PlannedImage, standing
 from sandwright.rootfs.descriptor import OCI_CONFIG, canonical
 
 Make = Callable[[PlatformBuild], list[LayerHistory]]
-"""Makes the layers of an image for one platform, lowest first."""
+"""Builds the layers of an image for one platform, the lowest first."""
 
 
 @dataclass(frozen=True)
 class ImageOrigin:
-    """What an image is made from: `checksum` gives its checksum for some platforms, `epoch` is their time.
+    """The origin of an image: `checksum` computes the checksum of its inputs for some platforms.
 
-    `base` is the name and digest of the image that it is on top of.
+    `epoch` is the image's time, `base` the name and digest of its base image.
     """
 
     epoch: int
@@ -33,7 +33,7 @@ class ImageOrigin:
 
 @dataclass(frozen=True)
 class PlatformSplit:
-    """The platforms of an image: those that stay as they are in its layout, and those to be made."""
+    """The platforms of an image: those that stay as they are in its layout, and those to build."""
 
     step: PlannedImage
     origin: ImageOrigin
@@ -41,22 +41,22 @@ class PlatformSplit:
 
     @classmethod
     def of(cls, step: PlannedImage, origin: ImageOrigin) -> PlatformSplit:
-        """What of a planned image is there already, made from the same."""
+        """Split a planned image's platforms by whether the layout was built from the same inputs."""
         return cls(step, origin, standing(step.definition, step.existing, origin.checksum))
 
     @property
     def fresh(self) -> list[str]:
-        """The platforms that are wanted and not there."""
+        """The wanted platforms that the layout lacks."""
         return [platform for platform in self.step.platforms if platform not in self.stays]
 
     @property
     def platforms(self) -> list[str]:
-        """All that the image will have."""
+        """All platforms of the new layout."""
         return [each for each in self.step.definition.platforms if each in {*self.stays, *self.fresh}]
 
     @property
     def dropped(self) -> list[str]:
-        """The platforms that the layout has, which were made from something else and are not wanted now."""
+        """Platforms in the old layout that were built from other inputs and are not wanted now."""
         existing = self.step.existing
         return [each for each in (existing.images if existing else ()) if each not in self.platforms]
 
@@ -64,9 +64,9 @@ class PlatformSplit:
 def publish(
     shop: BuildContext, share: PlatformSplit, settings: Mapping[str, ImageSettings], make: Make
 ) -> ImageLayout:
-    """Make the image for the platforms that it lacks, write its documents, and put the layout in place.
+    """Build the platforms that the image lacks, write its documents, and publish the layout.
 
-    What is there already is left alone when nothing is lacking.
+    Change nothing when no platform is lacking.
     """
     step, existing = share.step, share.step.existing
     if existing is not None and not share.fresh:
@@ -85,7 +85,7 @@ def publish(
 
 
 def _adopted(area: StagingArea, share: PlatformSplit) -> Iterator[tuple[str, tuple[Blob, ...]]]:
-    """What stays, by platform: its blobs, the manifest first."""
+    """The blobs of each platform that stays, the manifest first."""
     existing = share.step.existing
     for platform in share.stays:
         assert existing is not None

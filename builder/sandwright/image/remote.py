@@ -1,4 +1,4 @@
-"""Between layouts and registries: what of a layout is pushed, and layouts made of what is pulled."""
+"""Pushes layouts to registries, and pulls images into layouts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True)
 class PushSource:
-    """One image of a layout, to be pushed."""
+    """One image of a layout, ready to push."""
 
     graph: ImageGraph
     open_blob: Callable[[Descriptor], BinaryIO]
@@ -47,8 +47,7 @@ class PushSource:
 def open_layout(path: Path, ref: str | None = None) -> PushSource:
     """The image of an OCI layout or archive: the one called `ref`, else the one for all platforms.
 
-    Raise UsageError when none fits, or several; ArchiveRefused or IntegrityError for documents that are not
-    what they should be.
+    Raise UsageError when none or several fit; ArchiveRefused or IntegrityError for invalid documents.
     """
     with explained(path):
         place: BlobSource = blobs.DirectoryBlobs(path) if path.is_dir() else blobs.ArchiveBlobs(path)
@@ -80,10 +79,10 @@ def pull_layout(
     cache: Cache,
     progress: Progress = SILENT,
 ) -> str:
-    """Pull an image into a layout at `target`, by way of the cache; give its digest.
+    """Pull an image through the cache into a layout at `target`; return its digest.
 
-    The layout names it by its tag. `platforms` are those that are wanted, none meaning all. It appears whole
-    or not at all. Raise UsageError when it isn't made for a platform, and what `pull` raises.
+    The layout names it by its tag. `platforms` selects platforms, none meaning all. The layout appears
+    complete or not at all. Raise UsageError when the image lacks a platform, and the errors of `pull`.
     """
     chosen = [parse_platform(each) for each in platforms]
 

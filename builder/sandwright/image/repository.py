@@ -1,7 +1,7 @@
-"""Writes a Debian repository of exactly the packages that a lock names, for apt to install from.
+"""Writes a Debian repository of exactly the locked packages, for apt to install from.
 
-Format: the fields of `Packages` and `Release` in Debian's RepositoryFormat. It is unsigned: it lives for one
-build, and every package in it has just been compared with the lock.
+Format: the fields of `Packages` and `Release` in Debian's RepositoryFormat. The repository is unsigned: it
+exists for one build, and every package in it has just been verified against the lock.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sandwright.image.packages import PackageSource
 COMPONENT = "main"
 
 Together = Callable[[Sequence[Callable[[], bytes]]], list[bytes]]
-"""Does tasks at once and gives their results in order."""
+"""Runs tasks in parallel and returns their results in order."""
 
 
 def one_by_one(tasks: Sequence[Callable[[], bytes]]) -> list[bytes]:
-    """Does tasks one after another."""
+    """Run tasks one after another."""
     return [task() for task in tasks]
 
 
@@ -35,8 +35,8 @@ def write_repository(
 ) -> None:
     """Make `directory` a repository that offers `sources` as `suite` for `architecture`.
 
-    Packages are written again without compression. Everyone may read them: apt may run under another user id.
-    Raise IntegrityError for a package that isn't what the lock promises.
+    Packages are rewritten without compression, and readable by everyone: apt may run as another user. Raise
+    IntegrityError for a package that differs from the lock.
     """
     pool = directory / "pool"
     lists = directory / "dists" / suite / COMPONENT / f"binary-{architecture}"

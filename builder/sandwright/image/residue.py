@@ -1,4 +1,4 @@
-"""What configuring a system leaves behind that is no part of an image, or would differ from run to run. Pure.
+"""Files that configuring a system leaves behind and that do not belong in an image. Pure.
 
 The list began with the strip list that dangerzone publishes for its image; each line was then looked for in
 what mmdebstrap 1.3 makes of Debian 12. Found there to be the same in every run, and so kept: Python's byte
@@ -45,10 +45,10 @@ DROPPED = {
     "var/lib/dpkg/lock-frontend": "a lock",
     "var/lib/dpkg/triggers/Lock": "a lock",
 }
-"""What goes, as globs in which `*` matches `/` too, each with the reason."""
+"""Globs of removed files, each with the reason. `*` matches `/` too."""
 
 ONLY_WITH_APT = ("etc/apt", "var/cache/apt", "var/lib/apt")
-"""What goes where apt is not installed."""
+"""Directories that are removed when apt is not installed."""
 
 _EMPTIED = (b"etc/machine-id",)
 _HOST_XATTRS = (
@@ -64,7 +64,7 @@ _PATTERN = re.compile("|".join(fnmatch.translate(glob) for glob in DROPPED))
 
 
 def is_residue(entry: TarEntry, packages: Collection[str]) -> bool:
-    """Whether an entry is left out of an image that has these packages."""
+    """Whether an image with these packages leaves an entry out."""
     path = entry.path.decode("utf-8", "surrogateescape")
     if "apt" not in packages and any(f"{path}/".startswith(f"{each}/") for each in ONLY_WITH_APT):
         return not _belongs_to_debconf(path)
@@ -74,17 +74,17 @@ def is_residue(entry: TarEntry, packages: Collection[str]) -> bool:
 
 
 def _belongs_to_debconf(path: str) -> bool:
-    """Debconf brings a file for apt whether apt is there or not."""
+    """Debconf installs a file for apt, whether apt is installed or not."""
     return "etc/apt/apt.conf.d/70debconf".startswith(path)
 
 
 def is_emptied(path: bytes) -> bool:
-    """Whether a file is kept without its content."""
+    """Whether a file stays, but empty."""
     return path in _EMPTIED
 
 
 def normal(entry: TarEntry, epoch: int) -> TarEntry:
-    """The entry without traces of the building machine: no time after `epoch` (seconds), no labels."""
+    """The entry without traces of the build host: no time after `epoch` (seconds), no labels."""
     xattrs: Mapping[bytes, bytes] = {
         key: value for key, value in entry.xattrs.items() if not key.startswith(_HOST_XATTRS)
     }

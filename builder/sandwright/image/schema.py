@@ -16,7 +16,7 @@ from sandwright.image.definition import ONLY_DEBIAN, ImageDefinition
 
 
 def definition_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `image.yaml`, with what the fields' docstrings say."""
+    """The JSON Schema (draft 2020-12) of `image.yaml`, with the docstrings of fields as descriptions."""
     schema = ImageDefinition.model_json_schema(by_alias=True, mode="validation")
     _describe(schema, ImageDefinition)
     for module in (sections, definition):
@@ -39,9 +39,9 @@ def _describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Each field of a class that a string follows, and the string.
+    """Each field with its docstring.
 
-    Pydantic can do this too, but for every class when it is made, which every program would pay.
+    Pydantic can do this too, but at import, which would slow every command down.
     """
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     body = next(node for node in tree.body if isinstance(node, ast.ClassDef)).body

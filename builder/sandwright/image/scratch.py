@@ -1,9 +1,9 @@
-"""Removes directories that builds worked in, and never what is mounted in them.
+"""Removes the directories of builds, and never the content of a mount in them.
 
-Where foreign code ran as root, something may still be mounted: mmdebstrap binds the machine's own /dev into
-the system that it makes, and one that is killed leaves it there. Removing the tree would then remove files of
-the machine (CVE-2024-23652 is the same mistake elsewhere). A bind mount need not even be another file system,
-so the table of mounts is asked, not the device numbers.
+After code ran as root, something may still be mounted: mmdebstrap binds the host's /dev into the system that
+it makes, and a killed mmdebstrap leaves it there. Removing the tree would remove files of the host
+(CVE-2024-23652 is the same mistake elsewhere). A bind mount may be on the same file system, so this reads the
+table of mounts rather than device numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def mounted_below(directory: Path) -> list[Path]:
-    """What is mounted on a directory or in it, as this process sees it; nothing where no table says so."""
+    """The mount points at or below a directory; none where /proc has no table of mounts."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except FileNotFoundError:
@@ -45,9 +45,9 @@ def discard(directory: Path) -> None:
 
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None) -> Iterator[Path]:
-    """A new directory in `parent`, absent in the system's place for such, for the length of a `with`.
+    """A new directory in `parent`, or in the system's temporary directory, for the length of a `with`.
 
-    What can't be removed at the end stays, without a word: other users may own it.
+    A directory that can't be removed stays, without an error: other users may own it.
     """
     place = Path(tempfile.mkdtemp(prefix="sandwright-", dir=parent))
     try:
@@ -58,5 +58,5 @@ def scratch_directory(parent: Path | None) -> Iterator[Path]:
 
 
 def _plain(field: str) -> str:
-    """A field of the table without its escapes: white space and backslashes are in octal there (proc(5))."""
+    """Decode a field of the table, where white space and backslashes are octal escapes (proc(5))."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
