@@ -24,7 +24,7 @@ from benchmarks import harness
 
 from sandwright import HostFacts, Policy, ResolvedPolicy
 from sandwright.methods import METHODS, registry
-from sandwright.policy.facts import Entry
+from sandwright.policy.facts import HostEntry
 from sandwright.render.mounts import mount_plan
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def facts(size: int) -> HostFacts:
     """A host where all of them exist."""
     paths = [f"/data/d{n // 100}/e{n}" for n in range(size)]
     paths += [f"/data/d{n}" for n in range(size // 100 + 1)]
-    entries = dict.fromkeys(["/", "/data", "/tmp", "/home/u", "/home/u/p", *paths], Entry("directory"))
+    entries = dict.fromkeys(["/", "/data", "/tmp", "/home/u", "/home/u/p", *paths], HostEntry("directory"))
     return HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.bridge.configuration import Limits
+from sandwright.bridge.configuration import CallLimits
 from sandwright.bridge.start import Bridge, serve
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
@@ -50,7 +50,7 @@ class World:
 
     @contextlib.contextmanager
     def bridge(
-        self, text: str, *, environment: Mapping[str, str] | None = None, limits: Limits | None = None
+        self, text: str, *, environment: Mapping[str, str] | None = None, limits: CallLimits | None = None
     ) -> Iterator[Bridge]:
         """A bridge for a policy. Programs are looked for in the world's `tools` first."""
         path = f"{self.root / 'tools'}:{os.environ['PATH']}"

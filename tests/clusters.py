@@ -8,7 +8,7 @@ import yaml
 
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.seccomp.command import evaluate_command
 
@@ -20,7 +20,10 @@ FILES = (f"{PROJECT}/LICENSE", f"{PROJECT}/secret.key")
 
 
 def cluster_facts(**changes: Any) -> HostFacts:
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **dict.fromkeys(FILES, Entry("file"))}
+    entries = {
+        **dict.fromkeys(DIRECTORIES, HostEntry("directory")),
+        **dict.fromkeys(FILES, HostEntry("file")),
+    }
     base: Json = {"os": "linux", "home": "/home/u", "project": PROJECT, "entries": entries}
     return HostFacts(**{**base, **changes})
 

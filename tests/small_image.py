@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from sandwright import process
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.runtime.contract import StartableImage
 from sandwright.runtime.docker_archive import write_docker_archive
 from sandwright.verify.canary import CanaryListener, canary_listener
@@ -194,7 +194,7 @@ def _of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 @pytest.fixture(scope="session")
-def host() -> HostFacts:
+def host() -> MachineFacts:
     return collect_host()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.host import Binfmt, HostFacts, collect_host, os_release, program_version
+from sandwright.host import Binfmt, MachineFacts, collect_host, os_release, program_version
 
 HOST = collect_host()
 
@@ -28,7 +28,7 @@ magic 7f454c460201010000000000000000000200b700
 """
 
 
-def _machine(root: Path, **files: str) -> HostFacts:
+def _machine(root: Path, **files: str) -> MachineFacts:
     for name, content in files.items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def test_distribution(tmp_path: Path) -> None:
 
 def test_json_round_trip() -> None:
     data = json.loads(json.dumps(HOST.to_json()))
-    assert HostFacts.from_json(data) == HOST
+    assert MachineFacts.from_json(data) == HOST
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_json_round_trip() -> None:
 )
 def test_other_json_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(HostError) as error:
-        HostFacts.from_json({**HOST.to_json(), **change})
+        MachineFacts.from_json({**HOST.to_json(), **change})
     assert str(error.value).startswith(f"host facts: {message}")
 
 
@@ -208,7 +208,7 @@ def test_a_missing_field_is_refused() -> None:
     data = HOST.to_json()
     del data["uid"]
     with pytest.raises(HostError, match=r"^host facts: fields missing or not known: uid$"):
-        HostFacts.from_json(data)
+        MachineFacts.from_json(data)
 
 
 @pytest.mark.parametrize(

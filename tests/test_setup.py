@@ -14,7 +14,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, UsageError
-from sandwright.host import PROGRAMS, Binfmt, HostFacts, collect_host
+from sandwright.host import PROGRAMS, Binfmt, MachineFacts, collect_host
 from sandwright.setup import GROUPS, how_to_get, plan_setup
 from sandwright.setup.plan import InstallPackages, RegisterEmulator, SetupPlan
 from sandwright.setup.requirements import EMULATORS, REQUIREMENTS
@@ -33,7 +33,7 @@ def keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda path: str(path) == KEYRING or exists(path))
 
 
-def _facts(**changes: Any) -> HostFacts:
+def _facts(**changes: Any) -> MachineFacts:
     plain: dict[str, Any] = {
         "os": "linux",
         "machine": "x86_64",

@@ -20,10 +20,10 @@ from sandwright.yamltree import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,
-    Fault,
-    Node,
     Position,
     Scalar,
+    YamlFault,
+    YamlNode,
     compose,
     readable,
 )
@@ -81,7 +81,7 @@ def parse(text: str | bytes, *, file: str) -> Document:
         root = compose(readable(text))
         layout = _Layout()
         data = layout.place(root, (), depth=0)
-    except Fault as fault:
+    except YamlFault as fault:
         raise DocumentError(file, [fault.problem]) from None
     if layout.problems:
         raise DocumentError(file, list(layout.problems))
@@ -108,11 +108,11 @@ class _Layout:
     key_marks: dict[Path, Position] = field(default_factory=dict)
     problems: dict[Problem, None] = field(default_factory=dict)
 
-    def place(self, node: Node, path: Path, *, depth: int) -> Value:
+    def place(self, node: YamlNode, path: Path, *, depth: int) -> Value:
         if len(self.marks) >= MAX_VALUES:
-            raise Fault(node.position, f"aliases make the document grow to more than {MAX_VALUES} values")
+            raise YamlFault(node.position, f"aliases make the document grow to more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
-            raise Fault(node.position, f"aliases make this nested more than {MAX_DEPTH} deep")
+            raise YamlFault(node.position, f"aliases make this nested more than {MAX_DEPTH} deep")
         self.marks[path] = node.position
         if node.items is not None:
             return [
@@ -122,7 +122,7 @@ class _Layout:
             return self._mapping(node.pairs, path, depth)
         return node.content
 
-    def _mapping(self, pairs: list[tuple[Node, Node]], path: Path, depth: int) -> dict[str, Value]:
+    def _mapping(self, pairs: list[tuple[YamlNode, YamlNode]], path: Path, depth: int) -> dict[str, Value]:
         data: dict[str, Value] = {}
         for key, value in pairs:
             name = key.content
@@ -139,7 +139,7 @@ class _Layout:
                 data[name] = self.place(value, (*path, name), depth=depth + 1)
         return data
 
-    def _refuse(self, node: Node, path: Path, message: str) -> None:
+    def _refuse(self, node: YamlNode, path: Path, message: str) -> None:
         self.problems[Problem(*node.position, field_name(path), message)] = None
 
 

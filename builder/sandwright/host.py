@@ -88,7 +88,7 @@ class Binfmt:
 
 
 @dataclass(frozen=True)
-class HostFacts:
+class MachineFacts:
     """What this machine is like. The same facts give the same artifacts.
 
     `os` is `linux` or `darwin`; `machine` is as `uname` says. `distribution` is the ID of os-release, and
@@ -152,7 +152,7 @@ class HostFacts:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> HostFacts:
+    def from_json(cls, data: Mapping[str, Any]) -> MachineFacts:
         """Read what `to_json` gave, also after a trip through a JSON file.
 
         Raise HostError when fields are missing, unknown, or not of their type.
@@ -174,7 +174,7 @@ class HostFacts:
         except (TypeError, ValueError, AttributeError) as error:
             raise HostError(f"host facts: {error}") from error
 
-    def _checked(self) -> HostFacts:
+    def _checked(self) -> MachineFacts:
         choices: tuple[tuple[str, object, tuple[object, ...]], ...] = (
             ("cgroups", self.cgroups, get_args(Cgroups)),
             ("surroundings", self.surroundings, get_args(Surroundings)),
@@ -186,14 +186,14 @@ class HostFacts:
         return self
 
 
-def collect_host(root: Path = Path("/")) -> HostFacts:
+def collect_host(root: Path = Path("/")) -> MachineFacts:
     """Collect the facts of this machine. /proc, /etc and /run are looked for under `root`, for tests."""
     sysctl = root / "proc/sys"
     system = os.uname()
     release = os_release(_read(root / "etc/os-release") or _read(root / "usr/lib/os-release"))
     surroundings, container = _surroundings(root)
     programs = {name: path for name in PROGRAMS if (path := process.find(name))}
-    return HostFacts(
+    return MachineFacts(
         os=system.sysname.lower(),
         kernel=system.release,
         machine=platform.machine(),

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
-class Step(Protocol):
+class ProgressStep(Protocol):
     """One piece of work that is under way."""
 
     def advance(self, amount: int) -> None:
@@ -23,7 +23,7 @@ class Progress(Protocol):
 
     def step(
         self, label: str, total: int | None = None, *, unit: str = "bytes"
-    ) -> AbstractContextManager[Step]:
+    ) -> AbstractContextManager[ProgressStep]:
         """Work named `label` begins; `total` in `unit` (bytes, or a plural noun), None when not known."""
         ...
 
@@ -42,7 +42,7 @@ class _Silent:
         total: int | None = None,  # noqa: ARG002
         *,
         unit: str = "bytes",  # noqa: ARG002
-    ) -> AbstractContextManager[Step]:
+    ) -> AbstractContextManager[ProgressStep]:
         """Nobody watches."""
         return nullcontext(self)
 

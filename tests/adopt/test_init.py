@@ -26,7 +26,7 @@ from sandwright.adopt.project import ProjectFacts, look, spellable
 from sandwright.adopt.proposal import Choice, proposal
 from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.registry import render
@@ -357,7 +357,7 @@ def test_the_first_method_that_works_is_taken_and_no_more_are_tried(
 ) -> None:
     tried = []
 
-    def known(backend: Backend, host: HostFacts) -> Preflight:
+    def known(backend: Backend, host: MachineFacts) -> Preflight:
         tried.append(backend.name)
         return Preflight(backend.name, "ready" if backend.name == "podman" else "namespaces-off", "no", "do")
 

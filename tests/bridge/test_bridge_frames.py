@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.bridge import frames
-from sandwright.bridge.frames import Kind, ProtocolError, Reader, Request
+from sandwright.bridge.frames import CallRequest, FrameKind, FrameReader, ProtocolError
 
 WORD = st.binary(max_size=40).map(lambda word: word.replace(b"\0", b"x"))
 
 
 @given(WORD, WORD, st.lists(WORD, max_size=8))
 def test_a_request_comes_as_it_was_sent(program: bytes, directory: bytes, arguments: list[bytes]) -> None:
-    sent = Request(program, directory, tuple(arguments))
-    (frame,) = Reader().feed(frames.encode_request(sent))
+    sent = CallRequest(program, directory, tuple(arguments))
+    (frame,) = FrameReader().feed(frames.encode_request(sent))
     assert frames.decode_request(frame.payload) == sent
 
 
 def test_the_bytes_on_the_wire() -> None:
     """Written down by hand: a shim in C sends the same."""
-    assert frames.encode_request(Request(b"gh", b"/w", (b"pr",))) == (
+    assert frames.encode_request(CallRequest(b"gh", b"/w", (b"pr",))) == (
         b"\0\0\0\x17\x01\x01\0\0\0\x03\0\0\0\x02gh\0\0\0\x02/w\0\0\0\x02pr"
     )
     assert frames.encode_exit(42) == b"\0\0\0\x02\x13\0\x2a"
@@ -31,15 +31,17 @@ def test_the_bytes_on_the_wire() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([Kind.STDIN, Kind.SIGNAL]), st.binary(max_size=50)), max_size=6),
+    st.lists(
+        st.tuples(st.sampled_from([FrameKind.STDIN, FrameKind.SIGNAL]), st.binary(max_size=50)), max_size=6
+    ),
     st.data(),
 )
 def test_frames_come_whole_however_they_are_cut(
-    given_: list[tuple[Kind, bytes]], data: st.DataObject
+    given_: list[tuple[FrameKind, bytes]], data: st.DataObject
 ) -> None:
     stream = b"".join(frames.encode(kind, payload) for kind, payload in given_)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    reader = Reader()
+    reader = FrameReader()
     got = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         got += [(frame.kind, frame.payload) for frame in reader.feed(stream[start:end])]
@@ -49,7 +51,7 @@ def test_frames_come_whole_however_they_are_cut(
 
 @given(st.binary(max_size=400), st.integers(1, 40))
 def test_any_bytes_are_frames_or_an_error(stream: bytes, step: int) -> None:
-    reader = Reader()
+    reader = FrameReader()
     try:
         for start in range(0, len(stream), step):
             for frame in reader.feed(stream[start : start + step]):
@@ -65,7 +67,7 @@ def test_any_payload_is_a_request_or_an_error(payload: bytes) -> None:
         request = frames.decode_request(payload)
     except ProtocolError:
         return
-    assert frames.encode_request(request) == frames.encode(Kind.CALL, payload)
+    assert frames.encode_request(request) == frames.encode(FrameKind.CALL, payload)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_any_payload_is_a_request_or_an_error(payload: bytes) -> None:
 )
 def test_what_is_no_frame(stream: bytes, said: str) -> None:
     with pytest.raises(ProtocolError, match=said):
-        list(Reader().feed(stream))
+        list(FrameReader().feed(stream))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgetricks import GH_TRICKS, GIT_TRICKS
-from sandwright.bridge.grammar import Call, Grammar, Refused, compile_grammar
-from sandwright.bridge.kinds import File
+from sandwright.bridge.grammar import AllowedCall, Grammar, Refused, compile_grammar
+from sandwright.bridge.kinds import WorkspaceFile
 from sandwright.bridge.profiles import profile_of
 from sandwright.errors import RenderError
 from sandwright.policy.values import command
@@ -44,7 +44,8 @@ GH_CALLS = [
     (["pr", "create", "--title", "--web", "-b", "$(id)\n`id`", "-H", "topic"],
      ("pr", "create", "--title=--web", "--body=$(id)\n`id`", "--head=topic", "--")),
     (["pr", "create", "-t", "x", "-F", "notes/body.md", "--head=topic", "-d"],
-     ("pr", "create", "--title=x", ("--body-file=", File("notes/body.md")), "--head=topic", "--draft", "--")),
+     ("pr", "create", "--title=x", ("--body-file=", WorkspaceFile("notes/body.md")), "--head=topic",
+      "--draft", "--")),
     (["pr", "comment", "1", "--body-file", "-"], ("pr", "comment", "--body-file=-", "--", "1")),
     (["pr", "review", "3", "--approve"], ("pr", "review", "--approve", "--", "3")),
     (["pr", "merge", "3", "--squash", "--auto"], ("pr", "merge", "--squash", "--auto", "--", "3")),
@@ -87,7 +88,7 @@ def test_calls_of_git(arguments: list[str], words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "words"), GH_CALLS, ids=lambda x: " ".join(map(str, x))[:60])
-def test_calls_of_gh(arguments: list[str], words: tuple[str | tuple[str, File], ...]) -> None:
+def test_calls_of_gh(arguments: list[str], words: tuple[str | tuple[str, WorkspaceFile], ...]) -> None:
     assert _grammar("gh").parse(arguments).words() == words
 
 
@@ -107,7 +108,7 @@ def test_calls_of_gh(arguments: list[str], words: tuple[str | tuple[str, File], 
 def test_entries(entries: list[str], arguments: list[str], passes: bool) -> None:
     grammar = compile_grammar("gh", [command(each) for each in entries], profile_of("gh"))
     if passes:
-        assert isinstance(grammar.parse(arguments), Call)
+        assert isinstance(grammar.parse(arguments), AllowedCall)
     else:
         with pytest.raises(Refused, match="the policy does not let"):
             grammar.parse(arguments)

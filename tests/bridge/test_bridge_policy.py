@@ -11,7 +11,7 @@ import pytest
 
 from bridges import World, world
 from sandwright import process
-from sandwright.bridge.access import Access, Entry
+from sandwright.bridge.access import AccessRule, WorkspaceAccess
 from sandwright.bridge.remotes import address, addresses
 from sandwright.bridge.start import Bridge, serve
 from sandwright.errors import UsageError
@@ -109,12 +109,12 @@ def test_what_the_policy_denies(place: World, bridge: Bridge, call: str, where: 
 def test_the_nearest_entry_decides(
     path: str, caseless: bool, read: bool, write: bool, all_read: bool
 ) -> None:
-    access = Access(
+    access = WorkspaceAccess(
         [
-            Entry("", read=True, write=True),
-            Entry("secret", read=False, write=False),
-            Entry("secret/but", read=True, write=False),
-            Entry("tmp", read=False, write=False),
+            AccessRule("", read=True, write=True),
+            AccessRule("secret", read=False, write=False),
+            AccessRule("secret/but", read=True, write=False),
+            AccessRule("tmp", read=False, write=False),
         ],
         caseless=caseless,
     )

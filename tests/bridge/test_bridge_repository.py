@@ -19,7 +19,7 @@ from sandwright import process
 from sandwright.bridge.grammar import Refused
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.repository import MAX_LINE, bare_environment, find_repository, read_refs
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import OpenWorkspace
 
 pytestmark = pytest.mark.needs("git")
 
@@ -51,7 +51,7 @@ def test_a_list_of_refs_that_is_rubbish(place: World, line: bytes) -> None:
     """It takes little more memory than the file has bytes; its lines as texts would take fifty times that."""
     good = f"{'a' * 40} refs/heads/good\n".encode()
     (place.project / ".git/packed-refs").write_bytes(line * ((4 << 20) // len(line)) + good)
-    workspace = Workspace(place.project)
+    workspace = OpenWorkspace(place.project)
     tracemalloc.start()
     try:
         refs = read_refs(workspace, find_repository(workspace, ()))
@@ -80,7 +80,7 @@ def test_a_list_of_refs_that_is_rubbish(place: World, line: bytes) -> None:
 )
 def test_files_that_git_would_not_have_written(place: World, name: str, content: str, said: str) -> None:
     (place.project / ".git" / name).write_text(content)
-    workspace = Workspace(place.project)
+    workspace = OpenWorkspace(place.project)
     with pytest.raises(Refused, match=said):
         read_refs(workspace, find_repository(workspace, ()))
 
@@ -91,12 +91,12 @@ def test_a_repository_that_lies_elsewhere(place: World, said: str) -> None:
     below.mkdir()
     (below / ".git").write_text(said)
     with pytest.raises(Refused):
-        find_repository(Workspace(place.project), ("below",))
+        find_repository(OpenWorkspace(place.project), ("below",))
 
 
 def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
     """One budget for all of a bridge's: a sandbox has as many as it makes. Empty files count as well."""
-    workspace = Workspace(place.project)
+    workspace = OpenWorkspace(place.project)
     found = find_repository(workspace, ())
     objects = [path for path in (place.project / ".git/objects").rglob("??/*") if path.is_file()]
     later = time.monotonic() + 600

@@ -14,7 +14,7 @@ from sandwright.api import Policy
 from sandwright.evaluate.sbpl import Evaluator, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.methods.registry import render
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 PUBLIC = "/Users/u/.cache/sandwright/bridge/0123456789ab/public"
 SHIMS = {"gh": {"secrets": {"GH_TOKEN": "${SANDBOX_GH_TOKEN}"}, "allow": ["pr *"]}}
@@ -29,7 +29,7 @@ exec "$@"
 def _artifacts(tmp: str, shims: object = SHIMS) -> dict[str, bytes]:
     facts = HostFacts(
         os="darwin", home="/Users/u", project="/Users/u/p", tmp=tmp, platform="darwin/arm64",
-        entries=dict.fromkeys(("/", "/Users", "/Users/u", "/Users/u/p"), Entry("directory")),
+        entries=dict.fromkeys(("/", "/Users", "/Users/u", "/Users/u/p"), HostEntry("directory")),
     )  # fmt: skip
     data = {
         "schema": 1, "method": "seatbelt", "extends": [], "credentials": {"shims": shims},

@@ -21,8 +21,8 @@ import pytest
 from bridges import World, world
 from sandwright import process
 from sandwright.bridge import frames
-from sandwright.bridge.configuration import Limits
-from sandwright.bridge.frames import Kind, Request
+from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.start import Bridge, serve, sweep
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
 
@@ -75,7 +75,7 @@ def place() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def bridge(place: World) -> Iterator[Bridge]:
-    limits = Limits(greeting_seconds=1.0, grace_seconds=0.3)
+    limits = CallLimits(greeting_seconds=1.0, grace_seconds=0.3)
     with place.bridge(POLICY, environment=ENVIRONMENT, limits=limits) as running:
         yield running
 
@@ -97,7 +97,7 @@ def _connected(bridge: Bridge) -> Iterator[socket.socket]:
 def _call(place: World, *words: str, directory: str = "") -> bytes:
     program, *arguments = (os.fsencode(word) for word in words)
     where = os.fsencode(directory or str(place.project))
-    return frames.encode_request(Request(program, where, tuple(arguments)))
+    return frames.encode_request(CallRequest(program, where, tuple(arguments)))
 
 
 def _rest(connection: socket.socket) -> bytes:
@@ -294,7 +294,7 @@ def test_directories_outside(place: World, bridge: Bridge, where: str) -> None:
     with _connected(bridge) as connection:
         connection.sendall(_call(place, "cat", "passwd", directory=directory))
         answer = _rest(connection)
-    assert answer[4] == Kind.REFUSED
+    assert answer[4] == FrameKind.REFUSED
     assert b"root:" not in answer
 
 
@@ -314,12 +314,12 @@ def test_a_directory_that_is_swapped_for_a_link_all_the_time(place: World, bridg
     with process.start(sys.executable, "-c", swapper):
         answers: list[bytes] = []
         until = time.monotonic() + 60
-        while len(answers) < 60 or all(answer[4] == Kind.REFUSED for answer in answers):
+        while len(answers) < 60 or all(answer[4] == FrameKind.REFUSED for answer in answers):
             with _connected(bridge) as connection:
                 connection.sendall(_call(place, "cat", "motd", directory=str(spot)))
                 answers.append(_rest(connection))
             assert time.monotonic() < until, "the control: no call ran"
-    assert not [answer for answer in answers if b"outside" in answer and answer[4] == Kind.STDOUT]
+    assert not [answer for answer in answers if b"outside" in answer and answer[4] == FrameKind.STDOUT]
 
 
 def test_another_user(place: World, bridge: Bridge) -> None:
@@ -364,7 +364,7 @@ def test_what_is_no_call(place: World, bridge: Bridge, sent: bytes) -> None:
     before = len(place.audit("protocol", 0))
     with _connected(bridge) as connection:
         connection.sendall(sent)
-        assert _rest(connection)[4] == Kind.REFUSED
+        assert _rest(connection)[4] == FrameKind.REFUSED
     assert len(place.audit("protocol", before + 1)) == before + 1
     assert place.call(bridge, "tool", "status", "7").status == 7, "it goes on"
 
@@ -373,7 +373,7 @@ def test_more_input_than_was_granted(place: World, bridge: Bridge) -> None:
     with _connected(bridge) as connection:
         connection.sendall(_call(place, "tool", "hang"))
         with contextlib.suppress(BrokenPipeError):  # it doesn't read on
-            connection.sendall(frames.encode(Kind.STDIN, b"x" * 1_000_000))
+            connection.sendall(frames.encode(FrameKind.STDIN, b"x" * 1_000_000))
         answer = _rest(connection)
     assert b"don't speak the same protocol" in answer or b"before any was granted" in answer
 
@@ -499,12 +499,12 @@ def test_a_program_that_forks_on_and_on(place: World, bridge: Bridge) -> None:
 @pytest.mark.parametrize(
     ("limits", "word", "status", "end"),
     [
-        (Limits(call_seconds=0.5, grace_seconds=0.2), "hang", 124, "time"),
-        (Limits(output_bytes=100_000, grace_seconds=0.2), "much", 125, "output"),
-        (Limits(input_bytes=100_000, grace_seconds=0.2), "count", 125, "input"),
+        (CallLimits(call_seconds=0.5, grace_seconds=0.2), "hang", 124, "time"),
+        (CallLimits(output_bytes=100_000, grace_seconds=0.2), "much", 125, "output"),
+        (CallLimits(input_bytes=100_000, grace_seconds=0.2), "count", 125, "input"),
     ],
 )
-def test_limits(place: World, limits: Limits, word: str, status: int, end: str) -> None:
+def test_limits(place: World, limits: CallLimits, word: str, status: int, end: str) -> None:
     with place.bridge(POLICY, environment=ENVIRONMENT, limits=limits) as running:
         result = place.call(running, "tool", word, stdin=b"x" * 400_000 if word == "count" else b"")
         assert result.status == status
@@ -513,7 +513,7 @@ def test_limits(place: World, limits: Limits, word: str, status: int, end: str) 
 
 
 def test_too_many_connections(place: World) -> None:
-    with place.bridge(POLICY, environment=ENVIRONMENT, limits=Limits(connections=3)) as running:
+    with place.bridge(POLICY, environment=ENVIRONMENT, limits=CallLimits(connections=3)) as running:
         with contextlib.ExitStack() as stack:
             for _ in range(3):  # who connects later is taken later
                 stack.enter_context(_connected(running))

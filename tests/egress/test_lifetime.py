@@ -53,7 +53,7 @@ def processes(directory: Path) -> dict[str, int]:
             except OSError:
                 continue
             if any(word.startswith(os.fsencode(directory)) for word in words):
-                found["squid" if b"squid" in words[0] else "keeper"] = int(entry.name)
+                found["squid" if b"squid" in words[0] else "supervisor"] = int(entry.name)
     return found
 
 
@@ -83,7 +83,7 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
             "SANDWRIGHT_EGRESS": str(running.directory),
             "SANDWRIGHT_PROXY_PORT": str(running.port),
         }
-        assert set(processes(running.directory)) == {"squid", "keeper"}
+        assert set(processes(running.directory)) == {"squid", "supervisor"}
         assert memory() <= before, "what squid shares has no name that could be left"
         assert refused(running)
         assert running.alive
@@ -167,12 +167,12 @@ SESSION = textwrap.dedent("""
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
-    """Nobody is left to clear up but the keeper, which puts the log where it is kept, too."""
+    """Nobody is left to clear up but the supervisor, which puts the log where it is kept, too."""
     before, log = memory(), tmp_path / "egress.jsonl"
     with process.start(sys.executable, "-c", SESSION, log) as session:
         assert session.stdout is not None
         directory = Path(session.stdout.readline().decode().strip())
-        assert set(processes(directory)) == {"squid", "keeper"}
+        assert set(processes(directory)) == {"squid", "supervisor"}
         os.kill(session.pid, number)
         session.wait(PATIENCE)
         assert eventually(lambda: gone(directory)), processes(directory)
@@ -180,10 +180,10 @@ def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
     assert log.read_bytes() == b""
 
 
-def test_the_keeper_is_killed() -> None:
+def test_the_supervisor_is_killed() -> None:
     with proxy(policy()) as running:
-        os.kill(processes(running.directory)["keeper"], signal.SIGKILL)
-        assert eventually(lambda: not processes(running.directory)), "squid outlives its keeper"
+        os.kill(processes(running.directory)["supervisor"], signal.SIGKILL)
+        assert eventually(lambda: not processes(running.directory)), "squid outlives its supervisor"
         assert not running.alive
     assert gone(running.directory)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from netlab import METADATA, OTHER, PRIVATE, WORLD, World
-from sandwright.egress import Decision, Proxy
+from sandwright.egress import Proxy, ProxyDecision
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 
@@ -239,7 +239,7 @@ def test_a_name_that_moves_inside(running: Proxy, world: World) -> None:
     assert PRIVATE not in world.reached[before:]
 
 
-def _without_tunnels(running: Proxy) -> list[Decision]:
+def _without_tunnels(running: Proxy) -> list[ProxyDecision]:
     """What was decided, but for tunnels that came to be: these it tells once they have ended."""
     return [each for each in running.decisions() if not (each.method == "CONNECT" and each.status == 200)]
 

@@ -200,7 +200,7 @@ def test_nothing_runs_without_a_proxy(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sandbox", METHODS[:2], indirect=True)
-def test_a_keeper_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> None:
     dead = tmp_path / "dead"
     dead.mkdir()
     os.mkfifo(dead / "ask")
@@ -248,6 +248,7 @@ def _started(
 
 
 def _listeners(running: Proxy) -> int:
-    """Sockets of the keeper, beside its own: one each for a sandbox."""
-    keeper = running._keeper.pid  # type: ignore[attr-defined]
-    return sum(str(path.readlink()).startswith("socket:") for path in Path(f"/proc/{keeper}/fd").iterdir())
+    """Sockets of the supervisor, beside its own: one each for a sandbox."""
+    supervisor = running._supervisor.pid  # type: ignore[attr-defined]
+    opened = Path(f"/proc/{supervisor}/fd").iterdir()
+    return sum(str(path.readlink()).startswith("socket:") for path in opened)

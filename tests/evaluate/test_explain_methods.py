@@ -21,12 +21,12 @@ from sandwright.evaluate.explain.squid import Squid
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
 from sandwright.methods.registry import artifacts, explain
-from sandwright.policy.facts import Entry
+from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
 from thorough import examples
 
-DIRECTORY, FILE = Entry("directory"), Entry("file")
+DIRECTORY, FILE = HostEntry("directory"), HostEntry("file")
 HOME, PROJECT = "/home/u", "/home/u/p"
 FACTS = HostFacts(
     os="linux",
@@ -36,8 +36,8 @@ FACTS = HostFacts(
         **dict.fromkeys(("/", "/home", HOME, PROJECT, f"{PROJECT}/.git", "/tmp", f"{HOME}/.ssh"), DIRECTORY),
         **dict.fromkeys((f"{PROJECT}/.git/hooks", "/run", "/etc", "/srv"), DIRECTORY),
         **dict.fromkeys((f"{PROJECT}/a", f"{PROJECT}/.git/config", f"{HOME}/.netrc", "/etc/hosts"), FILE),
-        f"{PROJECT}/link": Entry("symlink", "../.ssh"),
-        "/run/agent": Entry("socket"),
+        f"{PROJECT}/link": HostEntry("symlink", "../.ssh"),
+        "/run/agent": HostEntry("socket"),
     },
     git_directories=(f"{PROJECT}/.git",),
 )
@@ -124,7 +124,7 @@ def test_rules_are_shown_with_their_line(method: str) -> None:
     ],
 )
 def test_seatbelt_tells_what_it_refuses_to_create(
-    subject: str, facts: dict[str, Entry | None], decision: str, status: str
+    subject: str, facts: dict[str, HostEntry | None], decision: str, status: str
 ) -> None:
     entries = {path: entry for path, entry in FACTS.entries.items() if path not in facts}
     here = dataclasses.replace(FACTS, entries=entries, git_directories=())
@@ -157,11 +157,11 @@ def test_a_way_over_links_that_are_not_seen_leads_nowhere(
     method: str, read: str, subject: str, decision: str, status: str
 ) -> None:
     links = {
-        f"{HOME}/link": Entry("symlink", PROJECT),
-        "/tmp/link": Entry("symlink", PROJECT),
-        "/var/link": Entry("symlink", PROJECT),
-        f"{PROJECT}/way": Entry("symlink", "."),
-        f"{PROJECT}/.git/way": Entry("symlink", ".."),
+        f"{HOME}/link": HostEntry("symlink", PROJECT),
+        "/tmp/link": HostEntry("symlink", PROJECT),
+        "/var/link": HostEntry("symlink", PROJECT),
+        f"{PROJECT}/way": HostEntry("symlink", "."),
+        f"{PROJECT}/.git/way": HostEntry("symlink", ".."),
     }
     facts = dataclasses.replace(FACTS, entries={**FACTS.entries, **links})
     policy = _policy(f"filesystem: {{read: {read}, write: [$PROJECT]}}", facts)

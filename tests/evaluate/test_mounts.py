@@ -15,12 +15,12 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy import load
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import unguarded
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 
-DIRECTORY, FILE, SOCKET = Entry("directory"), Entry("file"), Entry("socket")
+DIRECTORY, FILE, SOCKET = HostEntry("directory"), HostEntry("file"), HostEntry("socket")
 ENTRIES = {
     **dict.fromkeys(
         (
@@ -37,11 +37,11 @@ ENTRIES = {
     "/home/u/p/.env": FILE,
     "/srv/data/s": SOCKET,
     "/srv/data/t": SOCKET,
-    "/bin": Entry("symlink", "usr/bin"),
-    "/lib": Entry("symlink", "usr/lib"),
+    "/bin": HostEntry("symlink", "usr/bin"),
+    "/lib": HostEntry("symlink", "usr/lib"),
     "/usr/bin": DIRECTORY,
     "/usr/lib": DIRECTORY,
-    "/data": Entry("symlink", "/srv/data"),
+    "/data": HostEntry("symlink", "/srv/data"),
 }  # fmt: skip
 FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=ENTRIES)
 
@@ -188,10 +188,10 @@ def test_what_is_granted_and_not_there_is_told() -> None:
 def test_links_that_mounts_cannot_keep_are_told(text: str, links: list[str]) -> None:
     facts = FACTS.with_entries(
         {
-            "/home/u/p/link": Entry("symlink", "/srv/data"),
-            "/home/u/p/gone": Entry("symlink", "nowhere"),
-            "/home/u/other": Entry("symlink", "p/src"),
-            "/home/u/p/src/deep/link": Entry("symlink", "/srv/data"),
+            "/home/u/p/link": HostEntry("symlink", "/srv/data"),
+            "/home/u/p/gone": HostEntry("symlink", "nowhere"),
+            "/home/u/other": HostEntry("symlink", "p/src"),
+            "/home/u/p/src/deep/link": HostEntry("symlink", "/srv/data"),
         }
     )
     assert list(map(str, _resolve(text, facts).filesystem.links)) == links
@@ -343,7 +343,7 @@ def test_a_later_mount_hides_an_earlier_one() -> None:
 
 
 def test_links_inside_are_followed_as_the_kernel_does() -> None:
-    facts = FACTS.with_entries({"/a": Entry("symlink", "b"), "/b": Entry("symlink", "a")})
+    facts = FACTS.with_entries({"/a": HostEntry("symlink", "b"), "/b": HostEntry("symlink", "a")})
     mounts = Mounts(mount_plan(_resolve("", facts), root="host"), facts)
     assert mounts.access("/a/x").because == "its links form a loop"
     for path in ("relative", "/a\0b"):

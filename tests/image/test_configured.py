@@ -30,7 +30,7 @@ from sandwright.errors import (
     LockError,
     ToolMissing,
 )
-from sandwright.host import Binfmt, HostFacts, collect_host
+from sandwright.host import Binfmt, MachineFacts, collect_host
 from sandwright.image import configured
 from sandwright.image.build import Fetcher, build_images
 from sandwright.image.cache import Cache, default_cache
@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
-def facts() -> HostFacts:
+def facts() -> MachineFacts:
     """This machine, with root's rights: what is started in its place needs none."""
     return dataclasses.replace(collect_host(), uid=0, machine="x86_64")
 
@@ -82,7 +82,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 
 def run(
-    tmp_path: Path, system: DebianSystem, facts: HostFacts, *, cancelled: Event | None = None
+    tmp_path: Path, system: DebianSystem, facts: MachineFacts, *, cancelled: Event | None = None
 ) -> tuple[PackageContents, bytes]:
     """Write the system into a layer; give what was found, and the layer."""
     out = tmp_path / "out"
@@ -115,7 +115,7 @@ def giving(stand_in: Callable[[str], Path]) -> Giving:
 
 
 def test_what_it_is_asked_for(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     place = stand_in('printf "%s\\n" "$@" > "$here/argv"; env | sort > "$here/env"; cat "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))
@@ -143,7 +143,7 @@ def test_what_it_is_asked_for(
 
 
 def test_what_it_gives_is_written_without_the_residue(
-    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: MachineFacts
 ) -> None:
     members = [
         folder("./"),
@@ -211,7 +211,7 @@ def test_with_apt_its_own_configuration_stays() -> None:
 
 
 def test_its_failure_is_told_with_what_it_said(
-    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: MachineFacts
 ) -> None:
     giving([], more="echo 'E: cannot do it' >&2; exit 25")
     with pytest.raises(CommandFailed, match=r"(?s)mmdebstrap --mode=root .*exit status 25\nE: cannot do it"):
@@ -220,7 +220,7 @@ def test_its_failure_is_told_with_what_it_said(
 
 
 def test_its_failure_goes_before_what_it_left_out(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     stand_in("echo 'E: no space' >&2; exec >&-; sleep 0.5; exit 3")
     with pytest.raises(CommandFailed, match=r"exit status 3\nE: no space"):
@@ -234,7 +234,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_it_may_not_take_for_ever(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     stand_in("echo waiting >&2; sleep 60")
     begin = time.monotonic()
@@ -244,7 +244,7 @@ def test_it_may_not_take_for_ever(
 
 
 def test_it_is_ended_when_nobody_wants_it_any_more(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     place = stand_in("""trap 'touch "$here/ended"; exit 1' TERM; sleep 60 & wait""")
     cancelled = Event()
@@ -266,7 +266,7 @@ def test_what_it_gives_is_not_trusted(
     tmp_path: Path,
     giving: Giving,
     system: DebianSystem,
-    facts: HostFacts,
+    facts: MachineFacts,
     hostile: tuple[Member, type[Exception]],
 ) -> None:
     """CVE-2026-24843: a tar stream that comes back from where foreign code ran."""
@@ -278,7 +278,7 @@ def test_what_it_gives_is_not_trusted(
 
 
 def test_an_archive_that_ends_early(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     place = stand_in('head -c 1000 "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./a", "x" * 4000)]))
@@ -299,7 +299,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES.values(), ids=list(STATES))
 def test_exactly_the_locked_packages_must_be_installed(
-    tmp_path: Path, giving: Giving, system: DebianSystem, facts: HostFacts, state: tuple[str, str]
+    tmp_path: Path, giving: Giving, system: DebianSystem, facts: MachineFacts, state: tuple[str, str]
 ) -> None:
     status, message = state
     giving([], status=status)
@@ -310,7 +310,7 @@ def test_exactly_the_locked_packages_must_be_installed(
 
 
 def test_without_mmdebstrap(
-    tmp_path: Path, system: DebianSystem, facts: HostFacts, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, system: DebianSystem, facts: MachineFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     with pytest.raises(ToolMissing, match="mmdebstrap is not installed; apt install mmdebstrap"):
@@ -324,14 +324,14 @@ QEMU = Binfmt("qemu-aarch64", enabled=True, interpreter="/usr/bin/qemu-aarch64-s
     "binfmt", [(), (dataclasses.replace(QEMU, fix_binary=False),)], ids=["none", "without flag"]
 )
 def test_a_foreign_architecture_needs_an_emulator(
-    tmp_path: Path, system: DebianSystem, facts: HostFacts, binfmt: tuple[Binfmt, ...]
+    tmp_path: Path, system: DebianSystem, facts: MachineFacts, binfmt: tuple[Binfmt, ...]
 ) -> None:
     foreign = dataclasses.replace(system, architecture="arm64")
     with pytest.raises(HostError, match="programs for arm64 don't run on this amd64 machine: no emulator"):
         run(tmp_path, foreign, dataclasses.replace(facts, binfmt=binfmt))
 
 
-def test_without_rights(tmp_path: Path, system: DebianSystem, facts: HostFacts) -> None:
+def test_without_rights(tmp_path: Path, system: DebianSystem, facts: MachineFacts) -> None:
     bare = dataclasses.replace(facts, uid=1000, max_user_namespaces=0)
     with pytest.raises(
         HostError, match="mmdebstrap needs root here, because unprivileged user namespaces are"
@@ -340,7 +340,7 @@ def test_without_rights(tmp_path: Path, system: DebianSystem, facts: HostFacts) 
 
 
 def test_without_root_a_user_namespace_is_used(
-    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: HostFacts
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
     place = stand_in('echo "$1" > "$here/mode"; pwd > "$here/cwd"; cat "$here/tar"')
     (place / "tar").write_bytes(debs.tar([Member("./var/lib/dpkg/status", STATUS)]))

@@ -21,7 +21,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import BuildError, HostError, ToolMissing
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.image.build import Fetcher
 from sandwright.image.cache import Cache, default_cache
 from sandwright.image.definition import load_catalogue, load_definition
@@ -138,7 +138,7 @@ class World:
         return open_image(self.layouts[name], platform=HOST.platform, ref=HOST.architecture)
 
 
-HOST: HostFacts = collect_host()
+HOST: MachineFacts = collect_host()
 
 
 def catalogue(root: Path) -> Path:

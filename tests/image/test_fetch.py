@@ -31,7 +31,7 @@ from sandwright.image.fetch import fetch
 from sandwright.image.lock import LockedPackage, PackageGone
 from sandwright.image.mirrors import Mirrors
 from sandwright.image.transfer import MIRROR_RETRIES
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -813,7 +813,7 @@ class Recorded:
 
     def step(
         self, label: str, total: int | None = None, *, unit: str = "bytes"
-    ) -> AbstractContextManager[Step]:
+    ) -> AbstractContextManager[ProgressStep]:
         self.steps.append((label, total, unit))
         return contextlib.nullcontext(self)
 

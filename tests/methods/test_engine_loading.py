@@ -17,7 +17,7 @@ from sandwright.api import Policy
 from sandwright.errors import HostError
 from sandwright.host import collect_host
 from sandwright.image.layout import LAYOUT_FILE
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.methods.shared.engine import loading
 from sandwright.policy.collect import collect
 from sandwright.policy.resolved import ResolvedPolicy
@@ -82,24 +82,24 @@ def test_it_runs_what_was_built(
         monkeypatch.setenv(key, value)
     policy = _policy(engine, name, project)
 
-    loading.load_built(engine.name, policy, Looks(), {})
+    loading.load_built(engine.name, policy, InputTracker(), {})
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False), "none was built"
 
     _build(output, name, b"first")
-    loading.load_built(engine.name, policy, Looks(), {})
+    loading.load_built(engine.name, policy, InputTracker(), {})
     assert _says(engine, name) == "first"
 
     _build(output, name, b"second")
-    looks = Looks()
-    loading.load_built(engine.name, policy, looks, {})
+    inputs = InputTracker()
+    loading.load_built(engine.name, policy, inputs, {})
     assert _says(engine, name) == "second"
-    assert any(str(output) in str(each) for each in looks.asked()), "another build is another sandbox"
+    assert any(str(output) in str(each) for each in inputs.asked()), "another build is another sandbox"
 
     def again(*_: object) -> None:
         raise AssertionError("it has this very image")
 
     monkeypatch.setattr(loading, "_load", again)
-    loading.load_built(engine.name, policy, Looks(), {})
+    loading.load_built(engine.name, policy, InputTracker(), {})
 
 
 def test_what_the_sandbox_could_write_is_not_loaded(
@@ -109,5 +109,5 @@ def test_what_the_sandbox_could_write_is_not_loaded(
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(project / "build"))
     _build(project / "build", name, b"planted")
     with pytest.raises(HostError, match="is where the sandbox can write"):
-        loading.load_built(engine.name, _policy(engine, name, project), Looks(), {})
+        loading.load_built(engine.name, _policy(engine, name, project), InputTracker(), {})
     assert not engine.run("image", "inspect", f"sandwright/{name}:latest", check=False)

@@ -12,7 +12,7 @@ import layouts
 from proving import resolver
 from sandwright.errors import HostError
 from sandwright.host import collect_host
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.methods.shared.images import VARIABLE, rootfs, store_of
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.rootfs.bundles.bundle import unpacked
@@ -60,12 +60,12 @@ def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def test_it_is_unpacked_into_the_users_cache(policy: ResolvedPolicy, built: Path, tmp_path: Path) -> None:
-    root = rootfs(policy, Looks())
+    root = rootfs(policy, InputTracker())
     assert root.parent == tmp_path / "home/.cache/sandwright/rootfs"
     assert (root / "bin/hello").read_bytes() == b"#!/bin/sh\n"
     assert root.stat().st_uid == NOBODY
     assert not (built / "rootfs").exists()
-    assert rootfs(policy, Looks()) == root, "the second run takes what is there"
+    assert rootfs(policy, InputTracker()) == root, "the second run takes what is there"
 
 
 def test_it_is_unpacked_beside_where_root_has_unpacked_already(policy: ResolvedPolicy, built: Path) -> None:
@@ -73,7 +73,7 @@ def test_it_is_unpacked_beside_where_root_has_unpacked_already(policy: ResolvedP
     os.seteuid(0)
     (built / "rootfs").mkdir(mode=0o700)
     os.seteuid(NOBODY)
-    assert (rootfs(policy, Looks()) / "bin/hello").exists()
+    assert (rootfs(policy, InputTracker()) / "bin/hello").exists()
 
 
 def test_root_takes_no_store_of_somebody_else(built: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_may_not_be_read_names_the_way_out(policy: ResolvedPolicy, built: P
     with pytest.raises(
         HostError, match=r"may not read the image in .*: build one of your own with .*SANDWRIGHT_BUILD"
     ):
-        rootfs(policy, Looks())
+        rootfs(policy, InputTracker())
 
 
 def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> None:
@@ -100,4 +100,4 @@ def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> Non
         blob.chmod(0o600)
     os.seteuid(NOBODY)
     with pytest.raises(HostError, match="may not read the image in"):
-        rootfs(policy, Looks())
+        rootfs(policy, InputTracker())

@@ -20,7 +20,7 @@ from sandwright.cli.running import request_of
 from sandwright.errors import RenderError
 from sandwright.methods.gvisor.outer.render import outer_options
 from sandwright.methods.registry import backend, placed, render
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
 from sandwright.resources import data_path
@@ -43,9 +43,9 @@ FACTS = HostFacts(
     gid=0,
     user="root",
     entries={
-        **dict.fromkeys(("/home", "/home/u", "/home/u/p", "/home/u/p/secrets"), Entry("directory")),
-        **dict.fromkeys(("/srv", "/srv/data"), Entry("directory")),
-        "/home/u/p/token": Entry("file"),
+        **dict.fromkeys(("/home", "/home/u", "/home/u/p", "/home/u/p/secrets"), HostEntry("directory")),
+        **dict.fromkeys(("/srv", "/srv/data"), HostEntry("directory")),
+        "/home/u/p/token": HostEntry("file"),
     },
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from sandwright.errors import DocumentError, RenderError, UsageError
 from sandwright.methods import registry
 from sandwright.policy import load
 from sandwright.policy.explain import QUESTIONS, explain
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import METHODS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
@@ -28,9 +28,9 @@ FACTS = HostFacts(
     project="/home/u/p",
     environment={"DATA": "/data", "ODD": "x\udcff"},
     entries={
-        "/home/u/p": Entry("directory"),
-        "/loop": Entry("symlink", "loop"),
-        "/l": Entry("symlink", ".."),
+        "/home/u/p": HostEntry("directory"),
+        "/loop": HostEntry("symlink", "loop"),
+        "/l": HostEntry("symlink", ".."),
     },
 )
 SECTIONS = ["filesystem", "network", "process", "environment", "credentials", "user", "resources"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sandwright.api import Policy
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 KEY = "/srv/keys/google.json"
 FACTS = HostFacts(
     os="linux", home="/home/u", project="/home/u/p", environment={"GOOGLE_APPLICATION_CREDENTIALS": KEY},
     entries={
-        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/.aws"), Entry("directory")),
-        **dict.fromkeys(("/srv", "/srv/keys"), Entry("directory")),
-        KEY: Entry("file"),
-        "/srv/key": Entry("symlink", "keys/google.json"),
+        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/.aws"), HostEntry("directory")),
+        **dict.fromkeys(("/srv", "/srv/keys"), HostEntry("directory")),
+        KEY: HostEntry("file"),
+        "/srv/key": HostEntry("symlink", "keys/google.json"),
     },
 )  # fmt: skip
 AWS, GCLOUD = "/home/u/.aws/credentials", "/home/u/.config/gcloud/credentials.db"

@@ -13,9 +13,9 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
-from sandwright.looks import Looks, changed
+from sandwright.inputs import InputTracker, changed
 from sandwright.policy.collect import collect, observe, stored_name
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.paths import same_name
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what it records differs by system")
@@ -134,14 +134,14 @@ def test_a_socket_that_was_bound_through_a_link(tmp_path: Path) -> None:
 def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, *, seen: bool) -> None:
     """Others come and go, and what is rendered stays the same. Temporary directories of tests are in /tmp."""
     (tmp_path / "d").mkdir()
-    project, looks = tmp_path / "home" / "p", Looks()
+    project, inputs = tmp_path / "home" / "p", InputTracker()
     project.mkdir(parents=True)
     policy = Policy.from_text(text.replace("HERE", str(tmp_path)))
-    collect(policy, project=project, environ={"HOME": str(tmp_path / "home")}, looks=looks)
+    collect(policy, project=project, environ={"HOME": str(tmp_path / "home")}, inputs=inputs)
     with _listening_at(tmp_path / "d" / "s"):
         found = collect(policy, project=project, environ={"HOME": str(tmp_path / "home")})
         assert (f"{tmp_path}/d/s" in found.sockets) is seen
-        sockets = [asked for asked in looks.asked() if asked[0] == "sockets"]
+        sockets = [asked for asked in inputs.asked() if asked[0] == "sockets"]
         assert changed(sockets) == (sockets[0][:2] if seen else None)
 
 
@@ -198,7 +198,7 @@ def test_another_spelling_is_like_a_link() -> None:
         home="/Users/u",
         project="/Users/u/p",
         case_sensitive=False,
-        entries={"/Users/u/documents": Entry("symlink", "Documents")},
+        entries={"/Users/u/documents": HostEntry("symlink", "Documents")},
     )
     policy = Policy.from_text("filesystem: {deny: [~/documents]}").resolve(facts)
     assert policy.canonical("~/documents/x") == "/Users/u/Documents/x"

@@ -13,21 +13,21 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError, UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.policy.declaration import Declaration, Support
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible, uses
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
-DIRECTORY = Entry("directory")
+DIRECTORY = HostEntry("directory")
 FACTS = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
     entries={
         **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/there", "/srv"), DIRECTORY),
-        "/home/u/p/link": Entry("symlink", "/srv/gone"),
+        "/home/u/p/link": HostEntry("symlink", "/srv/gone"),
     },
 )
 

@@ -13,13 +13,16 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.policy import load
 from sandwright.policy.explain import explain
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 FACTS = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
-    entries={"/var/run": Entry("symlink", "/run"), "/home/u/p/link": Entry("symlink", "/home/u/.ssh")},
+    entries={
+        "/var/run": HostEntry("symlink", "/run"),
+        "/home/u/p/link": HostEntry("symlink", "/home/u/.ssh"),
+    },
 )
 USER = "environment: {pass: ['LC_*', TERM]}\nnetwork:\n  mode: proxy\n"
 PROJECT = """\

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright.errors import DocumentError
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 FACTS = HostFacts(
     os="darwin",
@@ -28,7 +28,7 @@ FACTS = HostFacts(
     kernel="24.1.0",
     case_sensitive=False,
     environment={"DATA": "/data"},
-    entries={"/Users/u/p": Entry("directory"), "/Users/u/l": Entry("symlink", "p")},
+    entries={"/Users/u/p": HostEntry("directory"), "/Users/u/l": HostEntry("symlink", "p")},
     git_directories=("/Users/u/p/.git",),
     sockets=("/private/var/run/x.sock",),
 )
@@ -44,8 +44,8 @@ NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 PATHS = st.lists(NAMES.filter(lambda name: name not in (".", "..")), max_size=4).map(
     lambda n: "/" + "/".join(n)
 )
-ENTRIES = st.sampled_from([Entry("file"), Entry("directory"), Entry("socket")]) | st.builds(
-    Entry, st.just("symlink"), st.text(min_size=1, max_size=20)
+ENTRIES = st.sampled_from([HostEntry("file"), HostEntry("directory"), HostEntry("socket")]) | st.builds(
+    HostEntry, st.just("symlink"), st.text(min_size=1, max_size=20)
 )
 
 
@@ -57,7 +57,7 @@ ENTRIES = st.sampled_from([Entry("file"), Entry("directory"), Entry("socket")]) 
     st.dictionaries(NAMES, st.text(max_size=9), max_size=3),
 )
 def test_any_facts_and_back(
-    home: str, project: str, entries: dict[str, Entry], environment: dict[str, str]
+    home: str, project: str, entries: dict[str, HostEntry], environment: dict[str, str]
 ) -> None:
     facts = HostFacts(os="linux", home=home, project=project, entries=entries, environment=environment)
     assert HostFacts.from_json(facts.to_json()) == facts

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 
 FACTS = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
-    entries={"/home/u/p/link": Entry("symlink", "/srv/secret"), "/alias": Entry("symlink", "srv")},
+    entries={"/home/u/p/link": HostEntry("symlink", "/srv/secret"), "/alias": HostEntry("symlink", "srv")},
 )
 
 

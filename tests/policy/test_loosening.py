@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.loosening import considered, loosenings, trusted
 from sandwright.policy.names import PRESETS
 from sandwright.policy.secretnames import why_secret
@@ -25,10 +25,10 @@ FACTS = HostFacts(
     home="/home/u",
     project="/home/u/p",
     entries={
-        "/home/u/alias": Entry("symlink", ".ssh"),
-        "/home/u/p/keys": Entry("symlink", "../.ssh"),
-        "/home/u/p/up": Entry("symlink", "../../other"),
-        "/etc/filter.json": Entry("file"),
+        "/home/u/alias": HostEntry("symlink", ".ssh"),
+        "/home/u/p/keys": HostEntry("symlink", "../.ssh"),
+        "/home/u/p/up": HostEntry("symlink", "../../other"),
+        "/etc/filter.json": HostEntry("file"),
     },
     texts={"/etc/filter.json": "{}"},
 )

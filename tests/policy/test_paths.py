@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.paths import ancestors, canonical, depth, follow, is_inside, same_name
 
 
@@ -19,7 +19,7 @@ def exactly(message: str) -> str:
 
 
 def _facts(links: dict[str, str], *, os: str = "linux") -> HostFacts:
-    entries = {path: Entry("symlink", target) for path, target in links.items()}
+    entries = {path: HostEntry("symlink", target) for path, target in links.items()}
     return HostFacts(os=os, home="/home/u", project="/home/u/p", entries=entries)  # type: ignore[arg-type]
 
 
@@ -101,7 +101,7 @@ def test_linux_has_no_firmlinks() -> None:
 
 def test_what_is_recorded_wins_over_what_every_mac_has() -> None:
     facts = HostFacts(
-        os="darwin", home="/Users/u", project="/Users/u/p", entries={"/tmp": Entry("directory")}
+        os="darwin", home="/Users/u", project="/Users/u/p", entries={"/tmp": HostEntry("directory")}
     )
     assert canonical("/tmp/x", facts) == "/tmp/x"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 NAMES = ["a", "b", "c"]
 PATHS = ["/t", "/t/a", "/t/b", "/t/a/b", "/t/a/b/c", "/t/a/bc", "/t/b/a", "/t/c"]
@@ -20,7 +20,7 @@ FACTS = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
-    entries={path: Entry("symlink", target) for path, target in LINKS.items()},
+    entries={path: HostEntry("symlink", target) for path, target in LINKS.items()},
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from sandwright.api import Policy
 from sandwright.methods import registry
 from sandwright.policy import load
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import METHODS, PRESETS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
@@ -22,8 +22,10 @@ LINUX = HostFacts(
     project="/home/u/p",
     environment={"SSH_AUTH_SOCK": "/run/user/1000/agent"},
     entries={
-        **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/packages/web"), Entry("directory")),
-        "/home/u/p/packages/web/package.json": Entry("file"),
+        **dict.fromkeys(
+            ("/", "/home", "/home/u", "/home/u/p", "/home/u/p/packages/web"), HostEntry("directory")
+        ),
+        "/home/u/p/packages/web/package.json": HostEntry("file"),
     },
 )
 MAC = HostFacts(

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from sandwright.api import Policy
 from sandwright.errors import DocumentError, UsageError
 from sandwright.policy import load
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 
-DIRECTORY = Entry("directory")
+DIRECTORY = HostEntry("directory")
 LINUX = HostFacts(
     os="linux",
     home="/home/u",
     project="/home/u/p",
     entries={
         **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", "/home/u/p/.git"), DIRECTORY),
-        "/var/run": Entry("symlink", "/run"),
-        "/bin": Entry("symlink", "usr/bin"),
+        "/var/run": HostEntry("symlink", "/run"),
+        "/bin": HostEntry("symlink", "usr/bin"),
     },
 )
 MAC = HostFacts(
@@ -161,7 +161,7 @@ def test_names_differ_by_case_on_linux() -> None:
     ],
 )
 def test_refused_projects(project: str, message: str) -> None:
-    facts = replace(LINUX, project=project).with_entries({"/alias": Entry("symlink", "home/u")})
+    facts = replace(LINUX, project=project).with_entries({"/alias": HostEntry("symlink", "home/u")})
     with pytest.raises(UsageError) as refused:
         _resolve("", facts)
     assert str(refused.value) == message
@@ -194,7 +194,7 @@ def test_projects(project: str) -> None:
 )  # fmt: skip
 def test_refused_paths(text: str, message: str) -> None:
     links = {"/root-link": "/", "/loop": "loop", "/bad": "/\udcff", "/sock": "/run/docker.sock"}
-    facts = LINUX.with_entries({path: Entry("symlink", target) for path, target in links.items()})
+    facts = LINUX.with_entries({path: HostEntry("symlink", target) for path, target in links.items()})
     with pytest.raises(DocumentError) as refused:
         Policy.from_layers([load.layer(text, file="p")]).resolve(facts)
     assert str(refused.value) == message
@@ -217,10 +217,10 @@ OWN = "the sandbox has its own {}, and what is written there is lost: leave it o
     ],
 )
 def test_what_is_written_is_not_lost_in_the_sandboxs_own_memory(paths: str, message: str | None) -> None:
-    directory = Entry("directory")
+    directory = HostEntry("directory")
     facts = LINUX.with_entries(
         {
-            "/to-shm": Entry("symlink", "/dev/shm"),
+            "/to-shm": HostEntry("symlink", "/dev/shm"),
             **dict.fromkeys(("/tmp", "/tmp/there", "/dev", "/dev/shm", "/dev/shm/there"), directory),
         }
     )
@@ -248,7 +248,7 @@ def test_all_faults_of_a_file_on_a_host_at_once() -> None:
 
 
 def test_a_denied_loop_is_no_fault() -> None:
-    facts = LINUX.with_entries({"/home/u/.ssh": Entry("symlink", ".ssh")})
+    facts = LINUX.with_entries({"/home/u/.ssh": HostEntry("symlink", ".ssh")})
     rules = _resolve("", facts).filesystem.rules
     assert "/home/u/.ssh" in [rule.path for rule in rules if rule.kind == "deny"]
 
@@ -278,7 +278,7 @@ def test_protected_names_of_git_elsewhere() -> None:
 
 def test_a_protected_link_protects_what_it_leads_to() -> None:
     facts = LINUX.with_entries(
-        {"/home/u/p/.vscode": Entry("symlink", "settings"), "/home/u/p/settings": DIRECTORY}
+        {"/home/u/p/.vscode": HostEntry("symlink", "settings"), "/home/u/p/settings": DIRECTORY}
     )
     assert not _resolve("", facts).is_path_writable("/home/u/p/settings/tasks.json")
     assert _resolve("").is_path_writable("/home/u/p/settings/tasks.json")
@@ -286,7 +286,7 @@ def test_a_protected_link_protects_what_it_leads_to() -> None:
 
 def test_a_protected_link_opens_nothing() -> None:
     facts = LINUX.with_entries(
-        {"/home/u/p/.vscode": Entry("symlink", "/home/u/.ssh"), "/home/u/.ssh": DIRECTORY}
+        {"/home/u/p/.vscode": HostEntry("symlink", "/home/u/.ssh"), "/home/u/.ssh": DIRECTORY}
     )
     assert not _resolve("", facts).is_path_readable("/home/u/.ssh/id_ed25519")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from sandwright.policy import values
-from sandwright.policy.values import Command
+from sandwright.policy.values import ShimCommand
 
 
 def exactly(message: str) -> str:
@@ -125,13 +125,13 @@ def test_images(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("auth status", Command(("auth", "status"), more=False)),
-        ("pr *", Command(("pr",), more=True)),
-        ("*", Command((), more=True)),
-        ("  api   repos/x ", Command(("api", "repos/x"), more=False)),
+        ("auth status", ShimCommand(("auth", "status"), more=False)),
+        ("pr *", ShimCommand(("pr",), more=True)),
+        ("*", ShimCommand((), more=True)),
+        ("  api   repos/x ", ShimCommand(("api", "repos/x"), more=False)),
     ],
 )
-def test_commands(text: str, command: Command) -> None:
+def test_commands(text: str, command: ShimCommand) -> None:
     assert values.command(text) == command
 
 

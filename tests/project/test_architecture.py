@@ -27,7 +27,6 @@ FLOORS = (
         "process",
         "streams",
         "foreground",
-        "looks",
         "inputs",
         "reading",
         "host",

@@ -14,7 +14,7 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.registry import render
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from thorough import examples
 
@@ -140,7 +140,7 @@ def _policy(paths: list[str], value: str) -> ResolvedPolicy:
         os="linux",
         home="/home/u",
         project="/home/u/p",
-        entries=dict.fromkeys(directories, Entry("directory")),
+        entries=dict.fromkeys(directories, HostEntry("directory")),
     )
     return Policy.from_text(json.dumps(data)).resolve(facts)
 
@@ -158,6 +158,6 @@ def _policy(paths: list[str], value: str) -> ResolvedPolicy:
 def test_it_starts_where_there_is_a_directory(cwd: str, write: str, start: str) -> None:
     """bwrap refuses to start in one that is not there: below a private /tmp, what nothing lists."""
     text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [{write}]}}\n"
-    entries = {each: Entry("directory") for each in ("/tmp", cwd, write)}
+    entries = {each: HostEntry("directory") for each in ("/tmp", cwd, write)}
     facts = HostFacts(os="linux", home="/home/ada", project="/home/ada/p", cwd=cwd, entries=entries)
     assert ("--chdir", start) in _args(Policy.from_text(text).resolve(facts))

@@ -19,11 +19,11 @@ import pytest
 from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.looks import KINDS, is_cover
+from sandwright.inputs import KINDS, is_cover
 from sandwright.methods import registry
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.load import layer
 from sandwright.policy.uses import check_expressible
 from sandwright.render.covers import Cover
@@ -319,7 +319,7 @@ def test_covers_are_known(tmp_path: Path, name: str, mode: int, content: bytes |
         assert not is_cover(str(path), path.lstat())
 
 
-DIRECTORY = Entry("directory")
+DIRECTORY = HostEntry("directory")
 HOST = HostFacts(
     os="linux",
     home="/home/u",

@@ -10,14 +10,14 @@ import pytest
 from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.rendered import Rendered
 
 GIB = 1 << 30
 ALL = ("cpu", "memory", "pids")
 ROOT = HostFacts(
     os="linux", home="/root", project="/srv/p", uid=0, gid=0, memory=64 * GIB, controllers=ALL,
-    entries={path: Entry("directory") for path in ("/", "/srv", "/srv/p", "/root", "/tmp")},
+    entries={path: HostEntry("directory") for path in ("/", "/srv", "/srv/p", "/root", "/tmp")},
 )  # fmt: skip
 USER = replace(ROOT, home="/home/u", uid=1000, gid=1000)
 

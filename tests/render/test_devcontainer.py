@@ -26,7 +26,7 @@ from sandwright.methods.docker.devcontainer import DECLARATION
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.uncovered import plan_without_covers
@@ -42,7 +42,10 @@ Json = dict[str, Any]
 
 
 def _policy(text: str, **facts: Any) -> ResolvedPolicy:
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **dict.fromkeys(FILES, Entry("file"))}
+    entries = {
+        **dict.fromkeys(DIRECTORIES, HostEntry("directory")),
+        **dict.fromkeys(FILES, HostEntry("file")),
+    }
     base: Json = {"os": "linux", "home": "/home/u", "project": PROJECT, "entries": entries, "user": "ada"}
     return Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
 
@@ -154,8 +157,8 @@ def test_variables_of_the_host_are_not_passed() -> None:
 )
 def test_nothing_is_put_into_a_value(policy: str) -> None:
     """The tools replace it, and have no way to write it otherwise."""
-    entries = {f"{PROJECT}/${{localEnv:HOME}}": Entry("directory")}
-    directories = dict.fromkeys(DIRECTORIES, Entry("directory"))
+    entries = {f"{PROJECT}/${{localEnv:HOME}}": HostEntry("directory")}
+    directories = dict.fromkeys(DIRECTORIES, HostEntry("directory"))
     with pytest.raises(RenderError, match=r"devcontainer\.json can't hold .*\$\{"):
         _config(f"extends: []\n{policy}\n", entries={**directories, **entries})
 
@@ -163,7 +166,7 @@ def test_nothing_is_put_into_a_value(policy: str) -> None:
 def test_a_project_of_an_odd_name() -> None:
     """A comma or quote in it would be a field of a mount more."""
     name = '/home/u/a,readonly"b'
-    entries = dict.fromkeys(("/", "/home", "/home/u", name), Entry("directory"))
+    entries = dict.fromkeys(("/", "/home", "/home/u", name), HostEntry("directory"))
     config = _config("filesystem: {write: [$PROJECT]}\n", project=name, entries=entries)
     assert (
         config["workspaceMount"] == 'type=bind,"source=/home/u/a,readonly""b","target=/home/u/a,readonly""b"'
@@ -187,7 +190,7 @@ NAMES = (TEXTS | ODD).filter(
 @given(st.lists(NAMES, max_size=3, unique=True), TEXTS | ODD)
 def test_no_value_adds_anything(names: list[str], value: str) -> None:
     paths = [f"{PROJECT}/{name}" for name in names]
-    entries = dict.fromkeys((*DIRECTORIES, *paths), Entry("directory"))
+    entries = dict.fromkeys((*DIRECTORIES, *paths), HostEntry("directory"))
     plain = {"extends": [], "filesystem": {"write": ["$PROJECT"]}}
     files = {"write": ["$PROJECT"], "readonly": [path.replace("$", "$$") for path in paths]}
     full = {**plain, "filesystem": files, "environment": {"set": {"VALUE": value.replace("$", "$$")}}}
@@ -202,7 +205,7 @@ def test_no_value_adds_anything(names: list[str], value: str) -> None:
     assert sorted(fields) == sorted(["type=bind", f"src={path}", f"dst={path}", "readonly"] for path in paths)
 
 
-def _document(data: Json, entries: dict[str, Entry]) -> Json:
+def _document(data: Json, entries: dict[str, HostEntry]) -> Json:
     policy = Policy.from_text(json.dumps(data)).resolve(
         HostFacts(os="linux", home="/home/u", project=PROJECT, entries=entries)
     )

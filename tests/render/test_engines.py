@@ -22,7 +22,7 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import artifacts
 from sandwright.methods.shared.engine.arguments import limits_of_processors
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.artifact import Artifact
 from thorough import examples
 
@@ -42,7 +42,7 @@ def test_a_host_with_macos(engine: str, case: str) -> None:
 
 
 def _artifacts(engine: str, text: str, **facts: Any) -> tuple[Artifact, ...]:
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), f"{PROJECT}/f": Entry("file")}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), f"{PROJECT}/f": HostEntry("file")}
     base: dict[str, Any] = {"os": "linux", "home": HOME, "project": PROJECT, "entries": entries}
     policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
     return artifacts(policy, engine)
@@ -193,8 +193,8 @@ def test_the_same_as_a_service(engine: str) -> None:
 def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
     """The launcher makes a file that keeps hooks where they are; nobody makes it for Compose."""
     names = (".git", ".git/hooks")
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory"))}
-    entries |= {f"{PROJECT}/{name}": Entry("directory") for name in names}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory"))}
+    entries |= {f"{PROJECT}/{name}": HostEntry("directory") for name in names}
     artifacts = _artifacts("docker", "", entries=entries, git_directories=(f"{PROJECT}/.git",))
     arguments = _mounts(_words(artifacts))
     assert "readonly" not in arguments[f"{PROJECT}/.git"]
@@ -274,15 +274,15 @@ def test_what_an_engine_is_never_told() -> None:
     def deny(path: str) -> str:
         return json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"], "readonly": [path]}})
 
-    odd = {f"{PROJECT}/{name}": Entry("directory") for name in ("a\r\nb", "a:\r\nb", "a: ")}
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **odd}
+    odd = {f"{PROJECT}/{name}": HostEntry("directory") for name in ("a\r\nb", "a:\r\nb", "a: ")}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **odd}
     for engine in ENGINES:
         assert _mounts(_words(_artifacts(engine, deny(f"{PROJECT}/a\r\nb"), entries=entries)))
         for name in ("a:\r\nb", "a: "):
             with pytest.raises(RenderError, match="can't be told to an engine"):
                 _artifacts(engine, deny(f"{PROJECT}/{name}"), entries=entries)
     socket = f"{PROJECT}/\udce9"
-    seen = {**entries, socket: Entry("socket")}
+    seen = {**entries, socket: HostEntry("socket")}
     hidden = r"docker takes names in UTF-8 only, and '/home/u/p/\\udce9' is none"
     with pytest.raises(RenderError, match=hidden):
         _artifacts("docker", "filesystem: {write: [$PROJECT]}", entries=seen, sockets=(socket,))
@@ -310,7 +310,7 @@ def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> No
     paths = [f"/srv/{name}" for name in names]
     files = {"read": [path.replace("$", "$$") for path in paths], "write": ["$PROJECT"]}
     data = {"extends": [], "filesystem": files, "environment": {"set": {"VALUE": value.replace("$", "$$")}}}
-    entries = dict.fromkeys((*DIRECTORIES, *paths), Entry("directory"))
+    entries = dict.fromkeys((*DIRECTORIES, *paths), HostEntry("directory"))
     artifacts = _artifacts(engine, json.dumps(data), entries=entries)
     plain = _artifacts(engine, json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"]}}))
     words, own = _words(artifacts), _words(plain)
@@ -335,7 +335,7 @@ def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> No
 @settings(max_examples=examples(40), deadline=None)
 @given(GOOD)
 def test_the_shell_reads_the_same_words(name: str) -> None:
-    entries = dict.fromkeys((*DIRECTORIES, f"/srv/{name}"), Entry("directory"))
+    entries = dict.fromkeys((*DIRECTORIES, f"/srv/{name}"), HostEntry("directory"))
     data = {"extends": [], "filesystem": {"read": [f"/srv/{name}".replace("$", "$$")]}}
     artifacts = _artifacts("docker", json.dumps(data), entries=entries)
     script = _text(artifacts, "arguments") + 'printf "%s\\0" "$@"'

@@ -33,7 +33,7 @@ from podsecurity import violations
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
 from sandwright.methods.registry import render
-from sandwright.policy.facts import Entry
+from sandwright.policy.facts import HostEntry
 from sandwright.policy.resolved import ResolvedPolicy
 from thorough import examples
 
@@ -194,7 +194,7 @@ def test_the_user_of_the_image() -> None:
     ],
 )
 def test_names(project: str, name: str) -> None:
-    entries = dict.fromkeys(("/", project), Entry("directory"))
+    entries = dict.fromkeys(("/", project), HostEntry("directory"))
     found = manifests(cluster_policy("extends: []", project=project, entries=entries))["job.yaml"]["metadata"]
     assert found["name"].startswith(name)
     assert found["namespace"] == found["name"]
@@ -228,7 +228,7 @@ NAMES = TEXTS.filter(lambda name: name not in ("", ".", "..") and not set(name) 
 def test_no_value_adds_anything(names: list[str], value: str, mode: str) -> None:
     """Every document is what it is without the values, but for the mounts and the variable that are meant."""
     paths = [f"{PROJECT}/n/{name}" for name in names]
-    entries = dict.fromkeys((*DIRECTORIES, f"{PROJECT}/n", *paths), Entry("directory"))
+    entries = dict.fromkeys((*DIRECTORIES, f"{PROJECT}/n", *paths), HostEntry("directory"))
     network = {"network": {"mode": mode}}
     plain = {"extends": [], "filesystem": {"write": ["$PROJECT"]}, **network}
     files = {"write": ["$PROJECT"], "readonly": [path.replace("$", "$$") for path in paths]}
@@ -255,7 +255,7 @@ def test_no_value_adds_anything(names: list[str], value: str, mode: str) -> None
     assert made == base
 
 
-def _json(data: Json, entries: Mapping[str, Entry]) -> ResolvedPolicy:
+def _json(data: Json, entries: Mapping[str, HostEntry]) -> ResolvedPolicy:
     return Policy.from_text(json.dumps({"method": "kubernetes", **data})).resolve(
         cluster_facts(entries=entries)
     )

@@ -17,7 +17,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\n"
 STAND_IN = Path(__file__).parents[1] / "standin_kubectl.py"
@@ -27,7 +27,7 @@ class Cluster:
     """A rendered sandbox and the stand-in on PATH."""
 
     def __init__(self, folder: Path, text: str) -> None:
-        entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), Entry("directory"))
+        entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory"))
         facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
         self.folder = write_artifacts(
             folder / "made", render_kubernetes(Policy.from_text(text).resolve(facts))

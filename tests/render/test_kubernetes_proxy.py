@@ -15,7 +15,7 @@ from podsecurity import violations
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.kubernetes.render import render_kubernetes
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 Json = dict[str, Any]
 POLICY = "schema: 1\nmethod: kubernetes\nextends: []\nnetwork: {mode: proxy, allow: [github.com]}\n"
@@ -23,7 +23,7 @@ POLICY = "schema: 1\nmethod: kubernetes\nextends: []\nnetwork: {mode: proxy, all
 
 def _manifests(text: str = POLICY) -> dict[str, Json]:
     """The objects of every manifest by kind and name."""
-    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), Entry("directory"))
+    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory"))
     facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
     found = {}
     for artifact in render_kubernetes(Policy.from_text(text).resolve(facts)):

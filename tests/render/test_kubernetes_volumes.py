@@ -19,7 +19,7 @@ from clusters import (
 from goldens import case_policy
 from sandwright.errors import RenderError
 from sandwright.methods.kubernetes.render import render_kubernetes
-from sandwright.policy.facts import Entry
+from sandwright.policy.facts import HostEntry
 
 PROTECTED = (
     ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",
@@ -49,7 +49,7 @@ def _mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
 def test_no_protected_name_is_made(names: tuple[str, ...]) -> None:
     text = "" if names == PROTECTED else "extends: []\n"
     text += "filesystem: {write: [$PROJECT]}\n"
-    git = {f"{PROJECT}/.git": Entry("directory"), **dict.fromkeys(DIRECTORIES, Entry("directory"))}
+    git = {f"{PROJECT}/.git": HostEntry("directory"), **dict.fromkeys(DIRECTORIES, HostEntry("directory"))}
     assert _all_mounts(text, entries=git, git_directories=(f"{PROJECT}/.git",)) == [
         (PROJECT, "project", "", False),
         *sorted(
@@ -111,28 +111,30 @@ def test_what_is_not_there_yet_is_kept_from_being_made() -> None:
     ]
 
 
-GIT = {f"{PROJECT}/.git": Entry("directory"), f"{PROJECT}/.git/config": Entry("file")}
+GIT = {f"{PROJECT}/.git": HostEntry("directory"), f"{PROJECT}/.git/config": HostEntry("file")}
 
 
 def test_what_is_missing_in_what_cannot_be_changed() -> None:
     """No place to mount on is made where nothing can be."""
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **GIT}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT}
     text = "filesystem: {write: [$PROJECT], deny: [$PROJECT/.git/new]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
     assert found == [(PROJECT, "project", "", False), (f"{PROJECT}/.git", "project", ".git", True)]
 
 
-@pytest.mark.parametrize("more", [{}, {f"{PROJECT}/.git/hooks": Entry("directory")}], ids=["plain", "hooks"])
-def test_a_repository_is_read_only(more: Mapping[str, Entry]) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {f"{PROJECT}/.git/hooks": HostEntry("directory")}], ids=["plain", "hooks"]
+)
+def test_a_repository_is_read_only(more: Mapping[str, HostEntry]) -> None:
     """Nobody would take away again what covers `commondir`."""
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **GIT, **more}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT, **more}
     text = "filesystem: {write: [$PROJECT]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
     assert found == [(PROJECT, "project", "", False), (f"{PROJECT}/.git", "project", ".git", True)]
 
 
 def test_a_repository_without_protection() -> None:
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **GIT}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT}
     lifted = ("commondir", "config", "config.worktree", "hooks", "info/attributes")
     names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in lifted]
     text = f"filesystem: {{write: [$PROJECT], unprotect: [{', '.join(names)}]}}\n"
@@ -142,8 +144,8 @@ def test_a_repository_without_protection() -> None:
 
 def test_a_repository_below_the_project() -> None:
     """What leads to it can't be moved away with it."""
-    inner = {f"{PROJECT}/src/lib": Entry("directory"), f"{PROJECT}/src/lib/.git": Entry("directory")}
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **inner}
+    inner = {f"{PROJECT}/src/lib": HostEntry("directory"), f"{PROJECT}/src/lib/.git": HostEntry("directory")}
+    entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **inner}
     text = "filesystem: {write: [$PROJECT]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/src/lib/.git",))
     assert found == [
@@ -157,7 +159,10 @@ def test_a_repository_below_the_project() -> None:
 
 def test_sockets_of_the_host_are_not_looked_for() -> None:
     sockets = (f"{PROJECT}/mine", f"{PROJECT}/other")
-    entries = {**dict.fromkeys(DIRECTORIES, Entry("directory")), **dict.fromkeys(sockets, Entry("socket"))}
+    entries = {
+        **dict.fromkeys(DIRECTORIES, HostEntry("directory")),
+        **dict.fromkeys(sockets, HostEntry("socket")),
+    }
     text = f"{WRITES}network: {{unix_sockets: [$PROJECT/mine]}}\n"
     assert _mounts(text, entries=entries, sockets=sockets) == [(PROJECT, "project", "", False)]
 

@@ -21,7 +21,7 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.launcher import quote_patterns
 
 POLICY = """\
@@ -471,7 +471,7 @@ def test_patterns_are_names(name: object) -> None:
 def test_more_than_bubblewrap_takes(tmp_path: Path) -> None:
     """It reads at most 9000 arguments; the launcher says so before it tries."""
     paths = [f"/d{number}" for number in range(3000)]
-    entries = dict.fromkeys(("/", "/home/u/p", *paths), Entry("directory"))
+    entries = dict.fromkeys(("/", "/home/u/p", *paths), HostEntry("directory"))
     facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)
     for count, said in ((2900, None), (3000, "bubblewrap takes 8900 arguments, and this policy needs 90")):
         text = f"extends: []\nfilesystem: {{read: [{', '.join(paths[:count])}]}}\n"

@@ -11,7 +11,7 @@ from sandwright.errors import RenderError, UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import artifacts, render
 from sandwright.policy.declaration import Declaration, Support
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import FEATURES
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import uses
@@ -20,7 +20,7 @@ from sandwright.render.rendered import render_with
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
-DIRECTORY, FILE, SOCKET = Entry("directory"), Entry("file"), Entry("socket")
+DIRECTORY, FILE, SOCKET = HostEntry("directory"), HostEntry("file"), HostEntry("socket")
 HOME, PROJECT = "/home/u", "/home/u/p"
 FACTS = HostFacts(
     os="linux",

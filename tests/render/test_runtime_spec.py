@@ -26,7 +26,7 @@ from sandwright.api import Policy
 from sandwright.errors import RenderError
 from sandwright.methods.registry import artifacts, render
 from sandwright.policy.collect import collect
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from thorough import examples
 
 POLICY = """\
@@ -46,7 +46,7 @@ def _config(text: str, method: str = "oci", **facts: Any) -> dict[str, Any]:
     directories = ("/", "/home", "/home/u", "/home/u/p", "/srv", "/usr", "/usr/data")
     base: dict[str, Any] = {
         "os": "linux", "home": "/home/u", "project": "/home/u/p",
-        "entries": dict.fromkeys(directories, Entry("directory")),
+        "entries": dict.fromkeys(directories, HostEntry("directory")),
     }  # fmt: skip
     policy = Policy.from_text(text).resolve(HostFacts(**{**base, **facts}))
     artifact = next(each for each in artifacts(policy, method) if each.name == "config.json")
@@ -120,7 +120,7 @@ def test_gvisor_gets_a_filter_that_it_takes() -> None:
 
 def test_what_is_mounted() -> None:
     text = "extends: []\nfilesystem: {write: [$PROJECT], read: [/usr/data], deny: [/home/u/p/no]}\n"
-    entries = dict.fromkeys(("/home/u/p", "/home/u/p/no", "/usr/data"), Entry("directory"))
+    entries = dict.fromkeys(("/home/u/p", "/home/u/p/no", "/usr/data"), HostEntry("directory"))
     mounts = {each["destination"]: each for each in _config(text, entries=entries)["mounts"]}
     bind = ["rbind", "rprivate", "nosuid", "nodev"]
     assert (mounts["/home/u/p"]["source"], mounts["/home/u/p"]["options"]) == ("/home/u/p", [*bind, "rw"])
@@ -151,7 +151,7 @@ def test_no_value_adds_anything(names: list[str], value: str) -> None:
         "filesystem": {"write": ["$PROJECT"], "readonly": [path.replace("$", "$$") for path in paths]},
         "environment": {"set": {"VALUE": value.replace("$", "$$")}},
     }
-    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", *paths), Entry("directory"))
+    entries = dict.fromkeys(("/", "/home", "/home/u", "/home/u/p", *paths), HostEntry("directory"))
     config = _config(json.dumps(data), entries=entries)
     plain = _config(json.dumps({"extends": [], "filesystem": {"write": ["$PROJECT"]}}))
     own = {each["destination"] for each in plain["mounts"]}

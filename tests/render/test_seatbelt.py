@@ -16,7 +16,7 @@ from sandwright.errors import RenderError
 from sandwright.evaluate.sbpl import Evaluator, compile_profile, lint
 from sandwright.methods.seatbelt.quoting import quote_comment, quote_sbpl
 from sandwright.methods.seatbelt.render import render_seatbelt
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -25,7 +25,7 @@ from thorough import examples
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = ("python-project", "strict", "ci", "hostile-names")
 PROXY = {"PROXY_PORT": "3128"}
-DIRECTORY = Entry("directory")
+DIRECTORY = HostEntry("directory")
 FACTS = HostFacts(
     os="darwin",
     home="/Users/u",
@@ -258,7 +258,7 @@ def test_directories_are_not_cloned_with_the_secrets_in_them() -> None:
 def test_a_grant_through_a_link_lets_the_link_be_read_and_not_replaced() -> None:
     entries = {
         **FACTS.entries,
-        "/Users/u/p/data": Entry("symlink", "/opt/data"),
+        "/Users/u/p/data": HostEntry("symlink", "/opt/data"),
         "/opt": DIRECTORY,
         "/opt/data": DIRECTORY,
     }
@@ -484,7 +484,7 @@ def test_a_directory_that_holds_only_names_to_come_keeps_its_own() -> None:
 
 
 def test_a_link_outside_of_what_is_granted_can_be_walked_through() -> None:
-    entries = {**FACTS.entries, "/Users/u/l": Entry("symlink", "/opt/data"), "/opt/data": DIRECTORY}
+    entries = {**FACTS.entries, "/Users/u/l": HostEntry("symlink", "/opt/data"), "/opt/data": DIRECTORY}
     facts = HostFacts(os="darwin", home="/Users/u", project="/Users/u/p", tmp=FACTS.tmp, entries=entries)
     asked = evaluator(resolved(facts, extends=[], filesystem={"read": ["/Users/u/l"]}))
     assert allows(asked, "file-read-data", "/Users/u/l/x")

@@ -12,7 +12,7 @@ import pytest
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.seatbelt.render import render_seatbelt
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 
 STAND_IN = """#!/bin/sh
 [ "$1" = -f ] && [ -r "$2" ] || exit 64
@@ -33,8 +33,8 @@ class Launch:
         facts = HostFacts(
             os="darwin", home="/Users/u", project="/Users/u/p", tmp=str(folder / "tmp"),
             entries={
-                **{str(each): Entry("directory") for each in (folder, *folder.parents)},
-                **({str(link): Entry("symlink", "target")} if link.is_symlink() else {}),
+                **{str(each): HostEntry("directory") for each in (folder, *folder.parents)},
+                **({str(link): HostEntry("symlink", "target")} if link.is_symlink() else {}),
             },
         )  # fmt: skip
         data = {"schema": 1, "method": "seatbelt", "extends": [], **sections}

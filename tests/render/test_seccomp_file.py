@@ -13,15 +13,15 @@ from sandwright import HostFacts, Policy, ResolvedPolicy, process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.methods.registry import render
-from sandwright.policy.facts import Entry
+from sandwright.policy.facts import HostEntry
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
 from sandwright.seccomp.abi import Abi, numbers
 from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
 
 FILE = "/home/u/p/calls.json"
 ENTRIES = {
-    **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), Entry("directory")),
-    FILE: Entry("file"),
+    **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory")),
+    FILE: HostEntry("file"),
 }
 LENIENT = {
     "defaultAction": "SCMP_ACT_ALLOW",

@@ -17,7 +17,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Start, StartableImage
 from sandwright.runtime.docker import DOCKER
 from sandwright.runtime.docker_archive import write_docker_archive
@@ -122,7 +122,7 @@ def test_settings_come_from_the_bundle(tmp_path: Path) -> None:
     ],
 )
 def test_podman_asks_for_no_more_than_we_have(
-    host: HostFacts, nofile: int, nproc: int, limits: list[str]
+    host: MachineFacts, nofile: int, nproc: int, limits: list[str]
 ) -> None:
     facts = dataclasses.replace(host, limits={"nofile": (10, nofile), "nproc": (10, nproc)})
     configuration = tomllib.loads(containers_conf(facts))
@@ -130,7 +130,7 @@ def test_podman_asks_for_no_more_than_we_have(
     assert configuration["engine"]["cgroup_manager"] == "cgroupfs"
 
 
-def test_podman_prefers_runc_where_crun_refuses(host: HostFacts) -> None:
+def test_podman_prefers_runc_where_crun_refuses(host: MachineFacts) -> None:
     programs = {"podman": "/usr/bin/podman", "runc": "/usr/bin/runc", "crun": "/usr/bin/crun"}
     hybrid = dataclasses.replace(host, cgroups="hybrid", programs=programs)
     unified = dataclasses.replace(host, cgroups="v2", programs=programs)
@@ -143,13 +143,13 @@ def test_podman_prefers_runc_where_crun_refuses(host: HostFacts) -> None:
     assert PODMAN.variants(unified)[0].options == ("--runtime", "crun", "--storage-driver", "overlay")
 
 
-def test_podman_without_a_runtime(host: HostFacts) -> None:
+def test_podman_without_a_runtime(host: MachineFacts) -> None:
     facts = dataclasses.replace(host, os="linux", programs={"podman": "/usr/bin/podman"})
     assert PODMAN.obstacle(facts, facts.platform) == "Podman needs runc or crun"
 
 
 @pytest.mark.needs("podman")
-def test_podman_where_paths_are_long(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
+def test_podman_where_paths_are_long(host: MachineFacts, small_image: SmallImage, tmp_path: Path) -> None:
     """Its state may not lie deeper than 50 bytes."""
     deep = tmp_path / ("deep-" * 20)
     deep.mkdir(parents=True)
@@ -186,7 +186,7 @@ def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> 
 
 @pytest.mark.needs("dockerd")
 @pytest.mark.exclusive("docker")
-def test_docker_images_are_removed(host: HostFacts, small_image: SmallImage, tmp_path: Path) -> None:
+def test_docker_images_are_removed(host: MachineFacts, small_image: SmallImage, tmp_path: Path) -> None:
     _daemon_or_skip()
     subject = small_image.subject(tmp_path / "bundle")
     with scratch_directory() as scratch:
@@ -204,7 +204,7 @@ def test_docker_images_are_removed(host: HostFacts, small_image: SmallImage, tmp
 
 @pytest.mark.needs("dockerd")
 def test_a_daemon_of_our_own(
-    host: HostFacts, small_image: SmallImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: MachineFacts, small_image: SmallImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not host.is_root:
         pytest.skip("only root can start a Docker daemon")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.host import Binfmt, HostFacts
+from sandwright.host import Binfmt, MachineFacts
 from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
 from sandwright.runtime.registry import RUNTIMES
 
@@ -18,7 +18,7 @@ NEVER = threading.Event()
 
 
 @pytest.fixture
-def foreign(host: HostFacts) -> str:
+def foreign(host: MachineFacts) -> str:
     return "linux/arm64" if host.platform == "linux/amd64" else "linux/amd64"
 
 
@@ -33,7 +33,7 @@ def _fake(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPat
     "name",
     [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
 )
-def test_a_runtime_that_is_there_is_ready(name: str, host: HostFacts) -> None:
+def test_a_runtime_that_is_there_is_ready(name: str, host: MachineFacts) -> None:
     if name == "docker" and not Path("/var/run/docker.sock").exists() and "DOCKER_HOST" not in os.environ:
         pytest.skip("no Docker daemon runs")
     if name == "crun" and host.cgroups == "hybrid" and not host.is_root:
@@ -43,7 +43,7 @@ def test_a_runtime_that_is_there_is_ready(name: str, host: HostFacts) -> None:
 
 
 @pytest.mark.needs("runc")
-def test_a_foreign_platform_needs_its_emulator(host: HostFacts, foreign: str) -> None:
+def test_a_foreign_platform_needs_its_emulator(host: MachineFacts, foreign: str) -> None:
     seen = check_runtime(RUNTIMES["runc"], foreign, host, NEVER)
     if host.emulator(foreign):
         assert isinstance(seen, ReadyRuntime), seen
@@ -54,14 +54,14 @@ def test_a_foreign_platform_needs_its_emulator(host: HostFacts, foreign: str) ->
     assert "sandwright setup" in without.reason
 
 
-def test_gvisor_runs_no_foreign_programs(host: HostFacts, foreign: str) -> None:
+def test_gvisor_runs_no_foreign_programs(host: MachineFacts, foreign: str) -> None:
     seen = check_runtime(RUNTIMES["runsc"], foreign, host, NEVER)
     assert isinstance(seen, MissingRuntime)
     assert "only programs of this machine's own architecture" in seen.reason
 
 
 def test_what_is_not_installed_says_how_to_get_it(
-    host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: MachineFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandwright.process.find", lambda _: None)
     debian = dataclasses.replace(host, package_manager="apt")
@@ -80,7 +80,7 @@ def test_what_is_not_installed_says_how_to_get_it(
     ],
 )
 def test_a_runtime_that_starts_nothing_is_not_ready(
-    host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
+    host: MachineFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
 ) -> None:
     _fake(tmp_path, "runc", script, monkeypatch)
     started = time.monotonic()
@@ -91,7 +91,7 @@ def test_a_runtime_that_starts_nothing_is_not_ready(
 
 
 def test_every_way_that_was_tried_is_told(
-    host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: MachineFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fake(tmp_path, "runsc", 'echo "unknown platform" >&2; exit 128', monkeypatch)
     seen = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER)
@@ -106,7 +106,7 @@ def test_every_way_that_was_tried_is_told(
 
 @pytest.mark.needs("runsc")
 def test_a_platform_that_hangs_is_passed_over(
-    host: HostFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: MachineFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fake in front of the real one: its first platform hangs, as KVM does in a nested virtual machine."""
     real = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER)
@@ -118,7 +118,7 @@ def test_a_platform_that_hangs_is_passed_over(
     assert "systrap" not in seen.variant.note
 
 
-def test_a_daemon_that_is_not_there(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_is_not_there(host: MachineFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     user = dataclasses.replace(host, uid=1000)
     seen = check_runtime(RUNTIMES["docker"], host.platform, user, NEVER)
@@ -127,7 +127,7 @@ def test_a_daemon_that_is_not_there(host: HostFacts, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.needs("dockerd")
-def test_without_a_daemon_root_gets_one(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_daemon_root_gets_one(host: MachineFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     if not host.is_root:
         pytest.skip("only root can start a Docker daemon")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
@@ -136,7 +136,7 @@ def test_without_a_daemon_root_gets_one(host: HostFacts, monkeypatch: pytest.Mon
     assert seen.variant.note == "on a daemon of its own"
 
 
-def test_an_emulator_must_be_fixed(host: HostFacts, foreign: str) -> None:
+def test_an_emulator_must_be_fixed(host: MachineFacts, foreign: str) -> None:
     """Without the fix-binary flag the kernel looks for the interpreter inside the container."""
     machine = "aarch64" if foreign == "linux/arm64" else "x86_64"
     loose = Binfmt(f"qemu-{machine}", enabled=True, interpreter="/usr/bin/qemu", fix_binary=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandwright.host import Binfmt, HostFacts
+from sandwright.host import Binfmt, MachineFacts
 from sandwright.runtime.contract import Variant
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.runsc import without_user_namespace
@@ -16,7 +16,7 @@ ARM = Binfmt("qemu-aarch64", True, "/usr/bin/qemu-aarch64-static", True)
 HYBRID = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 
 
-def _facts(host: HostFacts, **changes: Any) -> HostFacts:
+def _facts(host: MachineFacts, **changes: Any) -> MachineFacts:
     plain: dict[str, Any] = {
         "os": "linux",
         "machine": "x86_64",
@@ -34,7 +34,7 @@ def test_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RUNTIMES if name != "docker"])
-def test_only_linux_has_runtimes(name: str, host: HostFacts) -> None:
+def test_only_linux_has_runtimes(name: str, host: MachineFacts) -> None:
     mac = _facts(host, os="darwin")
     assert RUNTIMES[name].obstacle(mac, "linux/amd64") == "it runs on Linux only; this is darwin"
 
@@ -60,14 +60,14 @@ def test_only_linux_has_runtimes(name: str, host: HostFacts) -> None:
     ],
 )
 def test_obstacles(
-    name: str, platform: str, binfmt: tuple[Binfmt, ...], obstacle: str, host: HostFacts
+    name: str, platform: str, binfmt: tuple[Binfmt, ...], obstacle: str, host: MachineFacts
 ) -> None:
     found = RUNTIMES[name].obstacle(_facts(host, binfmt=binfmt), platform)
     assert found.startswith(obstacle)
     assert bool(found) == bool(obstacle)
 
 
-def test_bwrap_where_user_namespaces_are_switched_off(host: HostFacts) -> None:
+def test_bwrap_where_user_namespaces_are_switched_off(host: MachineFacts) -> None:
     facts = _facts(host, uid=1000, max_user_namespaces=0)
     assert "user namespaces are switched off" in RUNTIMES["bwrap"].obstacle(facts, "linux/amd64")
 
@@ -83,13 +83,13 @@ def test_bwrap_where_user_namespaces_are_switched_off(host: HostFacts) -> None:
         ("bwrap", {"uid": 1000}, [""]),
     ],
 )
-def test_variants(name: str, changes: dict[str, Any], notes: list[str], host: HostFacts) -> None:
+def test_variants(name: str, changes: dict[str, Any], notes: list[str], host: MachineFacts) -> None:
     variants = RUNTIMES[name].variants(_facts(host, **changes))
     assert [variant.note for variant in variants] == notes
     assert [variant.only_root for variant in variants] == [note.startswith("without root") for note in notes]
 
 
-def test_bwrap_prefers_the_images_own_user(host: HostFacts) -> None:
+def test_bwrap_prefers_the_images_own_user(host: MachineFacts) -> None:
     first, second = RUNTIMES["bwrap"].variants(_facts(host))
     assert (first.note, second.note.startswith("as root")) == (
         "as the image's user, from a mount namespace of its own",
@@ -97,7 +97,7 @@ def test_bwrap_prefers_the_images_own_user(host: HostFacts) -> None:
     )
 
 
-def test_kvm_is_the_last_resort(host: HostFacts) -> None:
+def test_kvm_is_the_last_resort(host: MachineFacts) -> None:
     variants = RUNTIMES["runsc"].variants(_facts(host))
     assert [v.options[0] for v in variants] == ["--platform=systrap", "--platform=ptrace", "--platform=kvm"]
     assert all("--network=none" in v.options for v in variants)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sandwright import process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.docker import LABEL
 from sandwright.runtime.launch import base_environment
@@ -45,7 +45,7 @@ BY_BUNDLE = _marked("runc", "crun", "runsc", "bwrap")
 
 
 @contextlib.contextmanager
-def _sessions(host: HostFacts, stop: threading.Event) -> Iterator[Sessions]:
+def _sessions(host: MachineFacts, stop: threading.Event) -> Iterator[Sessions]:
     """Sessions; whatever they leave behind is a failure."""
     with scratch_directory() as scratch, Sessions(host, scratch, stop) as opened:
         yield opened
@@ -53,7 +53,7 @@ def _sessions(host: HostFacts, stop: threading.Event) -> Iterator[Sessions]:
 
 
 @pytest.fixture
-def sessions(host: HostFacts) -> Iterator[Sessions]:
+def sessions(host: MachineFacts) -> Iterator[Sessions]:
     with _sessions(host, threading.Event()) as opened:
         yield opened
 
@@ -212,7 +212,7 @@ def test_a_container_that_hangs_is_ended(
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_run_that_is_called_off_leaves_nothing(
-    name: str, host: HostFacts, small_image: SmallImage, tmp_path: Path
+    name: str, host: MachineFacts, small_image: SmallImage, tmp_path: Path
 ) -> None:
     stop = threading.Event()
     with _sessions(host, stop) as sessions:
@@ -236,7 +236,7 @@ def test_the_exit_status_and_output_come_through(
 
 @pytest.mark.needs("runc")
 def test_a_runtime_that_swallows_the_exit_status_fails(
-    host: HostFacts,
+    host: MachineFacts,
     small_image: SmallImage,
     tmp_path: Path,
     listening: CanaryListener,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.progress import SILENT
 from sandwright.runtime.contract import PREFIX
 from sandwright.runtime.docker import LABEL
@@ -78,7 +78,7 @@ def _wait(until: Callable[[], object]) -> None:
     [pytest.param(n, marks=pytest.mark.needs("dockerd" if n == "docker" else n), id=n) for n in RUNTIMES],
 )
 def test_what_a_killed_run_has_left(
-    name: str, host: HostFacts, small_image: SmallImage, tmp_path: Path, temporary: Path
+    name: str, host: MachineFacts, small_image: SmallImage, tmp_path: Path, temporary: Path
 ) -> None:
     if not host.is_root:
         pytest.skip("runs as the image's user under every runtime only for root")
@@ -117,14 +117,14 @@ def _in_container(mark: str, temporary: Path) -> list[str]:
     return found
 
 
-def test_a_live_run_is_left_alone(host: HostFacts, temporary: Path) -> None:
+def test_a_live_run_is_left_alone(host: MachineFacts, temporary: Path) -> None:
     with scratch_directory() as scratch:
         assert stale_directories() == []
         sweep(host, SILENT)
         assert scratch.is_dir()
 
 
-def test_a_planted_directory_is_left_alone(host: HostFacts, temporary: Path) -> None:
+def test_a_planted_directory_is_left_alone(host: MachineFacts, temporary: Path) -> None:
     """A sandbox that shares the directory of temporary files can make one that looks like ours."""
     planted = temporary / f"{PREFIX}planted"
     (planted / "runc-0/state").mkdir(parents=True)
@@ -134,7 +134,7 @@ def test_a_planted_directory_is_left_alone(host: HostFacts, temporary: Path) -> 
     assert (planted / "runc-0/state").exists()
 
 
-def test_another_directory_of_that_name_is_left_alone(host: HostFacts, temporary: Path) -> None:
+def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, temporary: Path) -> None:
     with scratch_directory() as scratch:
         record = _records() / scratch.name
         said = record.read_bytes()
@@ -151,7 +151,7 @@ def test_another_directory_of_that_name_is_left_alone(host: HostFacts, temporary
     record.unlink(missing_ok=True)
 
 
-def test_what_is_not_ours_is_left_alone(host: HostFacts, temporary: Path, tmp_path: Path) -> None:
+def test_what_is_not_ours_is_left_alone(host: MachineFacts, temporary: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / ".lock").write_bytes(b"")
@@ -170,7 +170,7 @@ def test_what_is_not_ours_is_left_alone(host: HostFacts, temporary: Path, tmp_pa
     assert sorted(temporary.rglob("*")) == before
 
 
-def test_a_stale_directory_goes_and_is_told(host: HostFacts, temporary: Path) -> None:
+def test_a_stale_directory_goes_and_is_told(host: MachineFacts, temporary: Path) -> None:
     class Notes:
         def __init__(self) -> None:
             self.told: list[str] = []

@@ -14,7 +14,7 @@ import pytest
 
 from sandwright.errors import IntegrityError
 from sandwright.session.prepare import start_bridge
-from sandwright.session.request import Request
+from sandwright.session.request import RunRequest
 from session.conftest import SANDWRIGHT, Project
 from session.terminals import terminal
 
@@ -234,7 +234,7 @@ def test_one_line_stays_one(stranger: Project) -> None:
 def test_another_policy_at_the_last_moment(stranger: Project) -> None:
     """What the session starts beside the sandbox is read once more: from the policy that was looked at."""
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['fetch *']}}}\n")
-    request = Request(["true"], policy=str(stranger.policy))
+    request = RunRequest(["true"], policy=str(stranger.policy))
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n")
     with contextlib.ExitStack() as stack, pytest.raises(IntegrityError, match="was changed meanwhile"):
         start_bridge(request, stack, "sha256:another")

@@ -15,7 +15,7 @@ import pytest
 from sandwright import process
 from sandwright.errors import UsageError
 from sandwright.image.definition import ImageDefinition, load_definition
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.verify.smoke.report import ImageReport, ImageRow
 from sandwright.verify.smoke.run import smoke_images
 from sandwright.verify.smoke.target import SmokeTarget
@@ -58,7 +58,7 @@ class Watching:
         self.steps: list[str] = []
 
     @contextlib.contextmanager
-    def step(self, label: str, *_: object, **__: object) -> Iterator[Step]:
+    def step(self, label: str, *_: object, **__: object) -> Iterator[ProgressStep]:
         self.steps.append(label)
         yield self
 

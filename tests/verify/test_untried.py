@@ -9,7 +9,7 @@ import pytest
 
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, SandwrightError, UsageError
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import CODES, Code, Preflight
 from sandwright.methods.docker.backend import Docker
@@ -29,7 +29,7 @@ class _Found:
     def __init__(self, name: str, code: Code) -> None:
         self.found = Preflight(name, code, "the reason", "the way out")
 
-    def preflight(self, _: HostFacts) -> Preflight:
+    def preflight(self, _: MachineFacts) -> Preflight:
         return self.found
 
 

@@ -77,7 +77,7 @@ def check(directory: Path, text: str, method: str) -> None:
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """
     from sandwright.policy.collect import collect  # noqa: PLC0415
-    from sandwright.policy.facts import Entry  # noqa: PLC0415
+    from sandwright.policy.facts import HostEntry  # noqa: PLC0415
     from sandwright.policy.load import layer, layers_for  # noqa: PLC0415
     from sandwright.policy.merged import MergedPolicy  # noqa: PLC0415
 
@@ -90,7 +90,7 @@ def check(directory: Path, text: str, method: str) -> None:
         if each.kind not in ("project", "run")
     ]
     policy = MergedPolicy.from_layers([*others, own])
-    written = {str(place): Entry("file"), os.path.realpath(place): Entry("file")}
+    written = {str(place): HostEntry("file"), os.path.realpath(place): HostEntry("file")}
     resolved = policy.resolve(collect(policy).with_entries(written))
     registry.render(resolved, method)
 

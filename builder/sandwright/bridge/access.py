@@ -18,7 +18,7 @@ from sandwright.policy.rules import PathRule
 Parts = tuple[str, ...]
 
 
-class Entry(NamedTuple):
+class AccessRule(NamedTuple):
     """A path below the workspace that has a rule of its own. `path` is relative, empty for the workspace."""
 
     path: str
@@ -26,13 +26,13 @@ class Entry(NamedTuple):
     write: bool
 
 
-class Access:
+class WorkspaceAccess:
     """Answers for paths below the workspace. The nearest entry above a path decides."""
 
-    def __init__(self, entries: Iterable[Entry], *, caseless: bool = False) -> None:
+    def __init__(self, entries: Iterable[AccessRule], *, caseless: bool = False) -> None:
         """Of several entries for a path the last one holds. `caseless`: names are compared as APFS does."""
         self._caseless = caseless
-        self._entries: Mapping[Parts, Entry] = {
+        self._entries: Mapping[Parts, AccessRule] = {
             self._key(tuple(each.path.split("/")) if each.path else ()): each for each in entries
         }
 
@@ -50,10 +50,10 @@ class Access:
         below = (entry for at, entry in self._entries.items() if at[: len(key)] == key)
         return self.reads(parts) and all(entry.read for entry in below)
 
-    def _deciding(self, parts: Parts) -> Entry:
+    def _deciding(self, parts: Parts) -> AccessRule:
         key = self._key(parts)
         nearest = (self._entries[key[:end]] for end in range(len(key), -1, -1) if key[:end] in self._entries)
-        return next(nearest, Entry("", read=False, write=False))
+        return next(nearest, AccessRule("", read=False, write=False))
 
     def _key(self, parts: Parts) -> Parts:
         if not self._caseless:
@@ -61,20 +61,20 @@ class Access:
         return tuple(unicodedata.normalize("NFD", part).casefold() for part in parts)
 
 
-ALL = Access([Entry("", read=True, write=True)])
+ALL = WorkspaceAccess([AccessRule("", read=True, write=True)])
 """For what the bridge does on its own account."""
 
 
-def entries(policy: ResolvedPolicy, project: str) -> Iterator[Entry]:
-    """The entries for a policy's project, in an order that `Access` takes."""
+def entries(policy: ResolvedPolicy, project: str) -> Iterator[AccessRule]:
+    """The entries for a policy's project, in an order that `WorkspaceAccess` takes."""
     tree = policy.filesystem.tree
     deciding = tree.deciding(project)
-    yield _entry("", deciding[0]) if deciding else Entry("", read=False, write=False)
+    yield _entry("", deciding[0]) if deciding else AccessRule("", read=False, write=False)
     for rule in policy.filesystem.rules:  # sorted: of those at one path the strongest is the last
         if rule.path != project and is_inside(rule.path, project):
             yield _entry(rule.path.removeprefix(project).strip("/"), rule)
 
 
-def _entry(path: str, rule: PathRule) -> Entry:
+def _entry(path: str, rule: PathRule) -> AccessRule:
     """What the sandbox has for itself is not the host's, and so neither read nor written here."""
-    return Entry(path, read=rule.readable and not rule.private, write=rule.writable and not rule.private)
+    return AccessRule(path, read=rule.readable and not rule.private, write=rule.writable and not rule.private)

@@ -20,13 +20,13 @@ from sandwright.bridge.audit import Audit, Full
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import SESSION_MARK, Configuration
 from sandwright.bridge.environment import base_environment, gh_environment
-from sandwright.bridge.frames import Frame, Kind, ProtocolError
+from sandwright.bridge.frames import Frame, FrameKind, ProtocolError
 from sandwright.bridge.git import Git, Job
-from sandwright.bridge.grammar import Call, Grammar, Refused
+from sandwright.bridge.grammar import AllowedCall, Grammar, Refused
 from sandwright.bridge.pump import CHUNK, Pipes, Pump, output_pipe
 from sandwright.bridge.remotes import github_repository
 from sandwright.bridge.repository import bare_environment
-from sandwright.bridge.workspace import Workspace, path_of
+from sandwright.bridge.workspace import OpenWorkspace, path_of
 from sandwright.errors import CommandFailed, ToolMissing
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
@@ -46,7 +46,7 @@ class Context:
     """What all calls of a bridge share."""
 
     configuration: Configuration
-    workspace: Workspace
+    workspace: OpenWorkspace
     grammars: Mapping[str, Grammar]
     git: Git
     children: Children
@@ -68,8 +68,8 @@ class _Asked:
     """A call that was understood, on its connection. `parts`: its directory below the workspace."""
 
     connection: socket.socket
-    reader: frames.Reader
-    call: Call
+    reader: frames.FrameReader
+    call: AllowedCall
     parts: tuple[str, ...]
     deadline: float
     told: dict[str, object]
@@ -98,7 +98,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
             return
         with contextlib.suppress(OSError):  # so that a chunk of output goes at once
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * CHUNK)
-        reader = frames.Reader()
+        reader = frames.FrameReader()
         request = _greeting(connection, reader, started + limits.greeting_seconds)
         program = request.program.decode(errors="replace")
         told |= {"program": context.audit.masked(program)}
@@ -123,7 +123,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         _last_word(connection, frames.encode_refusal(NO_BRIDGE, "the bridge could not run this; see its log"))
 
 
-def _greeting(connection: socket.socket, reader: frames.Reader, deadline: float) -> frames.Request:
+def _greeting(connection: socket.socket, reader: frames.FrameReader, deadline: float) -> frames.CallRequest:
     """The CALL, which must come whole before the deadline. Raise ProtocolError otherwise."""
     while True:
         left = deadline - time.monotonic()
@@ -142,8 +142,8 @@ def _greeting(connection: socket.socket, reader: frames.Reader, deadline: float)
             return _request(frame, reader)
 
 
-def _request(frame: Frame, reader: frames.Reader) -> frames.Request:
-    if frame.kind != Kind.CALL:
+def _request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequest:
+    if frame.kind != FrameKind.CALL:
         raise ProtocolError("something else before the call")
     if reader.midway:
         raise ProtocolError("input before any was granted")
@@ -163,7 +163,7 @@ def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
     return "" if uid in uids else f"uid {uid}"
 
 
-def _understood(request: frames.Request, context: Context) -> tuple[Call, tuple[str, ...]]:
+def _understood(request: frames.CallRequest, context: Context) -> tuple[AllowedCall, tuple[str, ...]]:
     """The call, and its directory below the workspace. Raise Refused for what isn't let through."""
     try:
         program = request.program.decode("ascii")

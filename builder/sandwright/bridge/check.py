@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sandwright.bridge.access import Access, entries
+from sandwright.bridge.access import WorkspaceAccess, entries
 from sandwright.bridge.grammar import Grammar, Refused
 from sandwright.bridge.known import git_of
 from sandwright.bridge.programs import reach
 from sandwright.bridge.remotes import repositories
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import OpenWorkspace
 from sandwright.policy.resolved import ResolvedPolicy
 
 
@@ -27,8 +27,8 @@ def given(
         raise Refused(f"the policy names no shim {words[0]}")
     call = grammars[words[0]].parse(words[1:])
     project = Path(policy.canonical(policy.facts.project))
-    access = Access(entries(policy, str(project)), caseless=policy.facts.os == "darwin")
-    workspace = Workspace(project, access)
+    access = WorkspaceAccess(entries(policy, str(project)), caseless=policy.facts.os == "darwin")
+    workspace = OpenWorkspace(project, access)
     inside = directory.resolve().is_relative_to(workspace.root)
     parts = workspace.relative(str(directory.resolve())) if inside else ()
     shown = []

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandwright.bridge.access import Entry
-from sandwright.policy.values import Command
+from sandwright.bridge.access import AccessRule
+from sandwright.policy.values import ShimCommand
 
 SESSION_MARK = "SANDWRIGHT_BRIDGE"
 """In the environment of a bridge and of all its programs: its session, by which they are found afterwards."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class CallLimits:
     """What calls may take. Seconds and bytes."""
 
     call_seconds: float = 600.0
@@ -45,11 +45,11 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Program:
+class ShimProgram:
     """One shim's program: its file on the host, the policy's entries, and its secrets by variable."""
 
     path: str
-    allow: tuple[Command, ...]
+    allow: tuple[ShimCommand, ...]
     secrets: Mapping[str, str] = field(repr=False)
 
 
@@ -70,14 +70,14 @@ class Configuration:
     public: Path
     private: Path
     audit: Path
-    programs: Mapping[str, Program]
+    programs: Mapping[str, ShimProgram]
     uids: tuple[int, ...]
     environment: Mapping[str, str]
-    access: tuple[Entry, ...]
+    access: tuple[AccessRule, ...]
     caseless: bool = False
     loopback: bool = True
     repositories: tuple[tuple[str, ...], ...] = ()
-    limits: Limits = Limits()
+    limits: CallLimits = CallLimits()
 
     def to_json(self) -> bytes:
         """As JSON, with the secrets."""
@@ -88,7 +88,7 @@ class Configuration:
         """Read what `to_json` wrote."""
         data: dict[str, Any] = json.loads(text.decode("utf-8", "surrogateescape"))
         programs = {
-            name: Program(each["path"], tuple(map(_command, each["allow"])), each["secrets"])
+            name: ShimProgram(each["path"], tuple(map(_command, each["allow"])), each["secrets"])
             for name, each in data["programs"].items()
         }
         return cls(
@@ -100,14 +100,14 @@ class Configuration:
             programs=programs,
             uids=tuple(data["uids"]),
             environment=data["environment"],
-            access=tuple(Entry(*each) for each in data["access"]),
+            access=tuple(AccessRule(*each) for each in data["access"]),
             caseless=data["caseless"],
             loopback=data["loopback"],
             repositories=tuple(map(tuple, data["repositories"])),
-            limits=Limits(**data["limits"]),
+            limits=CallLimits(**data["limits"]),
         )
 
 
-def _command(data: Mapping[str, Any]) -> Command:
+def _command(data: Mapping[str, Any]) -> ShimCommand:
     words: Sequence[str] = data["words"]
-    return Command(tuple(words), data["more"])
+    return ShimCommand(tuple(words), data["more"])

@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 from sandwright.bridge.grammar import Refused, shown
 from sandwright.bridge.kinds import is_ref
-from sandwright.bridge.repository import Place
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.repository import RepositoryLocation
+from sandwright.bridge.workspace import OpenWorkspace
 
 DELIVERED = ("refs/remotes/", "refs/tags/")
 """Which refs are written: those that follow a remote's. A branch of the sandbox's is its own to move."""
@@ -27,7 +27,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def deliver_packs(workspace: Workspace, place: Place, packs: Iterable[Path]) -> None:
+def deliver_packs(workspace: OpenWorkspace, place: RepositoryLocation, packs: Iterable[Path]) -> None:
     """Copy packs with their indexes into a repository."""
     with workspace.directory((*place.common, "objects")) as objects, _below(objects, "pack") as target:
         for pack in packs:
@@ -37,7 +37,7 @@ def deliver_packs(workspace: Workspace, place: Place, packs: Iterable[Path]) -> 
 
 
 def deliver_refs(
-    workspace: Workspace, place: Place, before: Mapping[str, str], after: Mapping[str, str]
+    workspace: OpenWorkspace, place: RepositoryLocation, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
     """Write the refs below DELIVERED that are new or have another commit now."""
     changed = {name: value for name, value in after.items() if before.get(name) != value}
@@ -47,7 +47,7 @@ def deliver_refs(
                 _write_ref(common, name.split("/"), value)
 
 
-def deliver_fetch_head(workspace: Workspace, place: Place, content: bytes) -> None:
+def deliver_fetch_head(workspace: OpenWorkspace, place: RepositoryLocation, content: bytes) -> None:
     """Write FETCH_HEAD."""
     with workspace.directory(place.git) as git:
         _put(git, "FETCH_HEAD", io.BytesIO(content), 0o644)

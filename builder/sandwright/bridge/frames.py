@@ -37,7 +37,7 @@ _HEADER = struct.Struct(">IB")
 _LENGTH = struct.Struct(">I")
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a frame is."""
 
     CALL = 1
@@ -50,7 +50,7 @@ class Kind(enum.IntEnum):
     CREDIT = 21
 
 
-FROM_SHIM = frozenset({Kind.CALL, Kind.STDIN, Kind.SIGNAL})
+FROM_SHIM = frozenset({FrameKind.CALL, FrameKind.STDIN, FrameKind.SIGNAL})
 
 
 class ProtocolError(Exception):
@@ -61,12 +61,12 @@ class ProtocolError(Exception):
 class Frame:
     """One frame."""
 
-    kind: Kind
+    kind: FrameKind
     payload: bytes
 
 
 @dataclass(frozen=True)
-class Request:
+class CallRequest:
     """What a CALL asks for: a program by name, where, and with which arguments, as the shim got them."""
 
     program: bytes
@@ -74,10 +74,10 @@ class Request:
     arguments: tuple[bytes, ...]
 
 
-class Reader:
+class FrameReader:
     """Takes bytes as they come and gives the frames that are complete."""
 
-    def __init__(self, allowed: frozenset[Kind] = FROM_SHIM) -> None:
+    def __init__(self, allowed: frozenset[FrameKind] = FROM_SHIM) -> None:
         """`allowed` are the kinds that may come."""
         self._allowed = allowed
         self._pending = bytearray()
@@ -96,7 +96,7 @@ class Reader:
                 return
             payload = bytes(self._pending[_HEADER.size : end])
             del self._pending[:end]
-            yield Frame(Kind(number), payload)
+            yield Frame(FrameKind(number), payload)
 
     @property
     def midway(self) -> bool:
@@ -104,48 +104,48 @@ class Reader:
         return bool(self._pending)
 
 
-def header(kind: Kind, length: int) -> bytes:
+def header(kind: FrameKind, length: int) -> bytes:
     """What stands before a payload of `length` bytes."""
     return _HEADER.pack(length, kind)
 
 
-def encode(kind: Kind, payload: bytes = b"") -> bytes:
+def encode(kind: FrameKind, payload: bytes = b"") -> bytes:
     """A whole frame."""
     return _HEADER.pack(len(payload), kind) + payload
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: CallRequest) -> bytes:
     """The CALL of a request."""
     words = (request.program, request.directory, *request.arguments)
     parts = [bytes([VERSION]), _LENGTH.pack(len(words))]
     for word in words:
         parts += [_LENGTH.pack(len(word)), word]
-    return encode(Kind.CALL, b"".join(parts))
+    return encode(FrameKind.CALL, b"".join(parts))
 
 
-def decode_request(payload: bytes) -> Request:
+def decode_request(payload: bytes) -> CallRequest:
     """The request of a CALL's payload. Raise ProtocolError for anything else, later versions too."""
     if not payload or payload[0] != VERSION:
         raise ProtocolError(f"version {payload[0] if payload else 'nothing'}; this is version {VERSION}")
     words = _words(memoryview(payload)[1:])
     if any(b"\0" in word for word in words):
         raise ProtocolError("a word with a NUL byte")
-    return Request(words[0], words[1], tuple(words[2:]))
+    return CallRequest(words[0], words[1], tuple(words[2:]))
 
 
 def encode_exit(status: int) -> bytes:
     """The EXIT of a status as `subprocess` gives it: negative for a signal."""
-    return encode(Kind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
+    return encode(FrameKind.EXIT, bytes([1, -status]) if status < 0 else bytes([0, status & 0xFF]))
 
 
 def encode_refusal(status: int, why: str) -> bytes:
     """A REFUSED frame. `status` is what the shim exits with."""
-    return encode(Kind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
+    return encode(FrameKind.REFUSED, bytes([status]) + why.encode(errors="replace")[:4000])
 
 
 def encode_credit(amount: int) -> bytes:
     """A CREDIT of so many bytes."""
-    return encode(Kind.CREDIT, _LENGTH.pack(amount))
+    return encode(FrameKind.CREDIT, _LENGTH.pack(amount))
 
 
 def _words(data: memoryview) -> Sequence[bytes]:

@@ -3,9 +3,9 @@
 Why nothing of the sandbox's is executed, however its repository looks: git reads the configuration that is
 written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a private git directory);
 hooks, attributes and everything else that names a program is looked for in that directory, where there is
-none; the command line is `Call.words`, from a table without an option that takes a command; the only remote
-is a known one by https, any other transport is off; the environment is built from nothing. What is left of
-the sandbox in it are objects, and names of refs of the plainest kind.
+none; the command line is `AllowedCall.words`, from a table without an option that takes a command; the only
+remote is a known one by https, any other transport is off; the environment is built from nothing. What is
+left of the sandbox in it are objects, and names of refs of the plainest kind.
 
 Why the secret goes nowhere else: git asks the one credential helper of this configuration, which stands below
 the remote's exact address, and follows no redirects.
@@ -22,18 +22,18 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge import deliver
-from sandwright.bridge.grammar import Call, Refused, shown
+from sandwright.bridge.grammar import AllowedCall, Refused, shown
 from sandwright.bridge.objects import Budget, copy_objects
 from sandwright.bridge.profiles import GIT_PASSWORDS, GIT_USERNAME
 from sandwright.bridge.remotes import Known, Remote
 from sandwright.bridge.repository import (
-    Place,
     Refs,
+    RepositoryLocation,
     bare_environment,
     find_repository,
     read_refs,
 )  # fmt: skip
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import OpenWorkspace
 
 DEFAULT_USERNAME = "x-access-token"
 """What GitHub takes beside a token; others take any."""
@@ -50,7 +50,7 @@ class Job:
 
     words: list[str]
     variables: dict[str, str] = field(repr=False)
-    place: Place | None
+    place: RepositoryLocation | None
     refs: Refs
     repository: Path
     store: Path
@@ -61,7 +61,7 @@ class Git:
     """git for one bridge. Copies of objects are kept for all its calls, one for each repository."""
 
     def __init__(
-        self, workspace: Workspace, known: Known, addresses: frozenset[str], directory: Path
+        self, workspace: OpenWorkspace, known: Known, addresses: frozenset[str], directory: Path
     ) -> None:
         """`known` are the remotes by repository, `addresses` those of the policy. `directory` is ours."""
         self._workspace = workspace
@@ -80,7 +80,12 @@ class Git:
         return {}
 
     def prepared(
-        self, call: Call, parts: tuple[str, ...], scratch: Path, secrets: Mapping[str, str], deadline: float
+        self,
+        call: AllowedCall,
+        parts: tuple[str, ...],
+        scratch: Path,
+        secrets: Mapping[str, str],
+        deadline: float,
     ) -> Job:
         """Make everything ready for a call in a directory. `scratch` is this call's own.
 
@@ -100,7 +105,9 @@ class Git:
         local = place if call.form.words != ("ls-remote",) else None
         return Job(words, variables, local, refs, repository, store, _packs(store))
 
-    def understood(self, call: Call, parts: tuple[str, ...]) -> tuple[Place | None, Remote, Refs]:
+    def understood(
+        self, call: AllowedCall, parts: tuple[str, ...]
+    ) -> tuple[RepositoryLocation | None, Remote, Refs]:
         """A call's repository, remote and refs. Raise Refused for what can't be done."""
         assert call.form is not None
         place = self._place(call, parts)
@@ -114,7 +121,7 @@ class Git:
         _arguments(call, refs, remote)
         return place, remote, refs
 
-    def _place(self, call: Call, parts: tuple[str, ...]) -> Place | None:
+    def _place(self, call: AllowedCall, parts: tuple[str, ...]) -> RepositoryLocation | None:
         """The repository; listing a remote by its address needs none."""
         try:
             return find_repository(self._workspace, parts)
@@ -128,7 +135,7 @@ class Git:
                 return None
             raise
 
-    def _remote(self, call: Call, place: Place | None) -> Remote:
+    def _remote(self, call: AllowedCall, place: RepositoryLocation | None) -> Remote:
         known = self._known.get(place.main, {}) if place else {}
         name = call.operands[0] if call.operands else "origin"
         if name in self._addresses:
@@ -161,23 +168,23 @@ class Git:
         if fetched.exists():
             deliver.deliver_fetch_head(self._workspace, place, fetched.read_bytes())
 
-    def _fixed(self, place: Place) -> str:
+    def _fixed(self, place: RepositoryLocation) -> str:
         """What of a repository the sandbox may not write, so that nothing is brought there for it either."""
         common, writes = place.common, self._workspace.access.writes
         written = ((*place.git, "FETCH_HEAD"), (*common, "objects", "pack"), (*common, "refs", "remotes"))
         fixed = (parts for parts in (*written, (*common, "refs", "tags")) if not writes(parts))
         return "/".join(next(fixed, ()))
 
-    def _store(self, place: Place) -> Path:
+    def _store(self, place: RepositoryLocation) -> Path:
         name = hashlib.sha256("\0".join(place.common).encode("utf-8", "surrogateescape")).hexdigest()
         return self._stores / name[:32]
 
-    def _lock(self, place: Place) -> threading.Lock:
+    def _lock(self, place: RepositoryLocation) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault(place.common, threading.Lock())
 
 
-def _arguments(call: Call, refs: Refs, remote: Remote) -> list[str]:
+def _arguments(call: AllowedCall, refs: Refs, remote: Remote) -> list[str]:
     """The call's words, with the remote by its name in our configuration, and what they leave open said."""
     assert call.form is not None
     words = [word for word in call.words() if not isinstance(word, tuple)]
@@ -198,7 +205,7 @@ def _arguments(call: Call, refs: Refs, remote: Remote) -> list[str]:
     return [*head, remote.name, *specs]
 
 
-def _is_about_tags(call: Call) -> bool:
+def _is_about_tags(call: AllowedCall) -> bool:
     return any(option.name in ("--tags", "--delete") for option, _ in call.options)
 
 

@@ -5,7 +5,7 @@ every word of it. An entry is words between blanks: `auth status` covers exactly
 covers what begins with `pr`. A `*` never means "anything": options that a profile doesn't list are refused,
 and so are abbreviated options, options written together (`-dw`), and options before the sub-command.
 
-What passes is not handed on as it came. `Call.words` is written anew from what was understood: the
+What passes is not handed on as it came. `AllowedCall.words` is written anew from what was understood: the
 sub-command, each option by its long name with its value behind `=`, `--`, the operands. So it doesn't matter
 how the program would have read the original.
 
@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandwright.bridge.kinds import File, Kind, value_fault
+from sandwright.bridge.kinds import Kind, WorkspaceFile, value_fault
 from sandwright.errors import RenderError
-from sandwright.policy.values import Command
+from sandwright.policy.values import ShimCommand
 
 MAX_ARGUMENTS = 512
 
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Option:
+class ShimOption:
     """An option by its long name, `--state`. A `file` may be `-`, and then the call reads its input.
 
     One that is not `passed` may be said, and the program is not given it.
@@ -52,7 +52,7 @@ class Form:
     """
 
     words: tuple[str, ...]
-    options: Mapping[str, Option]
+    options: Mapping[str, ShimOption]
     operands: tuple[Kind, ...] = ()
     optional: int = 0
     more: bool = False
@@ -65,12 +65,12 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Call:
+class AllowedCall:
     """A command line that passed: what the program is to be given."""
 
     program: str
     form: Form | None
-    options: tuple[tuple[Option, str], ...] = ()
+    options: tuple[tuple[ShimOption, str], ...] = ()
     operands: tuple[str, ...] = ()
     plain: tuple[str, ...] = field(default=())
 
@@ -85,7 +85,7 @@ class Call:
         """The values given to an option, by its long name."""
         return tuple(value for option, value in self.options if option.name == name)
 
-    def words(self) -> tuple[str | tuple[str, File], ...]:
+    def words(self) -> tuple[str | tuple[str, WorkspaceFile], ...]:
         """The arguments. A file is the text that stands before it, and the file."""
         if self.form is None:
             return self.plain
@@ -93,16 +93,16 @@ class Call:
         return (*self.form.words, *options, "--", *self.operands)
 
 
-def _written(option: Option, value: str) -> str | tuple[str, File]:
+def _written(option: ShimOption, value: str) -> str | tuple[str, WorkspaceFile]:
     if option.kind == "flag":
         return option.name
     if option.kind == "file" and value != "-":
-        return f"{option.name}=", File(value)
+        return f"{option.name}=", WorkspaceFile(value)
     return f"{option.name}={value}"
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProgramProfile:
     """What is known of a program: its forms, and which variables its secrets may have."""
 
     program: str
@@ -117,10 +117,10 @@ class Grammar:
     """What one shim lets through: the policy's entries, and the profile of its program, if there is one."""
 
     program: str
-    entries: tuple[Command, ...]
-    profile: Profile | None
+    entries: tuple[ShimCommand, ...]
+    profile: ProgramProfile | None
 
-    def parse(self, arguments: Sequence[str]) -> Call:
+    def parse(self, arguments: Sequence[str]) -> AllowedCall:
         """Understand arguments. Raise Refused for those that are not let through."""
         if len(arguments) > MAX_ARGUMENTS:
             raise Refused(f"more than {MAX_ARGUMENTS} arguments")
@@ -129,7 +129,7 @@ class Grammar:
             raise Refused(self._not_listed(arguments))
         if self.profile is None:
             own = max(len(entry.words) for entry in entries)
-            return Call(self.program, None, plain=tuple(_plain(own, arguments)))
+            return AllowedCall(self.program, None, plain=tuple(_plain(own, arguments)))
         form = _form(self.profile, arguments)
         if form is None:
             raise Refused(self._unknown(arguments))
@@ -149,7 +149,7 @@ class Grammar:
         )
 
 
-def compile_grammar(program: str, entries: Sequence[Command], profile: Profile | None) -> Grammar:
+def compile_grammar(program: str, entries: Sequence[ShimCommand], profile: ProgramProfile | None) -> Grammar:
     """Make a shim's grammar.
 
     Raise RenderError for an entry that could let nothing through, as its sub-command is not in the profile.
@@ -166,7 +166,7 @@ def compile_grammar(program: str, entries: Sequence[Command], profile: Profile |
     return Grammar(program, tuple(entries), profile)
 
 
-def entry_text(entry: Command) -> str:
+def entry_text(entry: ShimCommand) -> str:
     """An entry as it stands in the policy."""
     return " ".join([*entry.words, *(["*"] if entry.more else [])])
 
@@ -177,12 +177,12 @@ def shown(words: Sequence[str]) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _covers(entry: Command, arguments: Sequence[str]) -> bool:
+def _covers(entry: ShimCommand, arguments: Sequence[str]) -> bool:
     given = tuple(arguments)
     return given[: len(entry.words)] == entry.words if entry.more else given == entry.words
 
 
-def _may_match(entry: Command, form: Form) -> bool:
+def _may_match(entry: ShimCommand, form: Form) -> bool:
     """Whether an entry could cover a call of a form."""
     shared = min(len(entry.words), len(form.words))
     if entry.words[:shared] != form.words[:shared]:
@@ -190,13 +190,13 @@ def _may_match(entry: Command, form: Form) -> bool:
     return entry.more or len(entry.words) >= len(form.words)
 
 
-def _form(profile: Profile, arguments: Sequence[str]) -> Form | None:
+def _form(profile: ProgramProfile, arguments: Sequence[str]) -> Form | None:
     """The form with the longest sub-command that the arguments begin with."""
     fitting = [form for form in profile.forms if tuple(arguments[: len(form.words)]) == form.words]
     return max(fitting, key=lambda form: len(form.words), default=None)
 
 
-def _why_never(profile: Profile, arguments: Sequence[str]) -> str:
+def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
     """Why a sub-command is not in a profile, if somebody wrote it down."""
     fitting = (name for name in profile.never if tuple(arguments[: len(name.split())]) == tuple(name.split()))
     return profile.never.get(max(fitting, key=len, default=""), "")
@@ -222,10 +222,10 @@ class _Parsing:
     def __init__(self, program: str, form: Form) -> None:
         self._program = program
         self._form = form
-        self._options: list[tuple[Option, str]] = []
+        self._options: list[tuple[ShimOption, str]] = []
         self._operands: list[str] = []
 
-    def parse(self, arguments: Sequence[str]) -> Call:
+    def parse(self, arguments: Sequence[str]) -> AllowedCall:
         rest = list(arguments)
         while rest:
             word = rest.pop(0)
@@ -238,7 +238,7 @@ class _Parsing:
                 self._operands.append(word)
         self._check_operands()
         self._check_options()
-        return Call(self._program, self._form, tuple(self._options), tuple(self._operands))
+        return AllowedCall(self._program, self._form, tuple(self._options), tuple(self._operands))
 
     def _option(self, word: str, rest: list[str]) -> None:
         spelling, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")

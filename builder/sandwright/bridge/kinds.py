@@ -38,7 +38,7 @@ _COMPONENT_FAULT = re.compile(r"\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$|^@$")
 
 
 @dataclass(frozen=True)
-class File:
+class WorkspaceFile:
     """A value that names a file of the workspace: the path as it was given, below the working directory."""
 
     path: str

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sandwright.bridge.git import Git
 from sandwright.bridge.remotes import addresses, read_remotes
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import OpenWorkspace
 
 
 def git_of(
-    workspace: Workspace,
+    workspace: OpenWorkspace,
     repositories: Iterable[tuple[str, ...]],
     words: Iterable[str],
     directory: Path,
@@ -24,5 +24,5 @@ def git_of(
     """
     scratch = directory / "scratch"
     scratch.mkdir()
-    known = read_remotes(Workspace(workspace.root), repositories, scratch, loopback=loopback)
+    known = read_remotes(OpenWorkspace(workspace.root), repositories, scratch, loopback=loopback)
     return Git(workspace, known, addresses(words, loopback=loopback), directory)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge.grammar import Refused, shown
-from sandwright.bridge.repository import Place, bare_environment, names_in
-from sandwright.bridge.workspace import Workspace, open_file
+from sandwright.bridge.repository import RepositoryLocation, bare_environment, names_in
+from sandwright.bridge.workspace import OpenWorkspace, open_file
 from sandwright.errors import CommandFailed
 
 MAX_OBJECTS = 16 << 30
@@ -31,7 +31,9 @@ _LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
 _PACK = re.compile(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.pack")
 
 
-def copy_objects(workspace: Workspace, place: Place, store: Path, budget: Budget, *, deadline: float) -> None:
+def copy_objects(
+    workspace: OpenWorkspace, place: RepositoryLocation, store: Path, budget: Budget, *, deadline: float
+) -> None:
     """Bring what is not there yet of a repository's objects into a bare one of ours, `store`.
 
     Raise Refused when it is too much, takes until after `deadline` (monotonic), or a pack is not one.

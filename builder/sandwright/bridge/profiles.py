@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import cast, get_args
 
-from sandwright.bridge.grammar import Form, Option, Profile
+from sandwright.bridge.grammar import Form, ProgramProfile, ShimOption
 from sandwright.bridge.kinds import Kind
 
 _OPTION = re.compile(
@@ -139,13 +139,13 @@ GIT_SECRETS = frozenset({*GIT_PASSWORDS, GIT_USERNAME})
 
 
 @cache
-def profile_of(program: str) -> Profile | None:
+def profile_of(program: str) -> ProgramProfile | None:
     """The profile of a program, by its name; None when there is none."""
     match program:
         case "git":
-            return Profile("git", _forms(GIT), GIT_SECRETS, GIT_NEVER)
+            return ProgramProfile("git", _forms(GIT), GIT_SECRETS, GIT_NEVER)
         case "gh":
-            return Profile("gh", _forms(GH), frozenset({"GH_TOKEN", "GITHUB_TOKEN"}), GH_NEVER)
+            return ProgramProfile("gh", _forms(GH), frozenset({"GH_TOKEN", "GITHUB_TOKEN"}), GH_NEVER)
         case _:
             return None
 
@@ -163,7 +163,7 @@ def _form(line: str) -> Form:
             found = _OPTION.fullmatch(part)
             assert found, part
             names = found["names"].split("/")
-            option = Option(names[0], _kind(found["kind"] or "flag"), passed=not found["not_passed"])
+            option = ShimOption(names[0], _kind(found["kind"] or "flag"), passed=not found["not_passed"])
             options.update(dict.fromkeys(names, option))
             if found["group"]:
                 required.setdefault(found["group"], set()).add(option.name)

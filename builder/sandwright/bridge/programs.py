@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sandwright.bridge.configuration import Program
+from sandwright.bridge.configuration import ShimProgram
 from sandwright.bridge.environment import KEPT, check_secret_names
 from sandwright.bridge.grammar import compile_grammar
 from sandwright.bridge.profiles import profile_of
@@ -47,7 +47,7 @@ def _reads(policy: ResolvedPolicy, path: str) -> bool:
 
 def programs(
     policy: ResolvedPolicy, environment: Mapping[str, str], path: str, sandbox: Reach
-) -> Iterator[tuple[str, Program]]:
+) -> Iterator[tuple[str, ShimProgram]]:
     """The programs behind the shims by name, looked for on `path`, with their secrets.
 
     Raise RenderError for an entry or a secret that can't be, ToolMissing for a program that isn't there,
@@ -59,7 +59,7 @@ def programs(
         check_secret_names(name, shim.secrets, profile.secrets if profile else None)
         found = _program(name, path, sandbox)
         values = {own: read_secret(host, environment, sandbox) for own, host in shim.secrets.items()}
-        yield name, Program(found, shim.allow, values)
+        yield name, ShimProgram(found, shim.allow, values)
 
 
 def _program(name: str, path: str, sandbox: Reach) -> str:

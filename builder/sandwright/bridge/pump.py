@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.bridge import frames
-from sandwright.bridge.configuration import Limits
-from sandwright.bridge.frames import Kind, ProtocolError
+from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.frames import FrameKind, ProtocolError
 from sandwright.bridge.secret import Redactor
 
 CHUNK = 256 * 1024
@@ -63,11 +63,11 @@ class Pump:
     def __init__(
         self,
         connection: socket.socket,
-        reader: frames.Reader,
+        reader: frames.FrameReader,
         pid: int,
         pipes: Pipes,
         *,
-        limits: Limits,
+        limits: CallLimits,
         secrets: Iterable[bytes],
         deadline: float,
         stop: int,
@@ -82,7 +82,7 @@ class Pump:
         self._deadline = deadline
         self._stop = stop
         self._redactors = {pipes.stdout: Redactor(known), pipes.stderr: Redactor(known)}
-        self._kinds = {pipes.stdout: Kind.STDOUT, pipes.stderr: Kind.STDERR}
+        self._kinds = {pipes.stdout: FrameKind.STDOUT, pipes.stderr: FrameKind.STDERR}
         self._open = [pipes.stdout, pipes.stderr]
         self._pending = memoryview(b"")
         self._input = bytearray()
@@ -180,9 +180,9 @@ class Pump:
             return
         for frame in self._reader.feed(data):
             match frame.kind:
-                case Kind.STDIN:
+                case FrameKind.STDIN:
                     self._take_input(frame.payload)
-                case Kind.SIGNAL:
+                case FrameKind.SIGNAL:
                     self._signal(frame.payload)
                 case _:
                     raise ProtocolError("a second call")
@@ -246,13 +246,13 @@ class Pump:
         passed = redactor.feed(data) if data else redactor.end()
         if not data:
             self._open.remove(fd)
-        self.counts["stdout" if kind == Kind.STDOUT else "stderr"] += len(data)
+        self.counts["stdout" if kind == FrameKind.STDOUT else "stderr"] += len(data)
         if self.counts["stdout"] + self.counts["stderr"] > self._limits.output_bytes:
             self.why = "output"
         elif passed:
             self._emit(kind, passed)
 
-    def _emit(self, kind: Kind, payload: bytes) -> None:
+    def _emit(self, kind: FrameKind, payload: bytes) -> None:
         head = frames.header(kind, len(payload))
         try:
             sent = self._socket.sendmsg([head, payload])

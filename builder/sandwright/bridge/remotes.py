@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from sandwright import process
 from sandwright.bridge.grammar import Refused
 from sandwright.bridge.repository import bare_environment
-from sandwright.bridge.workspace import Workspace
+from sandwright.bridge.workspace import OpenWorkspace
 
 MAX_CONFIG = 1 << 20
 """Bytes of a repository's configuration."""
@@ -58,7 +58,7 @@ def address(url: str, *, loopback: bool = True) -> str | None:
 
 
 def read_remotes(
-    workspace: Workspace, wanted: Iterable[tuple[str, ...]], scratch: Path, *, loopback: bool = True
+    workspace: OpenWorkspace, wanted: Iterable[tuple[str, ...]], scratch: Path, *, loopback: bool = True
 ) -> Known:
     """The remotes of repositories (the parts of their paths below the workspace), as they are now.
 
@@ -93,7 +93,7 @@ def repositories(root: Path, writable: Callable[[str], bool]) -> Iterator[tuple[
             yield parts
 
 
-def _config(workspace: Workspace, parts: tuple[str, ...]) -> bytes | None:
+def _config(workspace: OpenWorkspace, parts: tuple[str, ...]) -> bytes | None:
     try:
         with workspace.file((*parts, ".git", "config")) as fd, open(fd, "rb", closefd=False) as file:
             text = file.read(MAX_CONFIG + 1)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from sandwright.bridge.configuration import SESSION_MARK
 from sandwright.bridge.grammar import Refused, shown
 from sandwright.bridge.kinds import is_ref
-from sandwright.bridge.workspace import Workspace, open_file
+from sandwright.bridge.workspace import OpenWorkspace, open_file
 
 MAX_REFS = 200_000
 MAX_LIST = 32 << 20
@@ -44,7 +44,7 @@ _HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Place:
+class RepositoryLocation:
     """Where a repository lies, as parts below the workspace.
 
     `root` is the directory that holds `.git`; `git` what belongs to this work tree (HEAD, FETCH_HEAD),
@@ -75,7 +75,7 @@ class Refs:
         return any(len(name) == 64 for name in self.names.values())
 
 
-def find_repository(workspace: Workspace, parts: tuple[str, ...]) -> Place:
+def find_repository(workspace: OpenWorkspace, parts: tuple[str, ...]) -> RepositoryLocation:
     """The repository of a directory. Raise Refused when there is none in the workspace."""
     for end in range(len(parts), -1, -1):
         root = parts[:end]
@@ -89,7 +89,7 @@ def find_repository(workspace: Workspace, parts: tuple[str, ...]) -> Place:
                 git = _linked(workspace, root, _small(fd, ".git"), prefix="gitdir: ")
         with workspace.directory(git) as fd:
             common = _small(fd, "commondir", missing="")
-        place = Place(root, git, _linked(workspace, git, common) if common else git)
+        place = RepositoryLocation(root, git, _linked(workspace, git, common) if common else git)
         for each in (place.git, place.common):
             if not workspace.access.reads_all(each):
                 raise Refused(f"the policy keeps the sandbox from {shown(['/'.join(each)])} or a part of it")
@@ -97,7 +97,7 @@ def find_repository(workspace: Workspace, parts: tuple[str, ...]) -> Place:
     raise Refused("there is no git repository here")
 
 
-def read_refs(workspace: Workspace, place: Place) -> Refs:
+def read_refs(workspace: OpenWorkspace, place: RepositoryLocation) -> Refs:
     """The refs of a repository. Raise Refused when they are none that git would have written."""
     with workspace.directory(place.git) as fd:
         head = _small(fd, "HEAD").strip()
@@ -171,7 +171,9 @@ def _add(names: dict[str, str], name: str, value: str) -> None:
         raise Refused("the repository has too many refs")
 
 
-def _linked(workspace: Workspace, base: tuple[str, ...], text: str, *, prefix: str = "") -> tuple[str, ...]:
+def _linked(
+    workspace: OpenWorkspace, base: tuple[str, ...], text: str, *, prefix: str = ""
+) -> tuple[str, ...]:
     """Where a file of git's leads to (`gitdir: …`, or `commondir`), if that is in the workspace."""
     if not text.startswith(prefix):
         raise Refused("`.git` is no repository")

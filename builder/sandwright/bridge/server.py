@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.bridge import frames
-from sandwright.bridge.access import Access
+from sandwright.bridge.access import WorkspaceAccess
 from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
 from sandwright.bridge.children import Children
@@ -32,7 +32,7 @@ from sandwright.bridge.configuration import Configuration
 from sandwright.bridge.grammar import Grammar, compile_grammar
 from sandwright.bridge.known import git_of
 from sandwright.bridge.profiles import profile_of
-from sandwright.bridge.workspace import Workspace, remove
+from sandwright.bridge.workspace import OpenWorkspace, remove
 
 PORT = "port"
 LISTEN = "listen"
@@ -71,8 +71,8 @@ class Server:
 
     def _made(self) -> Context:
         configuration = self._configuration
-        access = Access(configuration.access, caseless=configuration.caseless)
-        workspace = Workspace(configuration.workspace, access)
+        access = WorkspaceAccess(configuration.access, caseless=configuration.caseless)
+        workspace = OpenWorkspace(configuration.workspace, access)
         _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
         wanted = {"git", "gh"} & configuration.programs.keys() and process.find("git")
         words = (

@@ -19,7 +19,7 @@ from typing import IO
 
 from sandwright import crossbuild, process
 from sandwright.bridge.access import entries
-from sandwright.bridge.configuration import SESSION_MARK, Configuration, Limits
+from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
 from sandwright.bridge.environment import search_path
 from sandwright.bridge.programs import kept, programs, reach
 from sandwright.bridge.remotes import repositories
@@ -81,7 +81,7 @@ def serve(
     platform: str | None = None,
     environment: Mapping[str, str] | None = None,
     uids: Sequence[int] | None = None,
-    limits: Limits | None = None,
+    limits: CallLimits | None = None,
 ) -> Iterator[Bridge]:
     """Run a bridge for the length of a `with`, for the policy's `credentials.shims` in its project.
 
@@ -109,7 +109,7 @@ def serve(
         session = own.name
         configuration = Configuration(
             session=session, workspace=project, public=own / "public", private=own / "private", audit=log,
-            programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or Limits(),
+            programs=found, uids=tuple({os.geteuid(), *(uids or ())}), limits=limits or CallLimits(),
             environment={**kept(given, sandbox), "PATH": search}, loopback=policy.network.mode != "host",
             access=tuple(entries(policy, str(project))), caseless=policy.facts.os == "darwin",
             repositories=tuple(repositories(project, sandbox.writes)),

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandwright.bridge.access import ALL, Access
+from sandwright.bridge.access import ALL, WorkspaceAccess
 from sandwright.bridge.grammar import Refused, shown
 
 MAX_DEPTH = 128
@@ -24,10 +24,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Workspace:
+class OpenWorkspace:
     """A directory of the host that the sandbox works in, held open."""
 
-    def __init__(self, root: Path, access: Access = ALL) -> None:
+    def __init__(self, root: Path, access: WorkspaceAccess = ALL) -> None:
         """`root` is an existing directory; links on the way to it are followed, now and never again.
 
         `access` is what may be opened in it.

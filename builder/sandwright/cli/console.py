@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sandwright.progress import Progress, Step
+from sandwright.progress import Progress, ProgressStep
 from sandwright.visible import visible
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class _Lines:
     """For logs: a line when a step ends, so that a stuck one shows by its absence."""
 
     @contextlib.contextmanager
-    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[Step]:
+    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:
         started = time.monotonic()
         counter = _Counter()
         yield counter
@@ -110,7 +110,7 @@ class _Drawn:
         self._bars = bars
 
     @contextlib.contextmanager
-    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[Step]:  # noqa: ARG002
+    def step(self, label: str, total: int | None = None, *, unit: str = "bytes") -> Iterator[ProgressStep]:  # noqa: ARG002
         bar = self._bars.add_task(visible(label), total=total)
         try:
             yield _Bar(self._bars, bar)

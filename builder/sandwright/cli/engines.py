@@ -25,7 +25,7 @@ from sandwright.errors import UsageError, VerdictError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from sandwright.host import HostFacts
+    from sandwright.host import MachineFacts
     from sandwright.image.build import SkippedImage
     from sandwright.image.engines.build import BuildRequest, EngineBuiltImage
     from sandwright.image.engines.contract import BuildEngine
@@ -68,7 +68,7 @@ class CliArguments:
     frozen: bool
 
     def request(
-        self, host: HostFacts, progress: Progress, *, output: Path, registry: RegistrySettingsFactory
+        self, host: MachineFacts, progress: Progress, *, output: Path, registry: RegistrySettingsFactory
     ) -> BuildRequest:
         """The same, resolved. No platform means this machine's."""
         from sandwright.image.engines.build import BuildRequest  # noqa: PLC0415
@@ -158,7 +158,7 @@ def _built(
     engine: BuildEngine,
     start: Callable[[], Open],
     *,
-    host: HostFacts,
+    host: MachineFacts,
     skipped: list[SkippedImage],
     progress: Progress,
 ) -> _Done:
@@ -191,7 +191,9 @@ def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: st
 
 
 @contextlib.contextmanager
-def _opened(options: EngineBuildOptions, host: HostFacts) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
+def _opened(
+    options: EngineBuildOptions, host: MachineFacts
+) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
     """The engine, and what gives how to start images in it."""
     if options.engine == "docker":
         from sandwright.image.engines.docker import DockerBuilder  # noqa: PLC0415
@@ -212,7 +214,7 @@ def _start_docker(client: DockerClient) -> Open:
     return functools.partial(open_docker, client)
 
 
-def _start_podman(host: HostFacts) -> Open:
+def _start_podman(host: MachineFacts) -> Open:
     from sandwright.verify.smoke.inengine import open_podman  # noqa: PLC0415
 
     return functools.partial(open_podman, host, ())

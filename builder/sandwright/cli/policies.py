@@ -150,7 +150,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     Nothing where the policy can't be resolved on this host, which `render` and `run` say.
     """
     from sandwright.adopt.tracked import tracked  # noqa: PLC0415
-    from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.paths import is_inside  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
@@ -162,7 +162,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     try:
         resolved = policy.resolve()
         mounts = all(registry.declaration(name).mounts for name in resolved.methods[:1])
-        yield from (("warning", each) for each in remarks(resolved, Looks(), mounts=mounts))
+        yield from (("warning", each) for each in remarks(resolved, InputTracker(), mounts=mounts))
     except SandwrightError:
         return  # `render` and `run` say why
     project = resolved.canonical(resolved.facts.project)
@@ -203,11 +203,11 @@ def _make(out: Path) -> None:
 
 def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
     """Say what has less effect than it seems, and when a Mac's profile is made from a Linux host's facts."""
-    from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
 
-    for remark in remarks(policy, Looks(), mounts=registry.declaration(method).mounts) if here else ():
+    for remark in remarks(policy, InputTracker(), mounts=registry.declaration(method).mounts) if here else ():
         console.warn(remark)
     properties = registry.properties(method)
     if properties.foreign_paths and properties.system != policy.facts.os:

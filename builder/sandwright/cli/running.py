@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from sandwright.session.request import Request
+from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
 from sandwright.visible import visible
@@ -38,9 +38,9 @@ def request_of(
     cidfile: str = "",
     telemetry: str = "",
     trust_policy: bool = False,
-) -> Request:
+) -> RunRequest:
     """The request that the options make."""
-    return Request(
+    return RunRequest(
         list(words),
         policy=policy,
         method=method,

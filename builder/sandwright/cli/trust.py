@@ -53,13 +53,13 @@ def looked_at(policy: str, settings: Sequence[str] | None, *, word: bool) -> Non
 
 
 def _loosened(policy: str, settings: Sequence[str] | None = None) -> Loosened:
-    from sandwright.looks import Looks  # noqa: PLC0415
+    from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.session.loosened import loosened  # noqa: PLC0415
     from sandwright.session.prepare import load  # noqa: PLC0415
-    from sandwright.session.request import Request  # noqa: PLC0415
+    from sandwright.session.request import RunRequest  # noqa: PLC0415
 
-    request = Request([], policy=policy, settings=list(settings or ()))
-    return loosened(load(request, Looks()), request.policy, cwd=request.cwd)
+    request = RunRequest([], policy=policy, settings=list(settings or ()))
+    return loosened(load(request, InputTracker()), request.policy, cwd=request.cwd)
 
 
 def _agreed() -> bool:

@@ -27,7 +27,7 @@ Who needs it: `started_for(method)` says whether a method's launcher expects a p
 
 from __future__ import annotations
 
-from sandwright.egress.decisions import Decision, decisions
+from sandwright.egress.decisions import ProxyDecision, decisions
 from sandwright.egress.proxy import Proxy, proxy, started_for
 
-__all__ = ["Decision", "Proxy", "decisions", "proxy", "started_for"]
+__all__ = ["Proxy", "ProxyDecision", "decisions", "proxy", "started_for"]

@@ -13,7 +13,7 @@ from sandwright.render.proxy import REASONS
 
 
 @dataclass(frozen=True)
-class Decision:
+class ProxyDecision:
     """One request: when it ended (seconds since 1970), what was asked for, and what came of it.
 
     `method` is CONNECT for a tunnel. `reason` is one of `sandwright.render.proxy.REASONS` when it was refused
@@ -39,7 +39,7 @@ class Decision:
         return not self.reason
 
 
-def decisions(log: Path) -> Iterator[Decision]:
+def decisions(log: Path) -> Iterator[ProxyDecision]:
     """The decisions in a log, oldest first; none when there is no log yet. Half a line at the end is left."""
     try:
         with log.open("rb") as lines:
@@ -50,13 +50,13 @@ def decisions(log: Path) -> Iterator[Decision]:
         return
 
 
-def _decision(fields: dict[str, Any]) -> Decision:
+def _decision(fields: dict[str, Any]) -> ProxyDecision:
     said: dict[str, Any] = {
         name: unquote(value) if isinstance(value, str) else value for name, value in fields.items()
     }
     reason = said["reason"] if said["reason"] in REASONS else ""
     unread = said["result"].startswith("NONE") and 400 <= said["status"] < 500
-    return Decision(
+    return ProxyDecision(
         time=said["time"],
         method="" if said["method"] == "-" else said["method"],
         host="" if said["host"] == "-" else said["host"],

@@ -24,7 +24,7 @@ _INTERFACE = re.compile(r"^\s+inet6? ([0-9a-f.:]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Squid:
+class InstalledSquid:
     """A squid that is installed: its program, whether it has a pinger, and the account made for it."""
 
     program: str
@@ -32,7 +32,7 @@ class Squid:
     account: str
 
 
-def find_squid() -> Squid:
+def find_squid() -> InstalledSquid:
     """The squid that is installed. Raise ToolMissing without one, HostError for one that is too old."""
     program = process.which("squid", hint="it is the proxy of `network.mode: proxy`")
     said = process.run(program, "-v", timeout=10).text
@@ -41,29 +41,29 @@ def find_squid() -> Squid:
         found = said.splitlines()[0] if said else "a squid that names no version"
         raise HostError(f"{program}: {found}; squid {OLDEST} or newer is needed")
     account = re.search(r"--with-default-user=([a-z_][a-z0-9_-]*)", said)
-    return Squid(program, "--enable-icmp" in said, account[1] if account else "nobody")
+    return InstalledSquid(program, "--enable-icmp" in said, account[1] if account else "nobody")
 
 
 @dataclass(frozen=True)
-class Account:
+class SquidAccount:
     """Whom squid runs as, when it is another than the caller."""
 
     uid: int
     gid: int
 
 
-def squid_account(squid: Squid) -> Account | None:
+def squid_account(squid: InstalledSquid) -> SquidAccount | None:
     """The account for squid where the caller is root, else None. Raise HostError when there is none."""
     if os.geteuid() != 0:
         return None
     for name in (squid.account, "nobody"):
         with contextlib.suppress(KeyError):
             found = pwd.getpwnam(name)
-            return Account(found.pw_uid, found.pw_gid)
+            return SquidAccount(found.pw_uid, found.pw_gid)
     raise HostError(f"there is no account {squid.account}, and squid does not run as root")
 
 
-def unprivileged(account: Account | None) -> tuple[str, ...]:
+def unprivileged(account: SquidAccount | None) -> tuple[str, ...]:
     """The words before squid's: without rights, and killed by the kernel when its parent ends.
 
     Raise ToolMissing where there is no setpriv (util-linux 2.33) on Linux, HostError for root elsewhere.

@@ -18,17 +18,17 @@ from typing import IO, Protocol
 
 import sandwright
 from sandwright import places, process
-from sandwright.egress.decisions import Decision, decisions
-from sandwright.egress.keeper import ASK, Kept, clear
+from sandwright.egress.decisions import ProxyDecision, decisions
 from sandwright.egress.place import (
-    Account,
-    Squid,
+    InstalledSquid,
+    SquidAccount,
     find_squid,
     free_port,
     own_addresses,
     squid_account,
     unprivileged,
 )
+from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
 from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import PORT, ProxyPlace, quote_squid, render_proxy
@@ -58,7 +58,7 @@ class Proxy:
     log: Path
     environment: Mapping[str, str]
     greeting: bytes = field(repr=False)
-    _keeper: _Running = field(repr=False)
+    _supervisor: _Running = field(repr=False)
 
     @property
     def url(self) -> str:
@@ -68,9 +68,9 @@ class Proxy:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return self._keeper.poll() is None
+        return self._supervisor.poll() is None
 
-    def decisions(self) -> Iterator[Decision]:
+    def decisions(self) -> Iterator[ProxyDecision]:
         """What it decided until now, oldest first."""
         return decisions(self.log)
 
@@ -107,10 +107,16 @@ def proxy(
         patience=timeout,
     )
     with contextlib.ExitStack() as stack:
-        keeper, kept, directory = _started(stack, order)
-        environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(kept.port)}
+        supervisor, settings, directory = _started(stack, order)
+        environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(settings.port)}
         yield Proxy(
-            kept.host, kept.port, directory, Path(kept.log), environment, kept.greeting.encode(), keeper
+            settings.host,
+            settings.port,
+            directory,
+            Path(settings.log),
+            environment,
+            settings.greeting.encode(),
+            supervisor,
         )
 
 
@@ -119,8 +125,8 @@ class _Order:
     """What was asked for, and what there is to do it with."""
 
     policy: ResolvedPolicy
-    squid: Squid
-    account: Account | None
+    squid: InstalledSquid
+    account: SquidAccount | None
     hosts_file: str | None
     nameservers: tuple[str, ...]
     log: str | None
@@ -142,14 +148,16 @@ class _Order:
             icmp=self.squid.icmp,
         )
 
-    def kept(self, directory: Path, place: ProxyPlace) -> Kept:
-        """What the keeper is told."""
+    def settings(self, directory: Path, place: ProxyPlace) -> SupervisorConfiguration:
+        """What the supervisor is told."""
         service = f"sandwright{uuid.uuid4().hex[:12]}"
         configuration = f"{directory}/squid.conf"
         argv = (*unprivileged(self.account), self.squid.program, "-N", "-n", service, "-f", configuration)
         inside = (HOST, PORT)
         greeting = _greeting(place)
-        return Kept(argv, service, HOST, place.port, greeting, inside, place.log, self.log, self.patience)
+        return SupervisorConfiguration(
+            argv, service, HOST, place.port, greeting, inside, place.log, self.log, self.patience
+        )
 
 
 def _word() -> str | None:
@@ -169,27 +177,27 @@ def _greeting(place: ProxyPlace) -> str:
     return f"PROXY {family} {place.word} {here} 1 {place.port}\r\n"
 
 
-def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Kept, Path]:
-    """A keeper whose squid answers. Somebody else may take the port that was free: then with another."""
+def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, SupervisorConfiguration, Path]:
+    """A supervisor whose squid answers. Somebody else may take the port that was free: then with another."""
     for attempt in range(1, _ATTEMPTS + 1):
         directory = _directory(order.account)
         place = order.place(directory)
-        kept = order.kept(directory, place)
+        settings = order.settings(directory, place)
         with contextlib.ExitStack() as this:
-            this.callback(clear, directory, kept.log, kept.keep_log)
+            this.callback(clear, directory, settings.log, settings.keep_log)
             _write(directory, order, place)
             try:
-                keeper = this.enter_context(_keeper(directory, kept))
+                supervisor = this.enter_context(_supervisor(directory, settings))
             except HostError as fault:
                 if attempt < _ATTEMPTS and "Cannot bind" in str(fault):
                     continue
                 raise
             stack.push(this.pop_all())
-            return keeper, kept, directory
+            return supervisor, settings, directory
     raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
 
-def _directory(account: Account | None) -> Path:
+def _directory(account: SquidAccount | None) -> Path:
     """A new directory that squid can be told of; in it one that squid can write.
 
     Others can't pass, but for squid's account where that is another.
@@ -210,7 +218,7 @@ def _directory(account: Account | None) -> Path:
     return directory
 
 
-def _share(path: Path, account: Account | None, mode: int) -> None:
+def _share(path: Path, account: SquidAccount | None, mode: int) -> None:
     """Let squid's account, where it has one of its own, do what the group may in `mode`; nobody else."""
     path.chmod(mode & 0o700)
     if account is not None:
@@ -237,39 +245,41 @@ def _write(directory: Path, order: _Order, place: ProxyPlace) -> None:
 
 
 @contextlib.contextmanager
-def _keeper(directory: Path, kept: Kept) -> Iterator[_Running]:
-    """A keeper that said `ready`; it ends with this, or when our end of its pipe is closed by the kernel."""
+def _supervisor(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Running]:
+    """A supervisor that said `ready`. It ends with this, or when the kernel closes our end of its pipe."""
     read, write = os.pipe()
     with contextlib.ExitStack() as stack:
         lifeline = stack.enter_context(os.fdopen(write, "wb", buffering=0))
         with os.fdopen(read, "rb") as theirs:
-            argv = (sys.executable, "-P", "-s", "-m", "sandwright.egress.keeper", directory)
+            argv = (sys.executable, "-P", "-s", "-m", "sandwright.egress.supervisor", directory)
             started = process.start(*argv, stdin=theirs, env=_environment(), cwd="/")
-            keeper = stack.enter_context(started)
-        stack.callback(_end, keeper, lifeline)
-        lifeline.write(kept.to_json())
-        said = _answer(keeper, kept.patience + _GRACE)
+            supervisor = stack.enter_context(started)
+        stack.callback(_end, supervisor, lifeline)
+        lifeline.write(settings.to_json())
+        said = _answer(supervisor, settings.patience + _GRACE)
         if said != "ready":
             raise HostError(f"the proxy can't be started: {said}")
-        yield keeper
+        yield supervisor
 
 
 def _environment() -> dict[str, str]:
-    """What the keeper needs to find its code and squid; nothing of the session's."""
+    """What the supervisor needs to find its code and squid; nothing of the session's."""
     package = Path(sandwright.__file__).parent.parent
     return {"PATH": process.search_path(), "PYTHONPATH": str(package)}
 
 
-def _answer(keeper: _Running, patience: float) -> str:
-    """The one line that the keeper says."""
-    assert keeper.stdout is not None
-    ready, _, _ = select.select([keeper.stdout], [], [], patience)
-    return keeper.stdout.readline().decode(errors="replace").strip() if ready else "its keeper says nothing"
+def _answer(supervisor: _Running, patience: float) -> str:
+    """The one line that the supervisor says."""
+    assert supervisor.stdout is not None
+    ready, _, _ = select.select([supervisor.stdout], [], [], patience)
+    if not ready:
+        return "its supervisor says nothing"
+    return supervisor.stdout.readline().decode(errors="replace").strip()
 
 
-def _end(keeper: _Running, lifeline: IO[bytes]) -> None:
-    """Let the keeper clear up; what it does not do in time is done without it."""
+def _end(supervisor: _Running, lifeline: IO[bytes]) -> None:
+    """Let the supervisor clear up; what it does not do in time is done without it."""
     lifeline.close()
     until = time.monotonic() + _GRACE
-    while keeper.poll() is None and time.monotonic() < until:
+    while supervisor.poll() is None and time.monotonic() < until:
         time.sleep(0.005)

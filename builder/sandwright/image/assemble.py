@@ -24,7 +24,7 @@ from sandwright.image.packages import PackageRules, PackageSource, WrittenPackag
 from sandwright.image.tree import FileTree, merge, unsettled
 
 if TYPE_CHECKING:
-    from sandwright.host import HostFacts
+    from sandwright.host import MachineFacts
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def from_packages(
 
 
 def from_scripts(
-    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: HostFacts
+    shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: MachineFacts
 ) -> list[LayerHistory]:
     """A layer of what the packages' own scripts make of them, and one of what the definition adds."""
     from sandwright.image.configured import DebianSystem, write_system  # noqa: PLC0415 - who starts programs pays for it

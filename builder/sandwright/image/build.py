@@ -29,7 +29,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.registry.failure import Unavailable, Unreachable
 
 if TYPE_CHECKING:
-    from sandwright.host import HostFacts
+    from sandwright.host import MachineFacts
     from sandwright.registry.settings import RegistrySettings
 
 Relock = Callable[[ImageDefinition], Lock | BaseLock]
@@ -106,7 +106,7 @@ def build_images(
     epoch: int | None = None,
     verify: bool = False,
     jobs: int | None = None,
-    facts: HostFacts | None = None,
+    facts: MachineFacts | None = None,
     leave_out: Callable[[SkippedImage], object] | None = None,
     progress: Progress = SILENT,
 ) -> list[BuiltImage]:
@@ -149,7 +149,7 @@ class _Build:
     """One run: the images of a plan, one after another."""
 
     def __init__(
-        self, shop: BuildContext, supply: Fetcher, epoch: int | None, facts: HostFacts | None
+        self, shop: BuildContext, supply: Fetcher, epoch: int | None, facts: MachineFacts | None
     ) -> None:
         self._shop = shop
         self._supply = supply
@@ -274,7 +274,7 @@ class _Build:
         self._shop.progress.note(f"{step.name}: {why}; locking it again")
         return self._supply.relock(step.definition)
 
-    def _host(self) -> HostFacts:
+    def _host(self) -> MachineFacts:
         if self._facts is None:
             from sandwright.host import collect_host  # noqa: PLC0415 - only mmdebstrap depends on the machine
 

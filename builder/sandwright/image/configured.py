@@ -21,7 +21,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.image.deb import parse_control
 from sandwright.image.layer import LayerWriter
 from sandwright.image.packages import PackageSource
@@ -66,7 +66,7 @@ def write_system(
     system: DebianSystem,
     layer: LayerWriter,
     *,
-    facts: HostFacts,
+    facts: MachineFacts,
     scratch: Path,
     cancelled: Event,
     keep: Callable[[bytes], bool],
@@ -94,7 +94,7 @@ def write_system(
     return found
 
 
-def _mode(facts: HostFacts) -> str:
+def _mode(facts: MachineFacts) -> str:
     """How mmdebstrap gets the rights it needs: as root, or as root of a user namespace."""
     if facts.is_root:
         return "root"
@@ -103,7 +103,7 @@ def _mode(facts: HostFacts) -> str:
     return "unshare"
 
 
-def _require_emulator(facts: HostFacts, architecture: str) -> None:
+def _require_emulator(facts: MachineFacts, architecture: str) -> None:
     if facts.architecture != architecture and facts.emulator(f"linux/{architecture}") is None:
         raise HostError(
             f"programs for {architecture} don't run on this {facts.architecture} machine: no emulator is "

@@ -13,7 +13,7 @@ from sandwright.image.cache import Cache
 from sandwright.image.lock import LockedPackage
 from sandwright.image.mirrors import Mirrors, shown
 from sandwright.image.transfer import MIRROR_RETRIES, FileGone, Transfer, TransientError
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.registry.download import ByteProgress
 from sandwright.registry.failure import Cancelled
 from sandwright.registry.parallel import run_parallel
@@ -27,7 +27,7 @@ def download(
     cache: Cache,
     jobs: int,
     patience: RetryPolicy | None,
-    step: Step,
+    step: ProgressStep,
 ) -> list[LockedPackage]:
     """Download packages into the cache; return those that no mirror has any more.
 
@@ -42,7 +42,7 @@ def download(
 class _Downloads:
     """The downloads of one call."""
 
-    def __init__(self, mirrors: Mirrors, cache: Cache, patience: RetryPolicy, step: Step) -> None:
+    def __init__(self, mirrors: Mirrors, cache: Cache, patience: RetryPolicy, step: ProgressStep) -> None:
         self.transfer = Transfer(mirrors, patience)
         self._mirrors = mirrors
         self._cache = cache

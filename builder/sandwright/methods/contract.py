@@ -12,8 +12,8 @@ from sandwright.methods.properties import Answers, Properties
 
 if TYPE_CHECKING:
     from sandwright.evaluate.explain.reading import ReadBack
-    from sandwright.host import HostFacts
-    from sandwright.looks import Looks, Question
+    from sandwright.host import MachineFacts
+    from sandwright.inputs import InputTracker, Question
     from sandwright.policy.declaration import Declaration
     from sandwright.policy.names import Outer
     from sandwright.policy.resolved import ResolvedPolicy
@@ -178,11 +178,11 @@ class Backend(Protocol):
         """What its launcher gets when a session is on a terminal."""
         ...
 
-    def depends(self, host: HostFacts) -> Iterable[Question]:
+    def depends(self, host: MachineFacts) -> Iterable[Question]:
         """Questions to this machine: while the answers stay, so does what preflight found."""
         ...
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start a real sandbox, within `limit` seconds, and have it read what it must not see."""
         ...
 
@@ -193,10 +193,10 @@ class Backend(Protocol):
         """
         ...
 
-    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
         """Variables that the launcher needs beside the caller's, such as where the image is unpacked.
 
-        `looks` keeps what was asked of the host to find them. Raise HostError, with the command that helps,
+        `inputs` keeps what was asked of the host to find them. Raise HostError, with the command that helps,
         when something of it is not there.
         """
         ...
@@ -221,6 +221,6 @@ class Backend(Protocol):
         """What is wrong where the image that a policy has by default is not here."""
         ...
 
-    def runtime_version(self, host: HostFacts) -> str:
+    def runtime_version(self, host: MachineFacts) -> str:
         """What the runtime behind it says of its version; empty for none."""
         ...

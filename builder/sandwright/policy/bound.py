@@ -14,21 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sandwright.policy.layers import Settings
+from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
 from sandwright.policy.paths import same_name
-from sandwright.policy.placing import Placing
+from sandwright.policy.placing import PathResolver
 from sandwright.policy.resolved import Filesystem
 from sandwright.policy.rules import Action, PathRule, PathRules
-from sandwright.policy.source import BUILT_IN, Faults, Source
+from sandwright.policy.source import BUILT_IN, Faults, PolicySource
 
 _ALLOWED_ALWAYS = ("own", "startup")
 
 
-def check_paths(floor: Settings, filesystem: Filesystem, placing: Placing, faults: Faults) -> None:
+def check_paths(floor: MergedSettings, filesystem: Filesystem, placing: PathResolver, faults: Faults) -> None:
     """Add a fault for each rule of a policy that lets more be read or written than the floor does."""
     bound = _Bound(floor, filesystem, placing)
-    seen: set[tuple[Source, Action]] = set()
+    seen: set[tuple[PolicySource, Action]] = set()
     paths = dict.fromkeys(rule.path for rule in (*filesystem.rules, *bound.rules))
     for path in paths:
         deciding = filesystem.tree.deciding(path)
@@ -43,12 +43,14 @@ def check_paths(floor: Settings, filesystem: Filesystem, placing: Placing, fault
                 faults.add(deciding[0].source, _message(deciding[0], action, path, limit))
 
 
-def check_sockets(floor: Settings, settings: Settings, placing: Placing, faults: Faults) -> None:
+def check_sockets(
+    floor: MergedSettings, settings: MergedSettings, placing: PathResolver, faults: Faults
+) -> None:
     """Add a fault for each Unix socket of a policy that a floor with such a list doesn't have in it."""
     name = "network.unix_sockets"
     if name not in floor.lists:
         return
-    quiet = Placing(placing.facts, Faults())
+    quiet = PathResolver(placing.facts, Faults())
     limits = {placed[0] for placed in map(quiet.place, floor.items(name)) if placed}
     for item in settings.items(name):
         placed = quiet.place(item)
@@ -59,10 +61,10 @@ def check_sockets(floor: Settings, settings: Settings, placing: Placing, faults:
 class _Bound:
     """The floor's rules, and what they let be read and written at most."""
 
-    def __init__(self, floor: Settings, filesystem: Filesystem, placing: Placing) -> None:
+    def __init__(self, floor: MergedSettings, filesystem: Filesystem, placing: PathResolver) -> None:
         self._floor = floor
         # What the floor spells wrong is a fault of the policy that it is part of, found there.
-        quiet = Placing(placing.facts, Faults())
+        quiet = PathResolver(placing.facts, Faults())
         self.rules = tuple(quiet.listed(floor))
         key = same_name(placing.facts)
         readable = [*self.rules]
@@ -81,7 +83,7 @@ class _Bound:
         self._guarded = PathRules([_everything("write", BUILT_IN)], protections=own, key=key)
         self._startup = PathRules(filesystem.startup, key=key)
 
-    def limit(self, action: Action, path: str) -> Source | None:
+    def limit(self, action: Action, path: str) -> PolicySource | None:
         """Where the floor says that a path may not be read or written; None when it may."""
         if action == "write" and not self._guarded.allows("write", path):
             return self._guarded.deciding(path)[0].source
@@ -92,7 +94,7 @@ class _Bound:
         return rule.source
 
 
-def _everything(kind: PathKind, source: Source) -> PathRule:
+def _everything(kind: PathKind, source: PolicySource) -> PathRule:
     return PathRule("/", kind, "listed", source, "/", "everything")
 
 
@@ -103,7 +105,7 @@ def _weakest_root(rules: Iterable[PathRule]) -> list[PathRule]:
     return [rule for rule in rules if not (listed and rule.why == "everything")]
 
 
-def _message(rule: PathRule, action: Action, path: str, limit: Source) -> str:
+def _message(rule: PathRule, action: Action, path: str, limit: PolicySource) -> str:
     verb = "be read" if action == "read" else "be written"
     place = "" if path == rule.path else f", with {rule.path}"
     where = f"{limit} {limit.field}".strip()

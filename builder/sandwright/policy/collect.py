@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import HostError, UsageError
-from sandwright.looks import Looks, is_cover, sockets_of
+from sandwright.inputs import InputTracker, is_cover, sockets_of
 from sandwright.policy import planted, spelling
 from sandwright.policy.engines import SOCKETS
-from sandwright.policy.facts import Entry, EntryKind, HostFacts
+from sandwright.policy.facts import EntryKind, HostEntry, HostFacts
 from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
@@ -43,37 +43,37 @@ def collect(
     cwd: Path | str | None = None,
     tmp: str | None = None,
     environ: Mapping[str, str] | None = None,
-    looks: Looks | None = None,
+    inputs: InputTracker | None = None,
 ) -> HostFacts:
     """What this host is like, as far as a policy looks at it.
 
     `project` is the directory that `$PROJECT` means (absent: that of the project's file, and without one the
     current directory), `cwd` that of `$CWD` (absent: the project), `tmp` the temporary directory as the
     sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
-    the environment (absent: this process's). `looks` keeps every question to the host: while the answers stay
-    the same, so do the facts. Raise HostError for a system that is neither Linux
-    nor macOS, UsageError for a project that is no directory.
+    the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
+    stay the same, so do the facts. Raise HostError for a system that is neither Linux nor macOS, UsageError
+    for a project that is no directory.
     """
-    looks = Looks() if looks is None else looks
+    inputs = InputTracker() if inputs is None else inputs
     given = dict(os.environ if environ is None else environ)
     project = _project(policy) if project is None else project
     if not Path(project).is_dir():
         raise UsageError(f"the project {project} is no directory")
-    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp, looks)
+    facts = _base(policy, given, os.fspath(Path(project).absolute()), tmp, inputs)
     facts = replace(facts, cwd=os.fspath(Path(cwd or project).absolute()))
     for name, path in (("project", facts.project), ("home", facts.home), ("cwd", facts.cwd)):
         if path != spelling.plain(path):
             raise UsageError(f"the {name} directory {path!r} is no path that a policy can name")
-    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], looks=looks)
-    facts = observe(facts, _named(policy, facts), looks=looks)
+    facts = observe(facts, [facts.project, facts.home, facts.cwd, facts.tmp], inputs=inputs)
+    facts = observe(facts, _named(policy, facts), inputs=inputs)
     facts = replace(facts, named=tuple(sorted({path for path, _ in policy.named_paths(facts)})))
-    facts = replace(facts, sockets=_sockets(policy, facts, looks))
-    facts = observe(facts, facts.sockets, looks=looks)
-    git = Repositories(_writable(policy, facts), facts.home, looks)
+    facts = replace(facts, sockets=_sockets(policy, facts, inputs))
+    facts = observe(facts, facts.sockets, inputs=inputs)
+    git = Repositories(_writable(policy, facts), facts.home, inputs)
     facts = replace(facts, git_directories=git.directories, git_files=git.files)
-    facts = replace(facts, texts=_texts(policy, facts, looks))
-    facts = _with_installation(policy, facts, looks)
-    return observe(facts, _protected(policy, facts), looks=looks)
+    facts = replace(facts, texts=_texts(policy, facts, inputs))
+    facts = _with_installation(policy, facts, inputs)
+    return observe(facts, _protected(policy, facts), inputs=inputs)
 
 
 def _project(policy: MergedPolicy) -> Path:
@@ -84,14 +84,14 @@ def _project(policy: MergedPolicy) -> Path:
         raise UsageError(f"the current directory can't be told: {error.strerror}") from error
 
 
-def _with_installation(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> HostFacts:
+def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:
     """The facts with the parts of this program's installation that the policy would let be written."""
-    ask_installation(looks)
+    ask_installation(inputs)
     writable = _canonical(policy, facts, "write")
     writable += [facts.tmp] if policy.settings.value("filesystem.tmp") == "shared" else []
-    seen = observe(facts, directories(), looks=looks)
+    seen = observe(facts, directories(), inputs=inputs)
     parts = writable_parts(seen, writable)
-    return replace(observe(facts, parts, looks=looks), installation=parts)
+    return replace(observe(facts, parts, inputs=inputs), installation=parts)
 
 
 def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
@@ -103,9 +103,9 @@ def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
     return replace(policy, facts=observe(policy.facts, [absolute]))
 
 
-def observe(facts: HostFacts, paths: Iterable[str], *, looks: Looks | None = None) -> HostFacts:
+def observe(facts: HostFacts, paths: Iterable[str], *, inputs: InputTracker | None = None) -> HostFacts:
     """The same facts, with what is at some absolute paths now, and on the way to them."""
-    looking = _Looking(facts, Looks() if looks is None else looks)
+    looking = _Looking(facts, InputTracker() if inputs is None else inputs)
     for path in paths:
         looking.walk(path)
     return facts.with_entries(looking.seen)
@@ -114,11 +114,11 @@ def observe(facts: HostFacts, paths: Iterable[str], *, looks: Looks | None = Non
 class _Looking:
     """A look at some paths, which asks the host once for each."""
 
-    def __init__(self, facts: HostFacts, looks: Looks) -> None:
-        self.seen: dict[str, Entry] = {}
-        self._looks = looks
+    def __init__(self, facts: HostFacts, inputs: InputTracker) -> None:
+        self.seen: dict[str, HostEntry] = {}
+        self._looks = inputs
         self._facts = facts
-        self._known: dict[str, Entry | None] = {}
+        self._known: dict[str, HostEntry | None] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._entry("/")
 
@@ -144,13 +144,13 @@ class _Looking:
             pending += reversed([step for step in entry.target.split("/") if step])
             current = "" if entry.target.startswith("/") else current
 
-    def _entry(self, path: str) -> Entry | None:
+    def _entry(self, path: str) -> HostEntry | None:
         if path not in self._known:
             self._looks.ask("entry", path)
             entry = _entry(path)
             if entry is not None and path != "/" and self._facts.os == "darwin":
                 stored = self._stored(path)
-                entry = entry if stored is None else Entry("symlink", stored)
+                entry = entry if stored is None else HostEntry("symlink", stored)
             self._known[path] = entry
             if entry is not None:
                 self.seen[path] = entry
@@ -166,15 +166,15 @@ class _Looking:
         return stored if stored != name else None
 
 
-def _entry(path: str) -> Entry | None:
+def _entry(path: str) -> HostEntry | None:
     """What is at a path; None where nothing is, nothing that stays, or where this user may not look."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
-            return Entry("symlink", os.fsdecode(Path(path).readlink()))
+            return HostEntry("symlink", os.fsdecode(Path(path).readlink()))
     except (OSError, ValueError):
         return None
-    return None if is_cover(path, status) else Entry(_kind(status.st_mode))
+    return None if is_cover(path, status) else HostEntry(_kind(status.st_mode))
 
 
 def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
@@ -207,7 +207,7 @@ def _kind(mode: int) -> EntryKind:
 
 
 def _base(
-    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, looks: Looks
+    policy: MergedPolicy, environ: Mapping[str, str], project: str, tmp: str | None, inputs: InputTracker
 ) -> HostFacts:
     system = sys.platform
     if system not in ("linux", "darwin"):
@@ -215,8 +215,8 @@ def _base(
     account = _account()
     home = environ.get("HOME") or account.pw_dir
     wanted = {*policy.environment_names(), GOOGLE_KEY, "DOCKER_HOST", "XDG_CONFIG_HOME"}
-    looks.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
-    looks.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
+    inputs.ask_all([("system", ""), ("identity", "/etc/passwd"), ("identity", home.swapcase())])
+    inputs.ask_all(("variable", name) for name in sorted({*wanted, "HOME", "TMPDIR"}))
     names = wanted & environ.keys()
     machine = os.uname().machine.lower()
     return HostFacts(
@@ -230,25 +230,25 @@ def _base(
         platform=f"{system}/{_MACHINES.get(machine, machine)}",
         kernel=os.uname().release,
         case_sensitive=system == "linux" or not _ignores_case(home),
-        memory=_memory(looks),
-        controllers=_controllers(looks) if system == "linux" else (),
+        memory=_memory(inputs),
+        controllers=_controllers(inputs) if system == "linux" else (),
         environment={name: environ[name] for name in sorted(names)},
     )
 
 
-def _memory(looks: Looks) -> int:
-    found = looks.ask("memory", "")
+def _memory(inputs: InputTracker) -> int:
+    found = inputs.ask("memory", "")
     return found if isinstance(found, int) else 0
 
 
-def _controllers(looks: Looks) -> tuple[str, ...]:
+def _controllers(inputs: InputTracker) -> tuple[str, ...]:
     """What control groups count here: of version 2, whose file names them, or of version 1, by directory."""
-    unified = looks.ask("text", f"{_GROUPS}/cgroup.controllers")
+    unified = inputs.ask("text", f"{_GROUPS}/cgroup.controllers")
     names = unified.split() if isinstance(unified, str) else []
     return tuple(
         name
         for name in sorted(CONTROLLERS.values())
-        if name in names or looks.ask("type", f"{_GROUPS}/{name}") == stat.S_IFDIR
+        if name in names or inputs.ask("type", f"{_GROUPS}/{name}") == stat.S_IFDIR
     )
 
 
@@ -278,7 +278,7 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _sockets(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> tuple[str, ...]:
+def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tuple[str, ...]:
     """The Unix sockets that somebody listens on where a sandbox sees them, as far as a policy can name them.
 
     A sandbox that sees the whole host can make no sockets to connect with, unless the policy lists some: so
@@ -293,7 +293,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> tuple[str,
     (shown if shared else hidden).append(facts.tmp)
     if not policy.settings.items("network.unix_sockets"):
         shown = [path for path in shown if path != "/"]
-    paths = looks.ask(*sockets_of(shown, hidden))
+    paths = inputs.ask(*sockets_of(shown, hidden))
     assert isinstance(paths, list)
     return tuple(path for path in map(str, paths) if path == spelling.plain(path))
 
@@ -315,14 +315,14 @@ def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     return found
 
 
-def _texts(policy: MergedPolicy, facts: HostFacts, looks: Looks) -> dict[str, str]:
+def _texts(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> dict[str, str]:
     """The seccomp profile that the policy names, where it names a file that can be read."""
     file = policy.seccomp_file()
     try:
         path = follow(spelling.expanded(file, facts.variables), facts)[0] if file else ""
     except ValueError:
         return {}  # resolving the policy says so, with its place
-    raw = plain_content(Path(path), MAX_TEXT, looks) if path else None
+    raw = plain_content(Path(path), MAX_TEXT, inputs) if path else None
     return {} if raw is None else {path: raw.decode("utf-8", "surrogateescape")}
 
 

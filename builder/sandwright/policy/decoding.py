@@ -39,7 +39,7 @@ _INVALID: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class ValueCheck:
     """In an `Annotated`: `function` gives a decoded value back, or raises ValueError with what is wrong.
 
     `schema` is the JSON Schema of the value, where the type says too little. With `raw`, the function takes
@@ -54,7 +54,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Key:
+class ModelKey:
     """A key of a mapping that a dataclass describes: `name` in the document, `field` in Python.
 
     `default` is that of the field, None for a required key.
@@ -67,14 +67,14 @@ class Key:
     default: Any = None
 
 
-def keys(model: type) -> Iterator[Key]:
+def keys(model: type) -> Iterator[ModelKey]:
     """The keys that a dataclass describes, in its order."""
     for each in fields(model):
         required = each.default is MISSING and each.default_factory is MISSING
         default = None if required else each.default
         if each.default_factory is not MISSING:
             default = each.default_factory()
-        yield Key(each.metadata.get("key", each.name), each.name, each.type, required, default)
+        yield ModelKey(each.metadata.get("key", each.name), each.name, each.type, required, default)
 
 
 def options(form: object) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from sandwright.errors import UsageError
 from sandwright.policy import hosts, values
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
-from sandwright.policy.source import BUILT_IN, Source
+from sandwright.policy.source import BUILT_IN, PolicySource
 from sandwright.policy.wording import one_of
 
 Question = Literal["read", "write", "exec", "connect", "env", "syscall"]
@@ -22,11 +22,11 @@ QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "env", "s
 
 
 @dataclass(frozen=True)
-class Ground:
+class Evidence:
     """Something that speaks for or against: a rule in words, and where it is said."""
 
     text: str
-    source: Source
+    source: PolicySource
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Explanation:
     question: Question
     subject: str
     allowed: bool
-    ground: Ground
-    others: tuple[Ground, ...] = ()
+    ground: Evidence
+    others: tuple[Evidence, ...] = ()
 
     def as_data(self) -> dict[str, object]:
         """The answer for JSON."""
@@ -89,10 +89,10 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
     canonical = policy.canonical(path)
     rules = policy.filesystem.tree.deciding(canonical)
     if not rules:
-        ground = Ground("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
+        ground = Evidence("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
-    grounds = [Ground(_rule_text(rule), rule.source) for rule in rules]
+    grounds = [Evidence(_rule_text(rule), rule.source) for rule in rules]
     return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]))
 
 
@@ -130,11 +130,11 @@ def _connect(policy: ResolvedPolicy, target: str) -> Explanation:
 def _connect_socket(policy: ResolvedPolicy, path: str) -> Explanation:
     rules = policy.filesystem.tree.deciding(path)
     if rules and rules[0].origin == "engine":
-        return Explanation("connect", path, allowed=False, ground=Ground(_rule_text(rules[0]), BUILT_IN))
+        return Explanation("connect", path, allowed=False, ground=Evidence(_rule_text(rules[0]), BUILT_IN))
     listed = path in policy.network.unix_sockets
     source = _item_source(policy, "network.unix_sockets", lambda text: policy.canonical(text) == path)
     text = f"unix_sockets {path}" if listed else "unix_sockets, which does not list it"
-    return Explanation("connect", path, listed, Ground(text, source))
+    return Explanation("connect", path, listed, Evidence(text, source))
 
 
 def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
@@ -146,7 +146,7 @@ def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
     listed = port in policy.network.localhost
     source = _item_source(policy, "network.localhost", lambda item: item == port)
     text = f"localhost {port}" if listed else "localhost, which does not list it"
-    return Explanation("connect", subject, listed, Ground(text, source))
+    return Explanation("connect", subject, listed, Evidence(text, source))
 
 
 def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
@@ -157,17 +157,17 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     for item in policy.settings.items("network.allow"):
         pattern = hosts.host_pattern(item.value)
         if pattern.matches(host, port):
-            ground = Ground(f"allow {item.value}", item.source)
+            ground = Evidence(f"allow {item.value}", item.source)
             return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
-    ground = Ground("allow, which does not list it", policy.source("network.allow"))
+    ground = Evidence("allow, which does not list it", policy.source("network.allow"))
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_mode(policy),))
 
 
-def _mode(policy: ResolvedPolicy) -> Ground:
-    return Ground(f"mode: {policy.network.mode}", policy.source("network.mode"))
+def _mode(policy: ResolvedPolicy) -> Evidence:
+    return Evidence(f"mode: {policy.network.mode}", policy.source("network.mode"))
 
 
-def _item_source(policy: ResolvedPolicy, name: str, fits: Callable[[Any], bool]) -> Source:
+def _item_source(policy: ResolvedPolicy, name: str, fits: Callable[[Any], bool]) -> PolicySource:
     """Where the item of a list stands that fits; where the list was given when none does."""
     found = next((item.source for item in policy.settings.items(name) if fits(item.value)), None)
     return found or policy.source(name)
@@ -178,17 +178,19 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
     environment = policy.environment
     if name in environment.set:
         item = policy.settings.entries["environment.set"][name]
-        return Explanation("env", name, allowed=True, ground=Ground(f"set {name}: {item.value}", item.source))
+        return Explanation(
+            "env", name, allowed=True, ground=Evidence(f"set {name}: {item.value}", item.source)
+        )
     if name in environment.secret:
-        ground = Ground("credentials: it holds a secret of a shim", BUILT_IN)
+        ground = Evidence("credentials: it holds a secret of a shim", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     if values.loads_code(name):
-        ground = Ground("it makes programs load code, and never passes", BUILT_IN)
+        ground = Evidence("it makes programs load code, and never passes", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     for item in policy.settings.items("environment.pass"):
         if values.pattern_covers(item.value, name):
-            return Explanation("env", name, allowed=True, ground=Ground(f"pass {item.value}", item.source))
-    ground = Ground("pass, which does not list it", policy.source("environment.pass"))
+            return Explanation("env", name, allowed=True, ground=Evidence(f"pass {item.value}", item.source))
+    ground = Evidence("pass, which does not list it", policy.source("environment.pass"))
     return Explanation("env", name, allowed=False, ground=ground)
 
 
@@ -201,7 +203,7 @@ _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
 }
 
 
-def _as_data(ground: Ground) -> dict[str, object]:
+def _as_data(ground: Evidence) -> dict[str, object]:
     """A ground for JSON."""
     source = ground.source
     return {

@@ -42,7 +42,7 @@ The kernel reports the name at the root, so `/System/Volumes/Data/Users/x` is `/
 
 
 @dataclass(frozen=True)
-class Entry:
+class HostEntry:
     """Something at a path. `target` is a symbolic link's text, empty for everything else."""
 
     kind: EntryKind
@@ -81,7 +81,7 @@ class HostFacts:
     memory: int = 0
     controllers: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, HostEntry] = field(default_factory=dict)
     git_directories: tuple[str, ...] = ()
     git_files: Mapping[str, str] = field(default_factory=dict)
     sockets: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class HostFacts:
             return DARWIN_LINKS.get(path) if self.os == "darwin" else None
         return entry.target if entry.kind == "symlink" else None
 
-    def with_entries(self, entries: Mapping[str, Entry]) -> HostFacts:
+    def with_entries(self, entries: Mapping[str, HostEntry]) -> HostFacts:
         """The same facts, and some more paths."""
         return replace(self, entries={**self.entries, **entries})
 
@@ -233,7 +233,7 @@ def _path_faults(where: str, path: Any) -> Iterator[tuple[str, str]]:  # noqa: A
 def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
     decoded = {name: value for name, value in data.items() if name != "schema"}
     decoded["entries"] = {
-        path: Entry(*entry) if isinstance(entry, list) else Entry(entry)
+        path: HostEntry(*entry) if isinstance(entry, list) else HostEntry(entry)
         for path, entry in data.get("entries", {}).items()
     }
     for name in ("git_directories", "sockets", "installation", "controllers", "named"):

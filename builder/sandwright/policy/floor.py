@@ -33,9 +33,9 @@ from typing import Any
 
 from sandwright.policy import values
 from sandwright.policy.hosts import host_pattern
-from sandwright.policy.layers import Settings
+from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import SECCOMP_PROFILES
-from sandwright.policy.source import Faults, Source, Sourced
+from sandwright.policy.source import Faults, PolicySource, Sourced
 from sandwright.policy.values import UNLIMITED
 
 _ORDERS: Mapping[str, tuple[object, ...]] = {
@@ -48,13 +48,13 @@ _ORDERS: Mapping[str, tuple[object, ...]] = {
 """Values from the strictest on."""
 
 
-def check_values(floor: Settings, settings: Settings, faults: Faults) -> None:
+def check_values(floor: MergedSettings, settings: MergedSettings, faults: Faults) -> None:
     """Add a fault for each value of `settings` that is looser than the floor's; paths are not looked at."""
     for fault in _faults(floor, settings):
         faults.add(*fault)
 
 
-def _faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+def _faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     yield from _method_faults(floor, settings)
     for name, limit in floor.values.items():
         given = settings.values.get(name)
@@ -75,7 +75,7 @@ def _looser(name: str, given: object, limit: Sourced[Any]) -> str:
     return f"{_shown(given)} is looser than the floor's {_shown(limit.value)} ({limit.source})"
 
 
-def _method_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+def _method_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     """Methods that the floor doesn't name; where it names none, noop, which would not enforce it."""
     limits = [floor.values[name] for name in ("method", "prefer") if name in floor.values]
     allowed = [method for limit in limits for method in _methods(limit.value)]
@@ -157,15 +157,15 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _list_faults(
-    name: str, floor: Settings, settings: Settings, covers: Callable[[Any, Any], bool]
-) -> Iterator[tuple[Source, str]]:
+    name: str, floor: MergedSettings, settings: MergedSettings, covers: Callable[[Any, Any], bool]
+) -> Iterator[tuple[PolicySource, str]]:
     limits = floor.items(name)
     for item in settings.items(name):
         if not any(covers(limit.value, item.value) for limit in limits):
             yield item.source, f"{_shown(item.value)} is not in the floor's {name} ({floor.given[name]})"
 
 
-def _variable_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+def _variable_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     given = settings.entries.get("environment.set", {})
     for name, limit in floor.entries.get("environment.set", {}).items():
         item = given.get(name, limit)
@@ -178,7 +178,7 @@ def _variable_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Sour
             yield passed[0].source, f"{name} is taken away by the floor ({limit.source})"
 
 
-def _shim_faults(floor: Settings, settings: Settings) -> Iterator[tuple[Source, str]]:
+def _shim_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
     limits = floor.entries.get("credentials.shims")
     if limits is None:
         return

@@ -21,7 +21,7 @@ from typing import get_args
 
 from sandwright import process
 from sandwright.errors import UsageError
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import ancestors, followed, is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -48,10 +48,10 @@ LAUNCHERS_PROGRAMS = (
 _VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
 
 
-def ask_installation(looks: Looks) -> None:
+def ask_installation(inputs: InputTracker) -> None:
     """Keep with what is rendered how Python was started and what it is told: the next start may differ."""
-    looks.ask("python", "")
-    looks.ask_all(("variable", name) for name in _VARIABLES)
+    inputs.ask("python", "")
+    inputs.ask_all(("variable", name) for name in _VARIABLES)
 
 
 def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from sandwright.document import Path
 from sandwright.policy.load import Layer
-from sandwright.policy.source import Source, Sourced
+from sandwright.policy.source import PolicySource, Sourced
 from sandwright.policy.values import INHERITED
 
 Way = Literal["value", "grants", "restrictions", "entries"]
@@ -63,7 +63,7 @@ _CHOICE = ("method", "prefer", "reason")
 
 
 @dataclass(frozen=True)
-class Settings:
+class MergedSettings:
     """What some layers say together, each value with the place that says it.
 
     `values` has the fields with one value, `lists` the grants and restrictions, `entries` the mappings, where
@@ -74,7 +74,7 @@ class Settings:
     values: Mapping[str, Sourced[Any]] = field(default_factory=dict)
     lists: Mapping[str, tuple[Sourced[Any], ...]] = field(default_factory=dict)
     entries: Mapping[str, Mapping[str, Sourced[Any]]] = field(default_factory=dict)
-    given: Mapping[str, Source] = field(default_factory=dict)
+    given: Mapping[str, PolicySource] = field(default_factory=dict)
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of the field's type
         """The value of a field, None when no layer gives one."""
@@ -86,7 +86,7 @@ class Settings:
         return self.lists.get(name, ())
 
 
-def merged(layers: Iterable[Layer]) -> Settings:
+def merged(layers: Iterable[Layer]) -> MergedSettings:
     """What layers say together, the first lowest."""
     into = _Merging()
     for layer in layers:
@@ -94,7 +94,7 @@ def merged(layers: Iterable[Layer]) -> Settings:
             given = _given(layer, name)
             if given is not None:
                 into.take(layer, name, way, given)
-    return Settings(into.values, into.lists, into.entries, into.given)
+    return MergedSettings(into.values, into.lists, into.entries, into.given)
 
 
 def base(layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class _Merging:
         self.values: dict[str, Sourced[Any]] = {}
         self.lists: dict[str, tuple[Sourced[Any], ...]] = {}
         self.entries: dict[str, dict[str, Sourced[Any]]] = {}
-        self.given: dict[str, Source] = {}
+        self.given: dict[str, PolicySource] = {}
 
     def take(self, layer: Layer, name: str, way: Way, given: Any) -> None:  # noqa: ANN401 - as the model
         path: Path = tuple(name.split("."))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sandwright.policy.rules import PathRule, PathRules
-from sandwright.policy.source import Faults, Source
+from sandwright.policy.source import Faults, PolicySource
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class ReplaceableLink:
 
     path: str
     what: str
-    source: Source
+    source: PolicySource
 
     def __str__(self) -> str:
         """`deny $PROJECT/.env leads through the link /p/.env`."""
         return f"{self.what} leads through the link {self.path}"
 
 
-class Grant(Protocol):
+class GrantedPath(Protocol):
     """Something that a policy grants at a canonical path, and the links on the way there."""
 
     @property
@@ -47,7 +47,7 @@ class Grant(Protocol):
         ...
 
     @property
-    def source(self) -> Source:
+    def source(self) -> PolicySource:
         """Where the policy says it."""
         ...
 
@@ -63,7 +63,7 @@ def replaceable(rules: Iterable[PathRule], tree: PathRules) -> Iterator[Replacea
                     yield ReplaceableLink(link, _what(rule), rule.source)
 
 
-def grant_faults(grants: Iterable[Grant], tree: PathRules, faults: Faults) -> None:
+def grant_faults(grants: Iterable[GrantedPath], tree: PathRules, faults: Faults) -> None:
     """A fault for each grant that leads through such a link: whoever replaces it grants himself more."""
     for grant in grants:
         link = next(through_replaceable(grant.through, tree), "")

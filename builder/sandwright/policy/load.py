@@ -12,11 +12,11 @@ from sandwright import document
 from sandwright.document import Document, field_name
 from sandwright.document import Path as FieldPath
 from sandwright.errors import DocumentError, Problem, UsageError
-from sandwright.looks import is_cover
+from sandwright.inputs import is_cover
 from sandwright.policy.decoding import decode
 from sandwright.policy.model import PolicyFile
 from sandwright.policy.names import PRESETS
-from sandwright.policy.source import Source
+from sandwright.policy.source import PolicySource
 
 LayerKind = Literal["built-in", "preset", "floor", "user", "project", "run"]
 
@@ -51,10 +51,10 @@ class Layer:
         """How messages call the layer."""
         return f"preset {self.preset}" if self.preset else self.kind
 
-    def source(self, path: FieldPath) -> Source:
+    def source(self, path: FieldPath) -> PolicySource:
         """Where in the document a value is."""
         line, column = self.document.position(path)
-        return Source(self.name, self.document.file, line, column, field_name(path))
+        return PolicySource(self.name, self.document.file, line, column, field_name(path))
 
 
 def layer(

@@ -10,12 +10,12 @@ from typing import Self
 from sandwright.policy import load, spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.floor import check_values
-from sandwright.policy.layers import Settings, base, merged
+from sandwright.policy.layers import MergedSettings, base, merged
 from sandwright.policy.load import Layer
 from sandwright.policy.paths import canonical
 from sandwright.policy.resolve import resolve
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import Faults, Source
+from sandwright.policy.source import Faults, PolicySource
 
 _ORDER = ("floor", "user", "project", "run")
 
@@ -29,8 +29,8 @@ class MergedPolicy:
     """
 
     layers: tuple[Layer, ...]
-    settings: Settings = field(repr=False)
-    floor: Settings | None = field(repr=False)
+    settings: MergedSettings = field(repr=False)
+    floor: MergedSettings | None = field(repr=False)
 
     @classmethod
     def load(
@@ -104,7 +104,7 @@ class MergedPolicy:
             name for text, _ in self.spelled_paths() for name in spelling.environment_names(text)
         )
 
-    def spelled_paths(self) -> tuple[tuple[str, Source], ...]:
+    def spelled_paths(self) -> tuple[tuple[str, PolicySource], ...]:
         """Every path that the policy names, as it is spelled."""
         lists = (
             "filesystem.read",
@@ -120,7 +120,7 @@ class MergedPolicy:
             found.append((seccomp.value, seccomp.source))
         return tuple(found)
 
-    def named_paths(self, facts: HostFacts) -> Iterator[tuple[str, Source]]:
+    def named_paths(self, facts: HostFacts) -> Iterator[tuple[str, PolicySource]]:
         """The same, with the values that variables have on a host; links not resolved."""
         for text, source in self.spelled_paths():
             try:
@@ -153,7 +153,7 @@ def users_directory(facts: HostFacts) -> str:
     return f"{base if base.startswith('/') else f'{facts.home}/.config'}/sandwright"
 
 
-def _stacked(given: Sequence[Layer]) -> Settings:
+def _stacked(given: Sequence[Layer]) -> MergedSettings:
     """What layers in their order say together with the presets and what is built in."""
     own = [layer for layer in given if layer.kind == "floor"]
     others = [layer for layer in given if layer.kind != "floor"]
@@ -166,7 +166,7 @@ def _floor_presets(layer: Layer) -> tuple[Layer, ...]:
     return tuple(replace(each, kind="floor", preset="") for each in load.presets(layer.policy.extends or ()))
 
 
-def _check_together(settings: Settings, faults: Faults) -> None:
+def _check_together(settings: MergedSettings, faults: Faults) -> None:
     """What no layer alone can see."""
     mode, allow = settings.values["network.mode"], settings.items("network.allow")
     if mode.value == "host" and allow and allow[-1].source.rank >= mode.source.rank:

@@ -18,31 +18,31 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sandwright.policy import leaves
-from sandwright.policy.decoding import Check
+from sandwright.policy.decoding import ValueCheck
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
-Reason = Annotated[str, Check(leaves.reason, leaves.REASON_SCHEMA)]
-Method = Annotated[str, Check(leaves.method, leaves.METHOD_SCHEMA, context=True)]
-Preset = Annotated[str, Check(leaves.preset, leaves.PRESET_SCHEMA)]
-PathText = Annotated[str, Check(leaves.path, leaves.PATH_SCHEMA)]
-PathOrInherited = Annotated[str, Check(leaves.path_or_inherited, leaves.PATH_SCHEMA)]
-ProtectedName = Annotated[str, Check(leaves.protected_name)]
-HostText = Annotated[str, Check(leaves.host_or_inherited, leaves.HOST_SCHEMA)]
-Port = Annotated[int | str, Check(leaves.port_or_inherited, leaves.PORT_SCHEMA)]
-Seccomp = Annotated[str, Check(leaves.seccomp)]
-Fragment = Annotated[str, Check(leaves.fragment, leaves.FRAGMENT_SCHEMA)]
-VariablePattern = Annotated[str, Check(leaves.variable_or_inherited)]
-VariableName = Annotated[str, Check(leaves.variable)]
-VariableText = Annotated[str, Check(leaves.variable_text)]
-Secrets = Annotated[dict[str, str], Check(leaves.secrets, leaves.SECRETS_SCHEMA, raw=True)]
-CommandText = Annotated[str, Check(leaves.command)]
-ShimName = Annotated[str, Check(leaves.program)]
-Size = Annotated[str, Check(leaves.size)]
-Duration = Annotated[str, Check(leaves.duration)]
-Cpus = Annotated[float | str, Check(leaves.cpus, leaves.CPUS_SCHEMA)]
-Count = Annotated[int | str, Check(leaves.count, leaves.COUNT_SCHEMA)]
-ImageName = Annotated[str, Check(leaves.image)]
-FeatureName = Annotated[str, Check(leaves.feature, leaves.FEATURE_SCHEMA)]
+Reason = Annotated[str, ValueCheck(leaves.reason, leaves.REASON_SCHEMA)]
+Method = Annotated[str, ValueCheck(leaves.method, leaves.METHOD_SCHEMA, context=True)]
+Preset = Annotated[str, ValueCheck(leaves.preset, leaves.PRESET_SCHEMA)]
+PathText = Annotated[str, ValueCheck(leaves.path, leaves.PATH_SCHEMA)]
+PathOrInherited = Annotated[str, ValueCheck(leaves.path_or_inherited, leaves.PATH_SCHEMA)]
+ProtectedName = Annotated[str, ValueCheck(leaves.protected_name)]
+HostText = Annotated[str, ValueCheck(leaves.host_or_inherited, leaves.HOST_SCHEMA)]
+Port = Annotated[int | str, ValueCheck(leaves.port_or_inherited, leaves.PORT_SCHEMA)]
+Seccomp = Annotated[str, ValueCheck(leaves.seccomp)]
+Fragment = Annotated[str, ValueCheck(leaves.fragment, leaves.FRAGMENT_SCHEMA)]
+VariablePattern = Annotated[str, ValueCheck(leaves.variable_or_inherited)]
+VariableName = Annotated[str, ValueCheck(leaves.variable)]
+VariableText = Annotated[str, ValueCheck(leaves.variable_text)]
+Secrets = Annotated[dict[str, str], ValueCheck(leaves.secrets, leaves.SECRETS_SCHEMA, raw=True)]
+CommandText = Annotated[str, ValueCheck(leaves.command)]
+ShimName = Annotated[str, ValueCheck(leaves.program)]
+Size = Annotated[str, ValueCheck(leaves.size)]
+Duration = Annotated[str, ValueCheck(leaves.duration)]
+Cpus = Annotated[float | str, ValueCheck(leaves.cpus, leaves.CPUS_SCHEMA)]
+Count = Annotated[int | str, ValueCheck(leaves.count, leaves.COUNT_SCHEMA)]
+ImageName = Annotated[str, ValueCheck(leaves.image)]
+FeatureName = Annotated[str, ValueCheck(leaves.feature, leaves.FEATURE_SCHEMA)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ class DegradeSection:
 class PolicyFile:
     """A layer of a sandbox's policy."""
 
-    version: Annotated[int, Check(leaves.version)] = field(default=1, metadata={"key": "schema"})
+    version: Annotated[int, ValueCheck(leaves.version)] = field(default=1, metadata={"key": "schema"})
     """The version of this format. Absent: 1."""
 
     method: Method | None = None
@@ -284,7 +284,7 @@ class PolicyFile:
     Absent: as the layers below say (`method` or `prefer`); it is never guessed. `noop` needs a `reason`.
     """
 
-    prefer: Annotated[tuple[Method, ...], Check(leaves.preferred)] | None = None
+    prefer: Annotated[tuple[Method, ...], ValueCheck(leaves.preferred)] | None = None
     """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
 
     reason: Reason | None = None

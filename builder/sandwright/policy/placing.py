@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from sandwright.policy import gitfiles, planted, spelling
 from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.layers import Settings
+from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
 from sandwright.policy.paths import below, follow, followed, same_name
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, Faults, Source, Sourced
+from sandwright.policy.source import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.startup import PATHS
 from sandwright.policy.tree import PathTree
 
@@ -55,12 +55,12 @@ class Unprotected:
 
     path: str
     reason: str
-    source: Source
+    source: PolicySource
     written: str = ""
     through: tuple[str, ...] = ()
 
 
-class Placing:
+class PathResolver:
     """Finds the canonical places of what a policy spells, and gathers what is wrong with the spelling."""
 
     def __init__(self, facts: HostFacts, faults: Faults, *, secrets: frozenset[str] = frozenset()) -> None:
@@ -106,7 +106,7 @@ class Placing:
             return None
         return PathRule(placed[0], kind, origin, text.source, text.value, why, placed[1])
 
-    def listed(self, settings: Settings) -> Iterator[PathRule]:
+    def listed(self, settings: MergedSettings) -> Iterator[PathRule]:
         """The rules that a policy lists. `/` as a writable path is a fault."""
         for name, kind in _LISTED.items():
             for text in settings.items(name):
@@ -149,7 +149,7 @@ class Placing:
             rule.path, "write", "own", mode.source, "$TMP", "a private temporary directory", private=True
         )
 
-    def cloud(self, source: Source) -> Iterator[PathRule]:
+    def cloud(self, source: PolicySource) -> Iterator[PathRule]:
         """The cloud tools' credentials, to be read."""
         paths = dict(CLOUD)
         if self.facts.environment.get(GOOGLE_KEY):
@@ -159,7 +159,7 @@ class Placing:
             if rule is not None:
                 yield rule
 
-    def without_cloud(self, source: Source) -> Iterator[PathRule]:
+    def without_cloud(self, source: PolicySource) -> Iterator[PathRule]:
         """The same, closed: directories of this name, and the file that the variable names, if it is one."""
         yield from (
             rule
@@ -177,7 +177,7 @@ class Placing:
             through = tuple(where for where, _ in links)
             yield PathRule(path, "deny", "cloud", source, f"${{{GOOGLE_KEY}}}", "Google Cloud", through)
 
-    def unprotected(self, settings: Settings) -> Iterator[Unprotected]:
+    def unprotected(self, settings: MergedSettings) -> Iterator[Unprotected]:
         """The exceptions that a policy makes."""
         for item in settings.items("filesystem.unprotect"):
             placed = self.place(Sourced(item.value.path, item.source))
@@ -227,7 +227,7 @@ def lifted(
 
 
 def engine_faults(
-    paths: Iterable[tuple[str, Source]], engines: Sequence[PathRule], facts: HostFacts, faults: Faults
+    paths: Iterable[tuple[str, PolicySource]], engines: Sequence[PathRule], facts: HostFacts, faults: Faults
 ) -> None:
     """A fault for each path that is, or is inside, the socket of a container engine."""
     tree: PathTree[PathRule] = PathTree(same_name(facts))
@@ -240,7 +240,7 @@ def engine_faults(
 
 
 def protections(
-    settings: Settings,
+    settings: MergedSettings,
     rules: Sequence[PathRule],
     facts: HostFacts,
     exceptions: Sequence[Unprotected],

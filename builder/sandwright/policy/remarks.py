@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.errors import UsageError
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 
 
-def remarks(policy: ResolvedPolicy, looks: Looks, *, mounts: bool) -> tuple[str, ...]:
+def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
     """A line for each grant of something that isn't there, and each restricted file with several names.
 
-    `looks` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
+    `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
     where the policy's own file, or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
-    return (*absent, *_second_names(policy, looks))
+    return (*absent, *_second_names(policy, inputs))
 
 
 def _absent(policy: ResolvedPolicy) -> Iterator[str]:
@@ -31,12 +31,12 @@ def _absent(policy: ResolvedPolicy) -> Iterator[str]:
             yield f"{rule.source}: {rule.written} grants nothing, as there is no {rule.path}"
 
 
-def _second_names(policy: ResolvedPolicy, looks: Looks) -> Iterator[str]:
+def _second_names(policy: ResolvedPolicy, inputs: InputTracker) -> Iterator[str]:
     """A mount hides or holds a name, not the file: by another hard link it stays what it is."""
     for rule in policy.filesystem.rules:
         if rule.kind not in ("deny", "readonly") or policy.facts.kind(rule.path) != "file":
             continue
-        count = looks.ask("links", rule.path)
+        count = inputs.ask("links", rule.path)
         if not isinstance(count, int) or count < 2:
             continue
         said = f"{rule.path} has {count} names (hard links), and only this one is held"

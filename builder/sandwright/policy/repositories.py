@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.policy import gitconfig, spelling
 from sandwright.policy.gitfiles import MOST
 from sandwright.policy.paths import MAX_LINKS
@@ -35,9 +35,9 @@ class Repositories:
     that lead to one, or would, and those that configuration names, whether they exist or not.
     """
 
-    def __init__(self, roots: Iterable[str], home: str, looks: Looks) -> None:
+    def __init__(self, roots: Iterable[str], home: str, inputs: InputTracker) -> None:
         """Look below each of `roots`. `home` is what `~` means in configuration."""
-        self._looks = looks
+        self._looks = inputs
         self._home = home
         self._directories: dict[str, None] = {}
         self._files: dict[str, GitFile] = {}
@@ -155,35 +155,35 @@ def _can_be(path: str | int) -> bool:
     return not {"", ".", "..", ".git"} & {*parts} and max(len(os.fsencode(part)) for part in parts) <= _NAME
 
 
-def _git_of(git: Path, looks: Looks) -> list[Path]:
+def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
     """The directories to which a `.git` leads.
 
     One that is a file (gitrepository-layout(5)) says where the directory is; `commondir` in it says where the
     hooks and the configuration are.
     """
-    if _is_directory(git, looks):
+    if _is_directory(git, inputs):
         directory = git
     else:
-        target = _first_line(git, looks).removeprefix("gitdir: ")
+        target = _first_line(git, inputs).removeprefix("gitdir: ")
         directory = git.parent / target if target else git
-    if not _is_directory(directory, looks):
+    if not _is_directory(directory, inputs):
         return []
-    common = _first_line(directory / "commondir", looks)
-    there = bool(common) and _is_directory(directory / common, looks)
+    common = _first_line(directory / "commondir", inputs)
+    there = bool(common) and _is_directory(directory / common, inputs)
     return [directory, *([directory / common] if there else [])]
 
 
-def _is_directory(path: Path, looks: Looks) -> bool:
-    return looks.ask("type", str(path)) == stat.S_IFDIR
+def _is_directory(path: Path, inputs: InputTracker) -> bool:
+    return inputs.ask("type", str(path)) == stat.S_IFDIR
 
 
-def _inner(directory: Path, looks: Looks) -> list[Path]:
+def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
     """The directories of submodules and linked work trees that Git keeps in one of its directories."""
     found: list[Path] = []
     for folder in (directory / "modules", directory / "worktrees"):
-        looks.ask("names", str(folder))
+        inputs.ask("names", str(folder))
         for parent, names, files in os.walk(folder):
-            looks.ask_all([("names", parent), ("real", parent)])
+            inputs.ask_all([("names", parent), ("real", parent)])
             if "HEAD" in files:
                 found.append(Path(parent))
                 names[:] = [name for name in names if name in ("modules", "worktrees")]
@@ -192,18 +192,18 @@ def _inner(directory: Path, looks: Looks) -> list[Path]:
     return found
 
 
-def _first_line(path: Path, looks: Looks) -> str:
+def _first_line(path: Path, inputs: InputTracker) -> str:
     """The only line of one of Git's pointer files, which are short; empty for anything else."""
-    raw = plain_content(path, 4096, looks) or b""
+    raw = plain_content(path, 4096, inputs) or b""
     return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""
 
 
-def plain_content(path: Path, limit: int, looks: Looks) -> bytes | None:
+def plain_content(path: Path, limit: int, inputs: InputTracker) -> bytes | None:
     """The bytes of a plain file; None for anything else, for what can't be read, and for more than `limit`.
 
     Somebody else may have put a pipe there, whose opening would wait.
     """
-    looks.ask("digest", str(path))
+    inputs.ask("digest", str(path))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -9,15 +9,15 @@ from sandwright.errors import UsageError
 from sandwright.policy import gitfiles, hosts, spelling, values
 from sandwright.policy.bound import check_paths, check_sockets
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.layers import Settings
+from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
-from sandwright.policy.placing import Placing, engine_faults, guarded, lifted, lost_writes, protections
+from sandwright.policy.placing import PathResolver, engine_faults, guarded, lifted, lost_writes, protections
 from sandwright.policy.reserved import NOTHING, Reserved, reserved_faults
 from sandwright.policy.resolved import (
     Credentials,
     Degrade,
-    Environment,
+    EnvironmentRules,
     Filesystem,
     Network,
     Process,
@@ -38,10 +38,10 @@ _SYSTEM_DIRECTORIES = frozenset({
 
 
 def resolve(
-    settings: Settings,
+    settings: MergedSettings,
     facts: HostFacts,
     *,
-    floor: Settings | None = None,
+    floor: MergedSettings | None = None,
     files: Sequence[str] = (),
     reserved: Reserved = NOTHING,
 ) -> ResolvedPolicy:
@@ -55,7 +55,7 @@ def resolve(
     _check_project(facts)
     faults = Faults()
     secrets = _secret_sources(settings)
-    placing = Placing(facts, faults, secrets=secrets)
+    placing = PathResolver(facts, faults, secrets=secrets)
     process, taken = _process(settings, placing)
     filesystem = _filesystem(settings, placing, faults, [*files, *taken], reserved)
     network = _network(settings, placing, filesystem.tree, faults, reserved)
@@ -97,13 +97,13 @@ def _check_project(facts: HostFacts) -> None:
         raise UsageError(f"the project {facts.project} is a directory of the system; choose one of its own")
 
 
-def _methods(settings: Settings) -> tuple[str, ...]:
+def _methods(settings: MergedSettings) -> tuple[str, ...]:
     method = settings.value("method")
     return (method,) if method else tuple(dict.fromkeys(settings.value("prefer") or ()))
 
 
 def _filesystem(
-    settings: Settings, placing: Placing, faults: Faults, files: Sequence[str], reserved: Reserved
+    settings: MergedSettings, placing: PathResolver, faults: Faults, files: Sequence[str], reserved: Reserved
 ) -> Filesystem:
     facts = placing.facts
     tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
@@ -147,7 +147,9 @@ def _filesystem(
     )
 
 
-def _with_cloud(listed: Sequence[PathRule], settings: Settings, placing: Placing) -> Iterator[PathRule]:
+def _with_cloud(
+    listed: Sequence[PathRule], settings: MergedSettings, placing: PathResolver
+) -> Iterator[PathRule]:
     """The rules, and those for the cloud tools' credentials.
 
     With `cloud: readonly` they can be read, in place of the presets' denials; else they are denied, but for
@@ -189,7 +191,7 @@ def _only_read(path: str, rules: PathRules) -> bool:
 
 
 def _network(
-    settings: Settings, placing: Placing, tree: PathRules, faults: Faults, reserved: Reserved
+    settings: MergedSettings, placing: PathResolver, tree: PathRules, faults: Faults, reserved: Reserved
 ) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
@@ -210,7 +212,7 @@ def _network(
     )
 
 
-def _process(settings: Settings, placing: Placing) -> tuple[Process, tuple[str, ...]]:
+def _process(settings: MergedSettings, placing: PathResolver) -> tuple[Process, tuple[str, ...]]:
     """Rights and filter, and the path of the filter's file, links not resolved."""
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
     name: str = seccomp.value
@@ -222,10 +224,10 @@ def _process(settings: Settings, placing: Placing) -> tuple[Process, tuple[str, 
     return Process(privileged=bool(settings.value("process.privileged")), seccomp=name), taken
 
 
-def _environment(settings: Settings, facts: HostFacts, secrets: frozenset[str]) -> Environment:
+def _environment(settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]) -> EnvironmentRules:
     given = settings.entries.get("environment.set", {})
     own = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
-    return Environment(
+    return EnvironmentRules(
         passed=tuple(dict.fromkeys(item.value for item in settings.items("environment.pass"))),
         set={
             name: spelling.substituted(item.value, own)
@@ -236,14 +238,14 @@ def _environment(settings: Settings, facts: HostFacts, secrets: frozenset[str]) 
     )
 
 
-def _secret_sources(settings: Settings) -> frozenset[str]:
+def _secret_sources(settings: MergedSettings) -> frozenset[str]:
     """The variables that hold secrets: of the host, and as the shims' programs get them."""
     shims = settings.entries.get("credentials.shims", {}).values()
     pairs = [pair for item in shims if item.value is not None for pair in item.value.secrets.items()]
     return frozenset(name for variable, text in pairs for name in (variable, values.secret_reference(text)))
 
 
-def _credentials(settings: Settings) -> Credentials:
+def _credentials(settings: MergedSettings) -> Credentials:
     shims = {
         name: Shim(
             {
@@ -258,7 +260,7 @@ def _credentials(settings: Settings) -> Credentials:
     return Credentials(settings.value("credentials.cloud") or "none", shims)
 
 
-def _resources(settings: Settings, facts: HostFacts) -> Resources:
+def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:
     """The limits. Of memory a preset never gives more than three quarters of what the machine has."""
 
     def limit(name: str) -> Any:  # noqa: ANN401 - of the field's type
@@ -278,6 +280,6 @@ def _resources(settings: Settings, facts: HostFacts) -> Resources:
     )
 
 
-def _degrade(settings: Settings) -> Iterator[Degrade]:
+def _degrade(settings: MergedSettings) -> Iterator[Degrade]:
     for item in settings.items("degrade"):
         yield Degrade(item.value.feature, item.value.method, item.value.reason, item.source)

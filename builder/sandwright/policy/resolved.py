@@ -9,14 +9,14 @@ from sandwright.errors import UsageError
 from sandwright.policy import spelling, values
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostPattern
-from sandwright.policy.layers import Settings
+from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.paths import canonical
 from sandwright.policy.placing import Unprotected
 from sandwright.policy.rules import PathRule, PathRules, Protection
-from sandwright.policy.source import BUILT_IN, Source
-from sandwright.policy.values import Command
+from sandwright.policy.source import BUILT_IN, PolicySource
+from sandwright.policy.values import ShimCommand
 from sandwright.policy.wording import quoted
 
 
@@ -66,7 +66,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Environment:
+class EnvironmentRules:
     """The variables a program starts with: values that are set, and patterns of those that are passed.
 
     `secret` are names that never pass.
@@ -91,7 +91,7 @@ class Shim:
     """A program on the host's side. `secrets` maps its variables to the host's that hold the secrets."""
 
     secrets: Mapping[str, str]
-    allow: tuple[Command, ...]
+    allow: tuple[ShimCommand, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Degrade:
     feature: str
     method: str
     reason: str
-    source: Source
+    source: PolicySource
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ResolvedPolicy:
     network: Network
     process: Process
     macos: tuple[str, ...]
-    environment: Environment
+    environment: EnvironmentRules
     credentials: Credentials
     mapping: MappingMode
     resources: Resources
@@ -145,7 +145,7 @@ class ResolvedPolicy:
     outer: Outer
     degrade: tuple[Degrade, ...]
     facts: HostFacts
-    settings: Settings = field(repr=False)
+    settings: MergedSettings = field(repr=False)
 
     def canonical(self, path: str) -> str:
         """The canonical form of a path as somebody asks about it.
@@ -181,7 +181,7 @@ class ResolvedPolicy:
         """The rules for a path, the deciding one first; none when nothing lets it be read."""
         return self.filesystem.tree.deciding(self.canonical(path))
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> PolicySource:
         """Where the value of a field (`network.mode`) is said; a list of grants': where it was given."""
         value = self.settings.values.get(name)
         return value.source if value else self.settings.given.get(name, BUILT_IN)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from sandwright.policy.names import PATH_KINDS, PathKind
 from sandwright.policy.paths import components
-from sandwright.policy.source import Source, Sourced
+from sandwright.policy.source import PolicySource, Sourced
 from sandwright.policy.tree import PathTree
 
 MAX_ANSWERS = 100_000
@@ -39,7 +39,7 @@ class PathRule:
     path: str
     kind: PathKind
     origin: Origin
-    source: Source
+    source: PolicySource
     written: str = ""
     why: str = ""
     through: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ LAYERS = ("built-in", "preset", "floor", "user", "project", "run")
 
 
 @dataclass(frozen=True)
-class Source:
+class PolicySource:
     """The place in a layer where something is said.
 
     `layer` is the layer's name: `built-in`, `preset default`, `floor`, `user`, `project`, `run`. `line` and
@@ -39,7 +39,7 @@ class Source:
         return LAYERS.index(self.layer.partition(" ")[0])
 
 
-BUILT_IN = Source("built-in")
+BUILT_IN = PolicySource("built-in")
 """What holds always, without standing in a document."""
 
 
@@ -48,16 +48,16 @@ class Sourced(Generic[T_co]):
     """A value and where it is said."""
 
     value: T_co
-    source: Source
+    source: PolicySource
 
 
 @dataclass
 class Faults:
     """What is wrong in the documents of a policy, gathered so that one look shows all of it."""
 
-    found: list[tuple[Source, str]] = field(default_factory=list)
+    found: list[tuple[PolicySource, str]] = field(default_factory=list)
 
-    def add(self, source: Source, message: str) -> None:
+    def add(self, source: PolicySource, message: str) -> None:
         """Something that a document says is wrong."""
         self.found.append((source, message))
 
@@ -68,7 +68,7 @@ class Faults:
             raise DocumentError(top, list(_problems(self.found, top)))
 
 
-def _problems(found: Iterable[tuple[Source, str]], file: str) -> Iterable[Problem]:
+def _problems(found: Iterable[tuple[PolicySource, str]], file: str) -> Iterable[Problem]:
     for source, message in found:
         if source.file == file:
             yield Problem(source.line, source.column, source.field, message)

@@ -13,7 +13,7 @@ from sandwright.policy.names import FEATURES
 from sandwright.policy.paths import ancestors, below, followed, is_inside
 from sandwright.policy.resolved import Degrade, ResolvedPolicy
 from sandwright.policy.rules import PathRule
-from sandwright.policy.source import Source
+from sandwright.policy.source import PolicySource
 
 MAX_LINKS_TOLD = 5
 """Links that are named where a policy is refused for them."""
@@ -25,11 +25,11 @@ class Use:
 
     feature: str
     what: str
-    source: Source
+    source: PolicySource
 
 
 @dataclass(frozen=True)
-class Finding:
+class RenderFinding:
     """What a method makes of a policy other than what it says.
 
     `stricter`: less is possible, `reason` says why. `partly`: more is possible in the case that `reason`
@@ -59,28 +59,28 @@ def uses(policy: ResolvedPolicy) -> tuple[Use, ...]:
     return tuple(first[name] for name in FEATURES if name in first)
 
 
-def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[Finding, ...]:
+def check_expressible(policy: ResolvedPolicy, declaration: Declaration) -> tuple[RenderFinding, ...]:
     """Everything that a method makes of a policy other than what it says.
 
     Raise RenderError that names each feature the method can't enforce and `degrade` does not accept.
     """
     method = declaration.method
     accepted = {each.feature: each for each in policy.degrade if each.method == method}
-    findings: list[Finding] = []
+    findings: list[RenderFinding] = []
     refused: list[str] = []
     gone = left_out(policy, declaration)
     for use in uses(policy):
         unkept = gone.get(use.feature.removeprefix("resources."))
         if unkept and use.feature.startswith("resources."):
-            findings.append(Finding("left-out", method, use, unkept))
+            findings.append(RenderFinding("left-out", method, use, unkept))
             continue
         support = declaration.of(use.feature)
         if support.level in ("stricter", "partly"):
-            findings.append(Finding(support.level, method, use, support.reason))
+            findings.append(RenderFinding(support.level, method, use, support.reason))
         elif support.level == "cannot":
             reason = _accepted(policy, declaration, accepted.get(use.feature))
             if reason:
-                findings.append(Finding("degraded", method, use, support.reason, reason))
+                findings.append(RenderFinding("degraded", method, use, support.reason, reason))
             else:
                 refused.append(_refusal(method, use, support))
     if refused:
@@ -101,7 +101,7 @@ def absent(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
     )
 
 
-def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, Source]]:
+def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
     """The protected paths that don't exist and that somebody inside could make, and who protects them.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.

@@ -165,20 +165,20 @@ def line(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Command:
+class ShimCommand:
     """Arguments that a shim lets through. With `more`, any further ones may follow."""
 
     words: tuple[str, ...]
     more: bool
 
-    def covers(self, other: Command) -> bool:
+    def covers(self, other: ShimCommand) -> bool:
         """Whether everything that `other` lets through is let through by this one."""
         if not self.more:
             return self == other
         return other.words[: len(self.words)] == self.words
 
 
-def command(text: str) -> Command:
+def command(text: str) -> ShimCommand:
     """The arguments of `auth status`, or of `pr *`: words between blanks; a last `*` is any further words."""
     line(text)
     words = tuple(text.split())
@@ -188,7 +188,7 @@ def command(text: str) -> Command:
     words = words[:-1] if more else words
     if any("*" in word for word in words):
         raise ValueError(f"{quoted(text)}: * stands only as the last word, for any further ones")
-    return Command(words, more)
+    return ShimCommand(words, more)
 
 
 def _size_hint(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.methods import METHODS, registry
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.names import FEATURES
 from sandwright.reference.markdown import code, table
@@ -182,7 +182,7 @@ def _probes(method: str) -> tuple[Probe, ...]:
         os="darwin" if mac else "linux",
         home=home,
         project=project,
-        entries=dict.fromkeys(places, Entry("directory")),
+        entries=dict.fromkeys(places, HostEntry("directory")),
     )
     listeners = CanaryListeners(
         1, 2, "192.0.2.1", 3, fixture.read / "socket", fixture.read / "later", "abstract", ()

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import BinaryIO
 
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.registry.client import RegistryClient, RegistryRequest
 from sandwright.registry.failure import RegistryError, WrongContent, refusal
 from sandwright.registry.transport import ConnectionBroken, Response
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.AS
 class ByteProgress:
     """Reports bytes as done once, however often they have to be moved."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: ProgressStep) -> None:
         self._step = step
         self._reached = 0
 
@@ -46,7 +46,7 @@ class Download:
         request: RegistryRequest,
         descriptor: Descriptor,
         sink: BinaryIO,
-        step: Step,
+        step: ProgressStep,
     ) -> None:
         self._client = client
         self._request = request

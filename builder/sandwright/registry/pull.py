@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO, Protocol
 
 from sandwright.errors import ArchiveRefused
-from sandwright.progress import SILENT, Progress, Step
+from sandwright.progress import SILENT, Progress, ProgressStep
 from sandwright.registry.graph import ImageGraph, PlatformFilter, walk
 from sandwright.registry.parallel import JOBS, run_parallel
 from sandwright.registry.repository import LARGEST_DOCUMENT, RawManifest, Repository
@@ -93,7 +93,7 @@ def fetch_blobs(
         run_parallel(tasks, stop=repository.client.transport.stop, jobs=jobs)
 
 
-def _fetch(repository: Repository, place: ContentStore, step: Step, blob: Descriptor) -> None:
+def _fetch(repository: Repository, place: ContentStore, step: ProgressStep, blob: Descriptor) -> None:
     with place.adding(blob) as sink:
         repository.fetch_blob(blob, sink, step=step)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
-from sandwright.progress import SILENT, Progress, Step
+from sandwright.progress import SILENT, Progress, ProgressStep
 from sandwright.registry.failure import NotFound, RegistryError, WrongContent
 from sandwright.registry.graph import ImageGraph, ManifestNode
 from sandwright.registry.parallel import JOBS, run_parallel
@@ -118,7 +118,11 @@ def move_tag(repository: Repository, document: RawManifest, tag: str) -> bool:
 
 
 def _push_blob(
-    repository: Repository, open_blob: OpenBlob, mount_from: Sequence[str], step: Step, blob: Descriptor
+    repository: Repository,
+    open_blob: OpenBlob,
+    mount_from: Sequence[str],
+    step: ProgressStep,
+    blob: Descriptor,
 ) -> bool:
     return repository.push_blob(blob, lambda: open_blob(blob), mount_from=mount_from, step=step)
 

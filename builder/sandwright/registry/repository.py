@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from sandwright.errors import ArchiveRefused
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.registry.client import RegistryClient, RegistryRequest
 from sandwright.registry.download import Download
 from sandwright.registry.failure import Cancelled, RegistryError, RegistryOperation, WrongContent, printable
@@ -37,7 +37,7 @@ class _Unseen:
         """Nobody watches."""
 
 
-UNSEEN: Step = _Unseen()
+UNSEEN: ProgressStep = _Unseen()
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Repository:
             )
         return True
 
-    def fetch_blob(self, descriptor: Descriptor, sink: BinaryIO, *, step: Step = UNSEEN) -> None:
+    def fetch_blob(self, descriptor: Descriptor, sink: BinaryIO, *, step: ProgressStep = UNSEEN) -> None:
         """Write a blob to a file that can be sought in; verified when this returns.
 
         A transfer that breaks off goes on from there.
@@ -155,7 +155,12 @@ class Repository:
         Download(self.client, request, descriptor, sink, step).run()
 
     def push_blob(
-        self, descriptor: Descriptor, source: Source, *, mount_from: Sequence[str] = (), step: Step = UNSEEN
+        self,
+        descriptor: Descriptor,
+        source: Source,
+        *,
+        mount_from: Sequence[str] = (),
+        step: ProgressStep = UNSEEN,
     ) -> bool:
         """Have a blob in the repository; whether it had to be sent.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from sandwright.errors import IntegrityError, SandwrightError
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.registry.client import RegistryClient, RegistryRequest
 from sandwright.registry.download import ByteProgress
 from sandwright.registry.failure import (
@@ -71,7 +71,7 @@ class Upload:
         descriptor: Descriptor,
         source: Source,
         *,
-        step: Step,
+        step: ProgressStep,
         chunk: int | None = None,
     ) -> None:
         """`chunk` is the most bytes for one request; None leaves it open."""

@@ -9,7 +9,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import Finding, check_expressible
+from sandwright.policy.uses import RenderFinding, check_expressible
 from sandwright.render.artifact import Artifact
 
 Renderer = Callable[[ResolvedPolicy], tuple[Artifact, ...]]
@@ -22,7 +22,7 @@ class Rendered:
 
     method: str
     artifacts: tuple[Artifact, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[RenderFinding, ...]
 
     def artifact(self, name: str) -> Artifact:
         """The artifact of a name. Raise KeyError when there is none."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright import process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import prepare
 from sandwright.runtime.contract import Session, Start, Variant
 from sandwright.runtime.launch import Ended, launch
@@ -36,7 +36,7 @@ class BwrapRuntime:
     name: str = "bwrap"
     program: str = "bwrap"
 
-    def obstacle(self, host: HostFacts, platform: str) -> str:
+    def obstacle(self, host: MachineFacts, platform: str) -> str:
         """As for runc; and settings that keep users from making user namespaces."""
         if host.os == "linux" and not host.user_namespaces:
             return (
@@ -44,7 +44,7 @@ class BwrapRuntime:
             )
         return needs_emulator(host, platform)
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:
+    def variants(self, host: MachineFacts) -> Sequence[Variant]:
         """As the image's user where we may become it; else with whatever user we are mapped to that one."""
         return (_AS_USER, _MAPPED) if host.is_root else (Variant(),)
 
@@ -52,7 +52,7 @@ class BwrapRuntime:
     def session(
         self,
         variant: Variant,
-        host: HostFacts,  # noqa: ARG002
+        host: MachineFacts,  # noqa: ARG002
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
@@ -60,7 +60,7 @@ class BwrapRuntime:
         (scratch / "root").mkdir()
         yield _BwrapSession(variant == _AS_USER, scratch, stop)
 
-    def discard(self, scratch: Path, host: HostFacts) -> None:
+    def discard(self, scratch: Path, host: MachineFacts) -> None:
         """Nothing: a sandbox dies with the process that started it."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.launch import Ended
 
 PREFIX = "sandwright-smoke-"
@@ -103,21 +103,21 @@ class SandboxRuntime(Protocol):
         """The program, as `requirements` names it."""
         ...
 
-    def obstacle(self, host: HostFacts, platform: str) -> str:
+    def obstacle(self, host: MachineFacts, platform: str) -> str:
         """Why it can't start images of `platform` here, as far as facts tell; empty when they don't."""
         ...
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:
+    def variants(self, host: MachineFacts) -> Sequence[Variant]:
         """The ways to start it, the preferred one first. The first that is seen to work is taken."""
         ...
 
     def session(
-        self, variant: Variant, host: HostFacts, scratch: Path, stop: threading.Event
+        self, variant: Variant, host: MachineFacts, scratch: Path, stop: threading.Event
     ) -> AbstractContextManager[Session]:
         """Make ready to start subjects. `scratch` is an existing directory that is ours alone."""
         ...
 
-    def discard(self, scratch: Path, host: HostFacts) -> None:
+    def discard(self, scratch: Path, host: MachineFacts) -> None:
         """End what a session has left running whose owner was killed.
 
         Its processes, mounts and files in `scratch` are seen to by the caller.

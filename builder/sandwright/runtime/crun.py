@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Variant
 from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
 
@@ -20,7 +20,7 @@ _UNIFIED = Path("/sys/fs/cgroup/unified")
 _SCRIPT = 'umount "$1" && shift && exec "$@"'
 
 
-def _variants(host: HostFacts) -> Sequence[Variant]:
+def _variants(host: MachineFacts) -> Sequence[Variant]:
     if not host.is_root:
         return (ROOTLESS,)
     return (Variant(_WITHOUT_CGROUP2) if host.cgroups == "hybrid" else Variant(),)

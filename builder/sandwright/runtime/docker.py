@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandwright.errors import HostError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import PREFIX, RunAs, Session, Start, StartableImage, Variant
 from sandwright.runtime.dockerd import docker_client, own_daemon
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
@@ -37,13 +37,13 @@ class DockerRuntime:
     name: str = "docker"
     program: str = "dockerd"
 
-    def obstacle(self, host: HostFacts, platform: str) -> str:
+    def obstacle(self, host: MachineFacts, platform: str) -> str:
         """An emulator is missing. The daemon's machine is taken to be this one."""
         if host.os == "linux" and platform != host.platform and not host.emulator(platform):
             return f"no interpreter for {platform} is registered in binfmt_misc with the fix-binary flag"
         return ""
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:
+    def variants(self, host: MachineFacts) -> Sequence[Variant]:
         """On the daemon that answers; else, if we may, on one that is started for us alone."""
         return (Variant(), _OWN) if host.is_root and "dockerd" in host.programs else (Variant(),)
 
@@ -51,7 +51,7 @@ class DockerRuntime:
     def session(
         self,
         variant: Variant,
-        host: HostFacts,  # noqa: ARG002
+        host: MachineFacts,  # noqa: ARG002
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
@@ -66,7 +66,7 @@ class DockerRuntime:
             finally:
                 session.remove_images()
 
-    def discard(self, scratch: Path, host: HostFacts) -> None:  # noqa: ARG002
+    def discard(self, scratch: Path, host: MachineFacts) -> None:  # noqa: ARG002
         """Remove the run's containers and their images from the daemon that answers, if one does.
 
         A daemon of the run's own is one of its processes.

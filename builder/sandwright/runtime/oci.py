@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config, prepare, read_config, root_of
 from sandwright.runtime.contract import PREFIX, Session, Start, Variant
 from sandwright.runtime.launch import Ended, launch
@@ -41,9 +41,9 @@ class OciRuntime:
     """
 
     name: str
-    variants: Callable[[HostFacts], Sequence[Variant]]
+    variants: Callable[[MachineFacts], Sequence[Variant]]
     wrap: Callable[[Variant, Sequence[str]], Sequence[str]]
-    obstacle: Callable[[HostFacts, str], str]
+    obstacle: Callable[[MachineFacts, str], str]
     adapt: Callable[[Variant, Config], Config] = lambda _, config: config
 
     @property
@@ -55,7 +55,7 @@ class OciRuntime:
     def session(
         self,
         variant: Variant,
-        host: HostFacts,  # noqa: ARG002 - a row that needs no facts here
+        host: MachineFacts,  # noqa: ARG002 - a row that needs no facts here
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
@@ -72,7 +72,7 @@ class OciRuntime:
 
         yield _OciSession(words, adapt, state, scratch, stop)
 
-    def discard(self, scratch: Path, host: HostFacts) -> None:
+    def discard(self, scratch: Path, host: MachineFacts) -> None:
         """Remove the containers whose state is there."""
         state = state_directory(scratch)
         containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
@@ -131,7 +131,7 @@ def plain(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG
     return words
 
 
-def needs_emulator(host: HostFacts, platform: str) -> str:
+def needs_emulator(host: MachineFacts, platform: str) -> str:
     """The obstacle of a runtime that leaves programs to the kernel: it knows none of a foreign platform."""
     if host.os != "linux":
         return f"it runs on Linux only; this is {host.os}"

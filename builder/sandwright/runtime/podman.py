@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from sandwright import process
 from sandwright.errors import BuildError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import PREFIX, Session, Start, StartableImage, Variant
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of, volumes
 from sandwright.runtime.launch import Ended, base_environment, launch
@@ -52,13 +52,13 @@ class PodmanRuntime:
     name: str = "podman"
     program: str = "podman"
 
-    def obstacle(self, host: HostFacts, platform: str) -> str:
+    def obstacle(self, host: MachineFacts, platform: str) -> str:
         """An emulator or a runtime is missing, or this is no Linux."""
         if "podman" in host.programs and not {"runc", "crun"} & host.programs.keys():
             return "Podman needs runc or crun"
         return needs_emulator(host, platform)
 
-    def variants(self, host: HostFacts) -> Sequence[Variant]:
+    def variants(self, host: MachineFacts) -> Sequence[Variant]:
         """With each runtime, on overlays; and on a store that works on any file system, where those don't.
 
         crun comes first, as it does for Podman itself, except under hybrid cgroups, which it refuses. Left to
@@ -74,7 +74,7 @@ class PodmanRuntime:
 
     @contextlib.contextmanager
     def session(
-        self, variant: Variant, host: HostFacts, scratch: Path, stop: threading.Event
+        self, variant: Variant, host: MachineFacts, scratch: Path, stop: threading.Event
     ) -> Iterator[Session]:
         """Make the store; at the end remove it with all that is in it."""
         (scratch / "containers.conf").write_text(containers_conf(host))
@@ -90,7 +90,7 @@ class PodmanRuntime:
                 # Its clean-up of a container that was killed may come late, and make files again.
                 end_all(f"{run}/")
 
-    def discard(self, scratch: Path, host: HostFacts) -> None:
+    def discard(self, scratch: Path, host: MachineFacts) -> None:
         """Remove the containers of its store; without root, the store too."""
         note = scratch / _NOTE
         run = Path(note.read_text()) if note.exists() else scratch / "run"
@@ -107,7 +107,7 @@ class PodmanRuntime:
 PODMAN = PodmanRuntime()
 
 
-def containers_conf(host: HostFacts) -> str:
+def containers_conf(host: MachineFacts) -> str:
     """The private configuration: limits no higher than ours, no systemd, no journal."""
     limits = {name: _least(host.limits[name][1], most) for name, most in _MOST.items()}
     ulimits = [f"{name}={limit}:{limit}" for name, limit in limits.items()]

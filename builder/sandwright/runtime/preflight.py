@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sandwright import process
 from sandwright.errors import SandwrightError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import SandboxRuntime, Start, Variant
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.probe import PROBE
@@ -47,7 +47,7 @@ class MissingRuntime:
 
 
 def check_runtime(
-    runtime: SandboxRuntime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float = LIMIT
+    runtime: SandboxRuntime, platform: str, host: MachineFacts, stop: threading.Event, *, limit: float = LIMIT
 ) -> ReadyRuntime | MissingRuntime:
     """Try the variants of a runtime in turn; the first that starts the probe is the one."""
     if obstacle := runtime.obstacle(host, platform):
@@ -71,7 +71,9 @@ def check_runtime(
     )
 
 
-def _try(ready: ReadyRuntime, platform: str, host: HostFacts, stop: threading.Event, *, limit: float) -> str:
+def _try(
+    ready: ReadyRuntime, platform: str, host: MachineFacts, stop: threading.Event, *, limit: float
+) -> str:
     """Start the probe once. Give what went wrong; empty when nothing did."""
     trial = Trial(attempt("echo", "started"), b"started", attempt("create", FORBIDDEN), _fault)
     rootless = None if host.is_root else (host.uid, host.gid)

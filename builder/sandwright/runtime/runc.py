@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Variant
 from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain
 
 
-def _variants(host: HostFacts) -> Sequence[Variant]:
+def _variants(host: MachineFacts) -> Sequence[Variant]:
     return (Variant() if host.is_root else ROOTLESS,)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.bundles import Config
 from sandwright.runtime.contract import Variant
 from sandwright.runtime.oci import OciRuntime, plain
@@ -17,7 +17,7 @@ from sandwright.runtime.oci import OciRuntime, plain
 _PLATFORMS = ("systrap", "ptrace", "kvm")
 
 
-def _variants(host: HostFacts) -> Sequence[Variant]:
+def _variants(host: MachineFacts) -> Sequence[Variant]:
     rootless = () if host.is_root else ("--rootless",)
     return [
         Variant(
@@ -28,7 +28,7 @@ def _variants(host: HostFacts) -> Sequence[Variant]:
     ]
 
 
-def _obstacle(host: HostFacts, platform: str) -> str:
+def _obstacle(host: MachineFacts, platform: str) -> str:
     if host.os != "linux":
         return f"it runs on Linux only; this is {host.os}"
     if platform != host.platform:

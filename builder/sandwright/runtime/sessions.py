@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import SandboxRuntime, Session
 from sandwright.runtime.memoised import Memoised
 from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_runtime
@@ -18,7 +18,7 @@ from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_run
 class Sessions:
     """A context manager. May be asked from any thread; is closed by one, when nobody asks any more."""
 
-    def __init__(self, host: HostFacts, scratch: Path, stop: threading.Event) -> None:
+    def __init__(self, host: MachineFacts, scratch: Path, stop: threading.Event) -> None:
         """`scratch` is an existing directory that is ours alone; `stop` calls every start off."""
         self._host = host
         self._scratch = scratch

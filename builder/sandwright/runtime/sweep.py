@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 from sandwright.errors import SandwrightError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.progress import Progress
 from sandwright.runtime.processes import end_all
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import forget, stale_directories, unmount_below
 
 
-def sweep(host: HostFacts, progress: Progress) -> None:
+def sweep(host: MachineFacts, progress: Progress) -> None:
     """Clear up what killed runs of this user left in the temporary directory. Tells what it removed.
 
     What can't be removed is told too, and left.
@@ -26,7 +26,7 @@ def sweep(host: HostFacts, progress: Progress) -> None:
             progress.note(f"smoke: {directory} was left by a run that was killed, and stays: {error}")
 
 
-def _sweep(directory: Path, host: HostFacts) -> None:
+def _sweep(directory: Path, host: MachineFacts) -> None:
     for session in sorted(directory.iterdir()):
         runtime = RUNTIMES.get(session.name.rpartition("-")[0])
         if runtime is not None:

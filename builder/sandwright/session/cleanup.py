@@ -15,7 +15,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.bridge.start import place, stale, sweep
 from sandwright.errors import HostError, SandwrightError
-from sandwright.looks import is_cover
+from sandwright.inputs import is_cover
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.runtime.scratch import stale_directories

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.shared.engine.backend import Engine
@@ -67,7 +67,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     return Diagnosis(surroundings(host), tuple(found))
 
 
-def _found(name: str, host: HostFacts, *, fresh: bool) -> Preflight:
+def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
     if name in _ELSEWHERE and name not in registry.names():
         return Preflight(name, "not-run-here", "rendered, and run elsewhere", _ELSEWHERE[name])
     backend = registry.backend(name)
@@ -75,7 +75,7 @@ def _found(name: str, host: HostFacts, *, fresh: bool) -> Preflight:
     return looked_into(backend, found, host)
 
 
-def looked_into(backend: Backend, found: Preflight, host: HostFacts) -> Preflight:
+def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
     """What a preflight found, and what it can't see: no image to run, a runtime with known escapes."""
     if not found.ready or not isinstance(backend, Runtime | Engine):
         return found
@@ -85,12 +85,12 @@ def looked_into(backend: Backend, found: Preflight, host: HostFacts) -> Prefligh
     return replace(found, message=known[0], remedy=known[1]) if known else found
 
 
-def surroundings(host: HostFacts, root: Path = Path("/")) -> Surroundings:
+def surroundings(host: MachineFacts, root: Path = Path("/")) -> Surroundings:
     """Where we are, as far as the facts and some files of /proc tell; they are looked for under `root`."""
     return Surroundings(_kind(host, root), tuple(_restrictions(host, root)), tuple(_outer(host, root)))
 
 
-def _kind(host: HostFacts, root: Path) -> str:
+def _kind(host: MachineFacts, root: Path) -> str:
     match host.surroundings:
         case "gvisor":
             return "gVisor"
@@ -100,7 +100,7 @@ def _kind(host: HostFacts, root: Path) -> str:
             return "virtual machine" if " hypervisor" in _text(root / "proc/cpuinfo") else "bare machine"
 
 
-def _restrictions(host: HostFacts, root: Path) -> list[str]:
+def _restrictions(host: MachineFacts, root: Path) -> list[str]:
     found = []
     if host.os == "linux" and not host.user_namespaces:
         restricted = host.apparmor_restricts_user_namespaces
@@ -116,7 +116,7 @@ def _restrictions(host: HostFacts, root: Path) -> list[str]:
     return found
 
 
-def _outer(host: HostFacts, root: Path) -> list[str]:
+def _outer(host: MachineFacts, root: Path) -> list[str]:
     """What has to be given to the container around us (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings != "container":
         return []

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from sandwright import places
-from sandwright.looks import KINDS
+from sandwright.inputs import KINDS
 
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0
@@ -58,7 +58,7 @@ def _now() -> int:
         return time.time_ns()
 
 
-class Places:
+class WritablePlaces:
     """Where a sandbox can write, and what counts there: as `prepare` found it, and as JSON keeps it.
 
     `roots` are the writable paths, `closed` those below them that are not, `names` the protected names, `git`
@@ -84,7 +84,7 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
     file = os.path.join(
         places.cache(), "repositories", f"{hashlib.sha256(os.fsencode(policy)).hexdigest()}.json"
     )
-    looking = _Look(Places(data), since, _read(file))
+    looking = _Look(WritablePlaces(data), since, _read(file))
     looking.run()
     looking.enter()
     if looking.seen != looking.before and not looking.stopped:
@@ -121,7 +121,7 @@ class _Directory:
 class _Look:
     """One look. `before` and `seen` are repositories and directories that can't be read, by identity."""
 
-    def __init__(self, where: Places, since: int, before: dict[str, str]) -> None:
+    def __init__(self, where: WritablePlaces, since: int, before: dict[str, str]) -> None:
         self.before = before
         self.seen: dict[str, str] = {}
         self.stopped = ""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sandwright.errors import DocumentError
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.policy.collect import collect
 from sandwright.policy.loosening import considered, loosenings, trusted
 from sandwright.policy.merged import MergedPolicy
@@ -20,16 +20,20 @@ from sandwright.visible import visible
 
 
 def loosened(
-    policy: MergedPolicy, file: Path | str, *, cwd: Path | str | None = None, looks: Looks | None = None
+    policy: MergedPolicy,
+    file: Path | str,
+    *,
+    cwd: Path | str | None = None,
+    inputs: InputTracker | None = None,
 ) -> Loosened:
     """What a policy lets through whose project's file is `file`. Raise what resolving a policy raises.
 
-    `cwd` and `looks` are those of `collect`.
+    `cwd` and `inputs` are those of `collect`.
     """
     project = Path(file).parent
 
     def here(each: MergedPolicy) -> ResolvedPolicy:
-        return resolve(each.settings, collect(each, project=project, cwd=cwd, looks=looks))
+        return resolve(each.settings, collect(each, project=project, cwd=cwd, inputs=inputs))
 
     found = loosenings(here(considered(policy)), _resolved(trusted(policy), here))
     own = [layer.document.data for layer in policy.layers if layer.kind == "project"]

@@ -6,26 +6,26 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from sandwright import looks, places
-from sandwright.host import HostFacts
-from sandwright.looks import Looks
+from sandwright import inputs, places
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import CODES, Backend, Preflight
 
 KEPT = ("ready", "hangs", "not-denied")
 """The findings that are kept. The others are found again at once, and are what a person is busy changing."""
 
 
-def known(backend: Backend, host: HostFacts) -> Preflight:
+def known(backend: Backend, host: MachineFacts) -> Preflight:
     """What a preflight of a method finds: that of the last one, while what it depends on is the same."""
     path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
     found = _kept(path, backend)
     return found if found is not None else fresh(backend, host)
 
 
-def fresh(backend: Backend, host: HostFacts) -> Preflight:
+def fresh(backend: Backend, host: MachineFacts) -> Preflight:
     """Start the sandbox of a method, and keep what that showed."""
     path = Path(places.private(places.cache()), f"preflight-{backend.name}.json")
-    asking = Looks()
+    asking = InputTracker()
     asking.ask_all(backend.depends(host))
     found = backend.preflight(host)
     if found.code in KEPT:
@@ -39,7 +39,7 @@ def fresh(backend: Backend, host: HostFacts) -> Preflight:
 def _kept(path: Path, backend: Backend) -> Preflight | None:
     try:
         data = json.loads(path.read_bytes())
-        if looks.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
+        if inputs.changed(data["asked"]) is None and data["found"]["method"] == backend.name:
             found = Preflight(**data["found"])
             return found if found.code in CODES else None
     except (OSError, ValueError, KeyError, TypeError):

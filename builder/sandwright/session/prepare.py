@@ -17,11 +17,11 @@ import jinja2
 import yaml
 
 from sandwright import places, process
-from sandwright.egress.decisions import Decision
+from sandwright.egress.decisions import ProxyDecision
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.image.cache import default_cache
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend
 from sandwright.methods.properties import Properties
@@ -38,10 +38,10 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import kept, preflights, trust, writable
-from sandwright.session.kept import Prepared
+from sandwright.session import preflights, render_cache, trust, writable
 from sandwright.session.loosened import loosened
-from sandwright.session.request import Request
+from sandwright.session.render_cache import CachedSandbox
+from sandwright.session.request import RunRequest
 
 RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
@@ -50,33 +50,33 @@ _PLACE = "\0command"
 _ROOMS: tuple[Room, ...] = ("oci", "seatbelt", "seccomp")
 
 
-def prepare(request: Request) -> Prepared:
+def prepare(request: RunRequest) -> CachedSandbox:
     """Make a request's sandbox ready, and keep it for the next time.
 
     Raise SandwrightError for all that keeps it from being made: what is wrong in the policy, a method that
     can't say it or does not work here, a directory that can't be written.
     """
-    looks = Looks()
+    inputs = InputTracker()
     places.private(places.cache())
-    policy = load(request, looks)
-    resolved = resolved_here(policy, request, looks)
-    found = loosened(policy, request.policy, cwd=request.cwd, looks=looks)
+    policy = load(request, inputs)
+    resolved = resolved_here(policy, request, inputs)
+    found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
-    backend, notes = chosen(resolved, looks)
+    backend, notes = chosen(resolved, inputs)
     rendered = registry.render(resolved, backend.name)
-    _check_rendered(policy, backend, rendered.method, request, looks)
+    _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
-    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, looks=looks)
+    prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs)
     prepared.loosened = found.fields()
-    told = remarks(resolved, looks, mounts=registry.declaration(backend.name).mounts)
+    told = remarks(resolved, inputs, mounts=registry.declaration(backend.name).mounts)
     prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
-    _ask_program(looks)
-    kept.keep(request.identity(), prepared, looks.asked())
+    _ask_program(inputs)
+    render_cache.keep(request.identity(), prepared, inputs.asked())
     sweep(prepared.directory)
     return prepared
 
 
-def load(request: Request, looks: Looks) -> MergedPolicy:
+def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     """The policy as all layers say it: floor, user, the file named, and this run."""
     environ = dict(os.environ)
     if request.method:
@@ -84,14 +84,14 @@ def load(request: Request, looks: Looks) -> MergedPolicy:
     file = Path(request.policy)
     config = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     for path in (FLOOR, Path(config) / "sandwright" / "policy.yaml", file):
-        looks.ask("digest", str(path))
+        inputs.ask("digest", str(path))
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     below = [layer for layer in layers if layer.kind != "project"]
     return MergedPolicy.from_layers([*below, read_layer(file, kind="project", methods=methods)])
 
 
-def resolved_here(policy: MergedPolicy, request: Request, looks: Looks) -> ResolvedPolicy:
+def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:
     """The policy on this machine.
 
     What we keep stays read-only in sandboxes: programs that run outside, repositories of the bridge, what was
@@ -102,13 +102,13 @@ def resolved_here(policy: MergedPolicy, request: Request, looks: Looks) -> Resol
     kept_here = [*sorted(caches), trust.settings()]
     own = [*hidden, *kept_here]
     reserved = Reserved(hidden, kept_here)
-    facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, looks=looks)
-    facts = observe(facts, own, looks=looks)
+    facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, inputs=inputs)
+    facts = observe(facts, own, inputs=inputs)
     files = [layer.file for layer in policy.layers if layer.file is not None]
     resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
     if _may_be_made(resolved, trust.settings()):
         places.private(trust.directory())
-        facts = observe(facts, own, looks=looks)
+        facts = observe(facts, own, inputs=inputs)
         resolved = resolve(policy.settings, facts, floor=policy.floor, files=files, reserved=reserved)
     refuse_changeable(resolved)
     process.avoid(resolved.filesystem.tree.changes_host)
@@ -122,7 +122,7 @@ def _may_be_made(resolved: ResolvedPolicy, directory: str) -> bool:
     return guarded and resolved.facts.kind(path) is None
 
 
-def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
+def chosen(resolved: ResolvedPolicy, inputs: InputTracker) -> tuple[Backend, list[str]]:
     """The first of the policy's methods that works, and why no earlier one. Raise HostError."""
     if not resolved.methods:
         raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
@@ -132,7 +132,7 @@ def chosen(resolved: ResolvedPolicy, looks: Looks) -> tuple[Backend, list[str]]:
         backend = registry.backend(registry.placed(name, resolved))
         found = preflights.known(backend, host)
         if found.ready:
-            looks.ask_all(backend.depends(host))
+            inputs.ask_all(backend.depends(host))
             notes = [f"method: {name} ({'; '.join(refused)})"] if len(resolved.methods) > 1 else []
             return backend, notes
         refused.append(found.describe())
@@ -178,7 +178,7 @@ def sweep(used: str) -> None:
         _remove_after(half_made, 3600)
     for folder, pattern in ((cache, "*.json"), (rendered, "[0-9a-f]*")):
         found = sorted(folder.glob(pattern), key=_age)
-        for path in found[kept.MOST :]:
+        for path in found[render_cache.MOST :]:
             if str(path) != used:
                 _remove_after(path, 24 * 3600)
 
@@ -201,16 +201,16 @@ def _remove_after(path: Path, seconds: float) -> None:
 
 
 def _check_rendered(
-    policy: MergedPolicy, backend: Backend, method: str, request: Request, looks: Looks
+    policy: MergedPolicy, backend: Backend, method: str, request: RunRequest, inputs: InputTracker
 ) -> None:
     """Refuse when the project holds artifacts of this method that are not what its policy renders to now."""
     folder = Path(request.policy).parent / RENDERED / method
-    looks.ask("type", str(folder / "manifest.json"))
+    inputs.ask("type", str(folder / "manifest.json"))
     if request.settings or not (folder / "manifest.json").exists():
         return
     artifacts = registry.render(policy.resolve(collect(policy)), backend.name).artifacts
     for each in artifacts:
-        looks.ask("digest", str(folder / each.name))
+        inputs.ask("digest", str(folder / each.name))
     differing = [each.name for each in artifacts if _differs(folder / each.name, each)]
     if differing:
         raise IntegrityError(
@@ -233,10 +233,10 @@ def _prepared(
     directory: Path,
     *,
     policy: MergedPolicy,
-    looks: Looks,
-) -> Prepared:
+    inputs: InputTracker,
+) -> CachedSandbox:
     properties = registry.properties(backend.name)
-    return Prepared(
+    return CachedSandbox(
         after=writable.places(resolved, registry.declaration(backend.name)),
         covers=_covers(resolved, properties),
         method=backend.name,
@@ -244,7 +244,7 @@ def _prepared(
         directory=str(directory),
         policy=_policy_digest(policy),
         digests={each.name: each.digest for each in rendered.artifacts},
-        environment=dict(backend.environment(resolved, looks)),
+        environment=dict(backend.environment(resolved, inputs)),
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
@@ -301,17 +301,17 @@ def enforced(resolved: ResolvedPolicy, rendered: Rendered) -> dict[str, object]:
     }
 
 
-def _as_looked_at(request: Request, digest: str) -> ResolvedPolicy:
+def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     """The policy once more. Raise IntegrityError when its digest is not that of what was looked at."""
-    looks = Looks()
-    policy = load(request, looks)
+    inputs = InputTracker()
+    policy = load(request, inputs)
     if _policy_digest(policy) != digest:
         raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
-    return resolved_here(policy, request, looks)
+    return resolved_here(policy, request, inputs)
 
 
 def start_proxy(
-    request: Request, stack: contextlib.ExitStack, digest: str
+    request: RunRequest, stack: contextlib.ExitStack, digest: str
 ) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
     """Start the proxy of a session, for as long as `stack` is open.
 
@@ -324,12 +324,12 @@ def start_proxy(
     return dict(running.environment), lambda: _refused(running.decisions())
 
 
-def _refused(decisions: Iterable[Decision]) -> dict[str, int]:
+def _refused(decisions: Iterable[ProxyDecision]) -> dict[str, int]:
     refused = (f"{each.host}:{each.port}" for each in decisions if not each.allowed)
     return dict(sorted(Counter(refused).items()))
 
 
-def start_bridge(request: Request, stack: contextlib.ExitStack, digest: str) -> tuple[dict[str, str], int]:
+def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> tuple[dict[str, str], int]:
     """Start the bridge of a session, for as long as `stack` is open.
 
     Give the launcher's variables for it, and the descriptor that the launcher has to be given. `digest` is
@@ -341,10 +341,10 @@ def start_bridge(request: Request, stack: contextlib.ExitStack, digest: str) -> 
     return bridge.environment, bridge.channel
 
 
-def _ask_program(looks: Looks) -> None:
+def _ask_program(inputs: InputTracker) -> None:
     """What this program consists of: another version of it renders other things."""
     for path in _program_files():
-        looks.ask("identity", path)
+        inputs.ask("identity", path)
 
 
 def _program_files() -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-class Request:
+class RunRequest:
     """A command, and which policy it is to run under.
 
     `policy` is the project's file. `method` and `settings` (FIELD=VALUE) are of this run only, as `time`

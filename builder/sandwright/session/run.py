@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable
 
 from sandwright import foreground, places
-from sandwright.session import elsewhere, kept, left_behind, state, trust
-from sandwright.session.kept import Prepared
-from sandwright.session.request import Request
+from sandwright.session import elsewhere, left_behind, render_cache, state, trust
+from sandwright.session.render_cache import CachedSandbox
+from sandwright.session.request import RunRequest
 
 _ENGINES = ("docker", "podman")
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 
 
-def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
+def run(request: RunRequest, *, say: foreground.Say = lambda _: None) -> int:
     """Run the request's command; give its exit status.
 
     128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
@@ -38,9 +38,9 @@ def run(request: Request, *, say: foreground.Say = lambda _: None) -> int:
     return _Session(request, prepared, began, say).run()
 
 
-def ready(request: Request) -> Prepared:
+def ready(request: RunRequest) -> CachedSandbox:
     """The sandbox of a request, rendered now, or before if that still holds. Raise SandwrightError."""
-    found = kept.find(request.identity())
+    found = render_cache.find(request.identity())
     if found is not None and _as_rendered(found):
         trust.require(trust.Loosened(*found.loosened), word=request.trusted)
         return found
@@ -49,13 +49,13 @@ def ready(request: Request) -> Prepared:
     return prepare(request)
 
 
-def _as_rendered(prepared: Prepared) -> bool:
+def _as_rendered(prepared: CachedSandbox) -> bool:
     """Whether the artifacts are still what they were."""
     try:
         files = (
             (os.path.join(prepared.directory, name), digest) for name, digest in prepared.digests.items()
         )
-        return all(kept.digest(path) == digest for path, digest in files)
+        return all(render_cache.digest(path) == digest for path, digest in files)
     except OSError:
         return False
 
@@ -63,7 +63,9 @@ def _as_rendered(prepared: Prepared) -> bool:
 class _Session:
     """One run."""
 
-    def __init__(self, request: Request, prepared: Prepared, began: float, say: foreground.Say) -> None:
+    def __init__(
+        self, request: RunRequest, prepared: CachedSandbox, began: float, say: foreground.Say
+    ) -> None:
         self.id = state.new_id()
         self._request = request
         self._prepared = prepared
@@ -175,10 +177,10 @@ class _Session:
         where = self._request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", "")
         traced = "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
         if where or traced:
-            from sandwright.session.telemetry import Outcome, tell  # noqa: PLC0415 - only where somebody listens
+            from sandwright.session.telemetry import SessionOutcome, tell  # noqa: PLC0415 - only where somebody listens
 
             command = os.path.basename(self._request.argv[0])
-            outcome = Outcome(self.id, command, status, self._began, time.time(), self._denials)
+            outcome = SessionOutcome(self.id, command, status, self._began, time.time(), self._denials)
             tell(outcome, self._prepared, where)
 
 

@@ -31,13 +31,13 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from sandwright.places import error
-from sandwright.session.kept import Prepared
+from sandwright.session.render_cache import CachedSandbox
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SessionOutcome:
     """How a session went. Times are seconds since the epoch; `status` is None when nothing was started."""
 
     session: str
@@ -48,7 +48,7 @@ class Outcome:
     denials: Mapping[str, int] | None = None
 
 
-def event(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
+def event(outcome: SessionOutcome, prepared: CachedSandbox) -> dict[str, object]:
     """The event, as the table in this module has it."""
     return {
         "event": "sandwright.session",
@@ -69,7 +69,7 @@ def event(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
     }
 
 
-def _denials(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
+def _denials(outcome: SessionOutcome, prepared: CachedSandbox) -> dict[str, object]:
     """What was refused, or why that can't be told."""
     if outcome.denials is not None:
         return {"denials": dict(outcome.denials)}
@@ -80,7 +80,7 @@ def _denials(outcome: Outcome, prepared: Prepared) -> dict[str, object]:
     return {"unseen": "no proxy ran, and what the kernel refuses it tells the program alone"}
 
 
-def tell(outcome: Outcome, prepared: Prepared, file: str) -> None:
+def tell(outcome: SessionOutcome, prepared: CachedSandbox, file: str) -> None:
     """Append the event to a file, if one is named, and make a span of it. Raise HostError for the file."""
     data = event(outcome, prepared)
     if file:
@@ -116,7 +116,7 @@ def _append(file: str, data: Mapping[str, object]) -> None:
         raise error(f"{file} can't be written: {fault.strerror}") from fault
 
 
-def _span(outcome: Outcome, data: Mapping[str, object]) -> None:
+def _span(outcome: SessionOutcome, data: Mapping[str, object]) -> None:
     """A span from the session's beginning to its end, where the API is installed."""
     try:
         trace = import_module("opentelemetry.trace")

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from sandwright import process
 from sandwright.errors import CommandFailed, HostError, ToolMissing, UsageError
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.progress import SILENT, Progress
 from sandwright.setup.requirements import (
     EMULATORS,
@@ -71,7 +71,7 @@ class SetupPlan:
         return [note for step in self.steps for note in step.execute(progress)]
 
 
-def plan_setup(groups: Iterable[str], host: HostFacts) -> SetupPlan:
+def plan_setup(groups: Iterable[str], host: MachineFacts) -> SetupPlan:
     """Plan what is missing of the groups `build`, `smoke` and `test`. Looks only at `host` and at file names.
 
     Raise UsageError for a group that there isn't.
@@ -170,13 +170,15 @@ def _groups(names: Iterable[str]) -> tuple[Group, ...]:
     return tuple(group for group in GROUPS if group in asked)
 
 
-def _is_there(requirement: Requirement, host: HostFacts) -> bool:
+def _is_there(requirement: Requirement, host: MachineFacts) -> bool:
     if requirement.wants.startswith("/"):
         return Path(requirement.wants).exists()
     return requirement.wants in host.programs
 
 
-def _apt_steps(missing: Sequence[Requirement], emulators: Sequence[Emulator], host: HostFacts) -> list[Step]:
+def _apt_steps(
+    missing: Sequence[Requirement], emulators: Sequence[Emulator], host: MachineFacts
+) -> list[Step]:
     packages = dict.fromkeys(r.packages["apt"] for r in missing)
     needed = {r.packages["apt"] for r in missing if r.group in NEEDED}
     for emulator in emulators:
@@ -192,7 +194,7 @@ def _apt_steps(missing: Sequence[Requirement], emulators: Sequence[Emulator], ho
     return steps
 
 
-def _advice(missing: Sequence[Requirement], emulators: Sequence[Emulator], host: HostFacts) -> list[str]:
+def _advice(missing: Sequence[Requirement], emulators: Sequence[Emulator], host: MachineFacts) -> list[str]:
     """What to type, for machines whose packages we don't install; and what is not to be had there."""
     manager = host.package_manager
     if manager is None:

@@ -21,7 +21,7 @@ from typing import IO
 
 from sandwright import process
 from sandwright.errors import CommandFailed
-from sandwright.looks import is_cover
+from sandwright.inputs import is_cover
 from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.image import ENGINES

@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.methods.contract import NoAccount
 from sandwright.methods.registry import backend, placed
-from sandwright.policy.facts import HostFacts as PolicyFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.verify import simulate
@@ -76,7 +75,7 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, host: HostFacts) -> MethodProof:
+def _proof(resolve: Resolve, method: str, host: MachineFacts) -> MethodProof:
     if method == simulate.METHOD and host.os != "darwin":
         return _rendered(method, lambda: simulate.simulate(resolve))
     row = placed(method, resolve(()))
@@ -99,7 +98,7 @@ def _in_container(resolve: Resolve, method: str, engine: str) -> MethodProof:
 def around(resolve: Resolve, engine: str) -> Resolve:
     """The same with gVisor in a container of an engine."""
 
-    def resolved(settings: Sequence[str], *other: Callable[[PolicyFacts], PolicyFacts]) -> ResolvedPolicy:
+    def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:
         return resolve([*settings, f"outer={engine}"], *other)
 
     return resolved

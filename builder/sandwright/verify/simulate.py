@@ -15,7 +15,7 @@ from pathlib import Path
 from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_profile
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.methods import registry
-from sandwright.policy.facts import Entry, HostFacts
+from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.uses import check_expressible
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
@@ -59,7 +59,7 @@ _OPERATIONS: Mapping[str, tuple[tuple[str, int], ...]] = {
 def as_macos(facts: HostFacts) -> HostFacts:
     """The facts of this host as a Mac would have them: the same files, below /private where those are."""
     entries = {_private(path): entry for path, entry in facts.entries.items()}
-    entries["/private"] = Entry("directory")
+    entries["/private"] = HostEntry("directory")
     return replace(
         facts,
         os="darwin",

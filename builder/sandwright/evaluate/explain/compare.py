@@ -17,8 +17,8 @@ from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import Explanation
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.source import Source
-from sandwright.policy.uses import Finding, check_expressible
+from sandwright.policy.source import PolicySource
+from sandwright.policy.uses import RenderFinding, check_expressible
 from sandwright.render.rendered import Rendered, Renderer
 
 
@@ -65,7 +65,7 @@ class Row:
     reason: str = ""
     arch: str = ""
     place: Place | None = None
-    source: Source | None = None
+    source: PolicySource | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The row for JSON: keys are always there."""
@@ -204,7 +204,7 @@ class _Asking:
         verdict: Verdict,
         declaration: Declaration,
         sandbox: ReadBack,
-        findings: Mapping[str, Finding],
+        findings: Mapping[str, RenderFinding],
     ) -> Row:
         """The row with the verdict in it, and how that relates to the policy's answer."""
         if verdict.allowed is None:
@@ -222,7 +222,7 @@ class _Asking:
         reason = why_looser(self.policy, self.asked, findings, sandbox)
         return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
 
-    def _source(self, verdict: Verdict) -> Source:
+    def _source(self, verdict: Verdict) -> PolicySource:
         """Where the policy says what the deciding rule stands for; else where it decides itself."""
         rules = self.policy.filesystem.tree.at(verdict.target) if verdict.target else []
         if rules:
@@ -230,7 +230,7 @@ class _Asking:
         return self.answer.ground.source
 
 
-def _findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, dict[str, Finding]]:
+def _findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[str, dict[str, RenderFinding]]:
     """Why rendering refuses the policy, empty when it does not, and what it says of it by feature."""
     try:
         return "", {each.use.feature: each for each in check_expressible(policy, declaration)}

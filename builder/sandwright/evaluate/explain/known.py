@@ -12,7 +12,7 @@ from sandwright.evaluate.explain.verdict import IS_SET, Asked, Verdict
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.uses import Finding
+from sandwright.policy.uses import RenderFinding
 from sandwright.render.recipe import proxy_environment
 from sandwright.seccomp import profile
 
@@ -122,7 +122,7 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
 
 
 def why_looser(
-    policy: ResolvedPolicy, asked: Asked, findings: Mapping[str, Finding], sandbox: ReadBack
+    policy: ResolvedPolicy, asked: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
 ) -> str:
     """Why a method allows what the policy denies; empty when nobody knows."""
     for feature in features(policy, asked):

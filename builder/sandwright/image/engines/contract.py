@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
 from sandwright.image.engines.context import DockerfileContext
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 
 TIMEOUT = 3600.0
 """Seconds that one build may take; under emulation the largest image takes minutes."""
@@ -50,7 +50,7 @@ class BuildEngine(Protocol):
         """Take an image from an archive, which `write` writes under the reference it is given."""
         ...
 
-    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: ProgressStep) -> str:
         """Build without a network; give the image's id. `step` is told of each instruction.
 
         Nothing is named: an image that is half done leaves no trace but the engine's own cache. Raise

@@ -16,7 +16,7 @@ from sandwright.errors import BuildError, HostError
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said, streaming
 from sandwright.image.layout import on_disk
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -73,7 +73,7 @@ class DockerBuilder:
             for _ in self._client.api.load_image(archive):  # type: ignore[no-untyped-call]
                 pass
 
-    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: ProgressStep) -> str:
         """As the contract says. When this is interrupted the daemon removes what it has begun."""
         lines: deque[str] = deque(maxlen=TAIL)
         with streaming(context.write_archive) as archive, _asked():
@@ -114,7 +114,7 @@ class DockerBuilder:
                 file.write(chunk)
 
 
-def _follow(events: Iterator[Mapping[str, Any]], lines: deque[str], step: Step) -> str | None:
+def _follow(events: Iterator[Mapping[str, Any]], lines: deque[str], step: ProgressStep) -> str | None:
     """Read what the daemon tells; give the image's id. Raise BuildError when it tells of an error."""
     image = None
     for event in events:

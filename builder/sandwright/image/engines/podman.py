@@ -21,12 +21,12 @@ from typing import Any, BinaryIO, Literal
 
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, HostError, IntegrityError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.image.engines.context import DockerfileContext
 from sandwright.image.engines.contract import TAIL, TIMEOUT, EngineImage, said
 from sandwright.image.layout import on_disk
 from sandwright.image.scratch import scratch_directory
-from sandwright.progress import Step
+from sandwright.progress import ProgressStep
 from sandwright.setup import how_to_get
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
@@ -43,7 +43,7 @@ class PodmanBuilder:
     """Podman or Buildah. `options` go before every command: another place for images, for one."""
 
     name: Literal["podman", "buildah"]
-    host: HostFacts
+    host: MachineFacts
     options: Sequence[str] = ()
 
     def check(self) -> str:
@@ -80,7 +80,7 @@ class PodmanBuilder:
                 write(sink, reference)
             self._run("pull", "--quiet", f"docker-archive:{archive}", timeout=_TRANSFER)
 
-    def build(self, context: DockerfileContext, platform: str, step: Step) -> str:
+    def build(self, context: DockerfileContext, platform: str, step: ProgressStep) -> str:
         """As the contract says."""
         with scratch_directory(None) as scratch:
             context.write_directory(scratch / "context")
@@ -161,7 +161,7 @@ def _found(told: Any) -> EngineImage:  # noqa: ANN401 - JSON
     return EngineImage(told["FromImageID"], platform, tuple(image["rootfs"]["diff_ids"]), 0)
 
 
-def _follow(argv: Sequence[str], lines: deque[str], step: Step) -> int:
+def _follow(argv: Sequence[str], lines: deque[str], step: ProgressStep) -> int:
     """Start a build and read what it says until it ends; give its status.
 
     When this is interrupted, the build is asked to end, so that it removes the containers it works in, before

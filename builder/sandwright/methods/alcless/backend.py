@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandwright import process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.methods.alcless.render import render_alcless
 from sandwright.methods.alcless.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Delivery, Preflight, Terminal
@@ -34,7 +34,7 @@ class Alcless(Launched):
         """What makes and enters accounts, and what copies."""
         return ("alclessctl", "rsync")
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Look for what it needs; only an instance that is there already could be started."""
         if host.os != "darwin":
             return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
 from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
@@ -50,7 +50,7 @@ class Bwrap(Launched):
         """One."""
         return ("bwrap",)
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it with a policy that hides one directory."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"bubblewrap is Linux'; this is {host.os}")
@@ -81,7 +81,7 @@ def command_of(launcher: int) -> Iterator[int]:
         return
 
 
-def explained(failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
     """What a start that failed means here, and what helps."""
     said = failed.said
     if "No permissions to create new namespace" in said or "Creating new namespace failed" in said:
@@ -98,7 +98,7 @@ def explained(failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
     return "not-started", said, ""
 
 
-def _namespaces(host: HostFacts) -> tuple[Code, str, str]:
+def _namespaces(host: MachineFacts) -> tuple[Code, str, str]:
     if host.apparmor_restricts_user_namespaces and not host.is_root:
         return _restricted()
     if not host.user_namespaces:
@@ -117,7 +117,7 @@ def _restricted() -> tuple[Code, str, str]:
     )
 
 
-def _outer(host: HostFacts) -> str:
+def _outer(host: MachineFacts) -> str:
     """How a container has to be started for bwrap to work in it (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings == "machine":
         return ""

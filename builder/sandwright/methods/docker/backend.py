@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sandwright import process
 from sandwright.errors import CommandFailed, ToolMissing
-from sandwright.host import HostFacts
-from sandwright.looks import Question
+from sandwright.host import MachineFacts
+from sandwright.inputs import Question
 from sandwright.methods.contract import Preflight
 from sandwright.methods.docker.render import render_docker
 from sandwright.methods.docker.support import DECLARATION
@@ -49,7 +49,7 @@ class Docker(Engine):
             return Preflight(self.name, "program-missing", str(error))
         return None
 
-    def depends(self, host: HostFacts) -> Iterator[Question]:
+    def depends(self, host: MachineFacts) -> Iterator[Question]:
         """Also on the daemon, which is another one when its socket is."""
         yield from super().depends(host)
         yield "identity", "/var/run/docker.sock"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import places, process
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.methods.contract import Code, Delivery
 from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
@@ -45,7 +45,7 @@ class Gvisor(Runtime):
                 return "sent" if sent else ""
         return ""
 
-    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+    def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
         if "unknown platform" in failed.said or "invalid platform" in failed.said:
             return "not-started", f"this runsc has no platform that works here: {failed.said}", ""

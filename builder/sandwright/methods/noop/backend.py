@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Preflight, Terminal
 from sandwright.methods.noop.render import render_noop
 from sandwright.methods.noop.support import DECLARATION
@@ -28,6 +28,6 @@ class Noop(Launched):
         """A new one."""
         return "controlling"
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
         """There is no sandbox to start, and it says so."""
         return Preflight(self.name, "ready", "enforces nothing; a policy that names it must give a reason")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sandwright.host import HostFacts
-from sandwright.looks import Question
+from sandwright.host import MachineFacts
+from sandwright.inputs import Question
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
 from sandwright.methods.shared.engine.backend import Engine
@@ -35,7 +35,7 @@ class Podman(Engine):
         """It starts a runtime."""
         return ("podman", "runc", "crun")
 
-    def settings(self, host: HostFacts) -> Mapping[str, str]:
+    def settings(self, host: MachineFacts) -> Mapping[str, str]:
         """Where it would take crun, which refuses control groups of both versions at once, runc instead."""
         if given := os.environ.get(_CONFIGURATION):
             return {_CONFIGURATION: given}
@@ -43,7 +43,7 @@ class Podman(Engine):
             return {}
         return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
 
-    def depends(self, host: HostFacts) -> Iterator[Question]:
+    def depends(self, host: MachineFacts) -> Iterator[Question]:
         """Also on a configuration that the caller names."""
         yield from super().depends(host)
         yield "variable", _CONFIGURATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.methods.contract import LIMIT, Code, Preflight, Terminal
 from sandwright.methods.seatbelt.render import render_seatbelt
 from sandwright.methods.seatbelt.support import DECLARATION
@@ -37,7 +37,7 @@ class Seatbelt(Launched):
         """One, of the system."""
         return (PROGRAM,)
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it on macOS; say elsewhere that it is not there, and what answers instead."""
         if host.os != "darwin":
             message = f"Seatbelt is macOS'; this is {host.os}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright import places
 from sandwright.errors import HostError
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.policy.load import built_in
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.resources import data_path
@@ -25,27 +25,27 @@ ROOTFS = "SANDWRIGHT_ROOTFS"
 """Names the unpacked root itself, for the launcher, and from the caller."""
 
 
-def rootfs(policy: ResolvedPolicy, looks: Looks) -> Path:
+def rootfs(policy: ResolvedPolicy, inputs: InputTracker) -> Path:
     """The root file system of a policy's image, unpacked if it has not been.
 
     Raise HostError when the image is nowhere, with the command that makes it; and when it lies where the
     sandbox could write, as what is there decides what the next one sees.
     """
     if given := os.environ.get(ROOTFS):
-        looks.ask("variable", ROOTFS)
+        inputs.ask("variable", ROOTFS)
         return _untouched(Path(given).absolute(), policy, f"{ROOTFS} names it")
-    looks.ask_all([("variable", VARIABLE), ("variable", ROOTFS)])
+    inputs.ask_all([("variable", VARIABLE), ("variable", ROOTFS)])
     tried = []
     for output in _outputs(policy):
         layout = output / "images" / policy.image
-        looks.ask("digest", str(layout / "index.json"))
+        inputs.ask("digest", str(layout / "index.json"))
         if _there(layout):
             _untouched(output, policy, f"{VARIABLE} can name another directory")
             store = store_of(output)
             _untouched(store, policy, "XDG_CACHE_HOME can name another directory")
             image = _readable(layout, policy)
             root = unpacked(image, store, rootless=policy.facts.uid != 0).path.absolute()
-            looks.ask("identity", str(root))
+            inputs.ask("identity", str(root))
             return root
         tried.append(str(output))
     raise HostError(
@@ -122,15 +122,15 @@ def missing(image: str) -> str:
     return f"the image {image} is not in {' or '.join(map(str, outputs))}"
 
 
-def layouts(policy: ResolvedPolicy, name: str, looks: Looks) -> Iterator[Path]:
+def layouts(policy: ResolvedPolicy, name: str, inputs: InputTracker) -> Iterator[Path]:
     """The layouts of an image that were built here, the one that is taken first.
 
     Raise HostError when it lies where the sandbox could write.
     """
-    looks.ask("variable", VARIABLE)
+    inputs.ask("variable", VARIABLE)
     for output in _outputs(policy):
         index = output / "images" / name / "index.json"
-        looks.ask("digest", str(index))
+        inputs.ask("digest", str(index))
         if index.exists():
             _untouched(output, policy, f"{VARIABLE} can name another directory")
             yield index.parent

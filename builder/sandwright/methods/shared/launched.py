@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import HostError
-from sandwright.host import HostFacts
-from sandwright.looks import Looks, Question
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker, Question
 from sandwright.methods.contract import Delivery, Leftover, Preflight, Terminal
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered
@@ -52,7 +52,7 @@ class Launched(ABC):
     def environment(
         self,
         policy: ResolvedPolicy,  # noqa: ARG002
-        looks: Looks | None = None,  # noqa: ARG002
+        inputs: InputTracker | None = None,  # noqa: ARG002
     ) -> Mapping[str, str]:
         """Nothing."""
         return {}
@@ -61,7 +61,7 @@ class Launched(ABC):
         """The programs that it is started with."""
         return ()
 
-    def depends(self, host: HostFacts) -> Iterator[Question]:
+    def depends(self, host: MachineFacts) -> Iterator[Question]:
         """The kernel and its settings, who we are, and the programs."""
         yield "system", ""
         for path in SETTINGS:
@@ -91,7 +91,7 @@ class Launched(ABC):
         """Nothing: whether an image is missing is found out by others."""
         return None
 
-    def runtime_version(self, host: HostFacts) -> str:  # noqa: ARG002
+    def runtime_version(self, host: MachineFacts) -> str:  # noqa: ARG002
         """Nothing: there is no runtime behind it."""
         return ""
 

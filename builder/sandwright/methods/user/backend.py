@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright import process
-from sandwright.host import HostFacts
-from sandwright.looks import Looks
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Terminal
 from sandwright.methods.shared.launched import Launched, all_children, first_processes, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
@@ -60,7 +60,7 @@ class User(Launched):
         """What root does is util-linux', coreutils' and Perl's."""
         return ("unshare", "setpriv", "chroot", "perl")
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it as `nobody`, which every system has: a project's own account is not looked for."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"it is Linux'; this is {host.os}")
@@ -76,10 +76,10 @@ class User(Launched):
         each = "each project needs an account of its own, once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
-    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
         """Nothing; but the account has to be there. Raise NoAccount."""
-        if looks is not None:
-            looks.ask("type", account_of(policy).place)
+        if inputs is not None:
+            inputs.ask("type", account_of(policy).place)
         account_uid(policy)
         return {}
 
@@ -113,7 +113,7 @@ class _Trial(User):
         return super().wrap(directory, argv, terminal=terminal)
 
 
-def without_root(host: HostFacts) -> str:
+def without_root(host: MachineFacts) -> str:
     """Why nothing can be done as root here; empty when it can."""
     if host.is_root:
         return ""

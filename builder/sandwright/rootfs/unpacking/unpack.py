@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandwright.errors import ArchiveRefused, HostError, SandwrightError
-from sandwright.progress import SILENT, Progress, Step
+from sandwright.progress import SILENT, Progress, ProgressStep
 from sandwright.rootfs.digest import VerifiedReader
 from sandwright.rootfs.tar.ahead import ReadAhead
 from sandwright.rootfs.tar.entry import WHITEOUT, EntryRefused, show
@@ -132,7 +132,7 @@ class _Unpacking:
         except OSError as error:
             raise _translated(error, layer.name) from error
 
-    def extract(self, layer: ImageLayer, step: Step, *, lowest: bool) -> None:
+    def extract(self, layer: ImageLayer, step: ProgressStep, *, lowest: bool) -> None:
         """Extract the entries of a layer."""
         with layer.archive(self._left, step.advance) as archive:
             if not layer.media_type.endswith(_ENDINGS[archive.codec]):

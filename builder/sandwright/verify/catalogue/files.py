@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandwright.looks import is_cover
+from sandwright.inputs import is_cover
 from sandwright.policy.uses import unguarded
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.fixture import HOSTILE, Fixture

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sandwright import process
 from sandwright.errors import SandwrightError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.engines.build import EngineBuiltImage
 from sandwright.image.engines.contract import BuildEngine
@@ -51,7 +51,7 @@ def smoke_in_engine(
     engine: BuildEngine,
     open_session: Open,
     *,
-    host: HostFacts,
+    host: MachineFacts,
     output: Path,
     limit: float = LIMIT,
     progress: Progress = SILENT,
@@ -93,7 +93,7 @@ def open_docker(
 
 @contextlib.contextmanager
 def open_podman(
-    host: HostFacts,
+    host: MachineFacts,
     options: Sequence[str],
     references: References,
     scratch: Path,
@@ -140,7 +140,7 @@ class _Work:
     session: Session | str
     canary: CanaryListener
     catalogue: Mapping[str, ImageDefinition]
-    host: HostFacts
+    host: MachineFacts
     scratch: Path
     store: Path
     limit: float

@@ -18,7 +18,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright import runtime as runtime_room
 from sandwright.errors import SandwrightError, UsageError
-from sandwright.host import HostFacts, collect_host
+from sandwright.host import MachineFacts, collect_host
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import SandboxRuntime
@@ -80,7 +80,7 @@ def smoke_images(
     )
 
 
-def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: HostFacts) -> str:
+def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) -> str:
     """A digest of all that a row's outcome hangs on, as far as it can be told without starting anything."""
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
@@ -93,7 +93,7 @@ def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: HostFacts) -> st
 class _Work:
     """What the rows of one run share."""
 
-    host: HostFacts
+    host: MachineFacts
     sessions: Sessions
     canary: CanaryListener
     scratch: Path
@@ -149,7 +149,7 @@ class _Work:
 
 def _run(
     pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]],
-    host: HostFacts,
+    host: MachineFacts,
     store: Path,
     *,
     require: frozenset[str],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sandwright.errors import BuildError, IntegrityError
-from sandwright.host import HostFacts
+from sandwright.host import MachineFacts
 from sandwright.image.definition import ImageDefinition
 from sandwright.image.documents import split_entrypoint
 from sandwright.render.baseline import load_baseline
@@ -53,7 +53,7 @@ class PreparedImage:
     layers: int
 
 
-def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: HostFacts) -> PreparedImage:
+def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineFacts) -> PreparedImage:
     """Make the bundle of a target in `directory`, over a root file system shared in `store`.
 
     Raise IntegrityError when the layout holds another image than the target says, BuildError when it can't be

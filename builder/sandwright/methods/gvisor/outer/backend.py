@@ -8,8 +8,8 @@ from typing import Literal
 
 from sandwright import process
 from sandwright.errors import CommandFailed, SandwrightError
-from sandwright.host import HostFacts, collect_host
-from sandwright.looks import Looks, Question
+from sandwright.host import MachineFacts, collect_host
+from sandwright.inputs import InputTracker, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
@@ -51,19 +51,19 @@ class OuterGvisor(Launched):
         """Those of the engine; runsc is the image's."""
         return self._engine.programs()
 
-    def depends(self, host: HostFacts) -> Iterator[Question]:
+    def depends(self, host: MachineFacts) -> Iterator[Question]:
         """On what the engine depends on."""
         yield from self._engine.depends(host)
 
-    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
         """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
         from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
         self._load(collect_host())
-        root = rootfs(policy, looks or Looks())
+        root = rootfs(policy, inputs or InputTracker())
         return {**self._engine.settings(collect_host()), ROOTFS: str(root)}
 
-    def _load(self, host: HostFacts) -> None:
+    def _load(self, host: MachineFacts) -> None:
         """Give the engine the container's image as it was built here, if it lacks that very one."""
         from sandwright.methods.shared.engine.loading import give  # noqa: PLC0415
         from sandwright.methods.shared.images import our_layout  # noqa: PLC0415 - it brings archives along
@@ -71,7 +71,7 @@ class OuterGvisor(Launched):
         if layout := our_layout(NAME):
             give(self.engine, NAME, layout, host.platform, self._engine.settings(host))
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start the container, and in it gVisor on a root of empty directories."""
         if missing := self._missing(host):
             return missing
@@ -84,7 +84,7 @@ class OuterGvisor(Launched):
             failed = try_out(self, IMAGE_ROOT, limit=limit, environment=own)
         return judged(self.name, failed, self.explained)
 
-    def _missing(self, host: HostFacts) -> Preflight | None:
+    def _missing(self, host: MachineFacts) -> Preflight | None:
         """What is not there: the engine, or the image in it."""
         if not any(name in host.programs for name in self.programs()[:1]):
             return Preflight(self.name, "program-missing", f"{self.engine} is not installed")

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from sandwright import process
 from sandwright.errors import HostError, SandwrightError
-from sandwright.host import HostFacts, collect_host
-from sandwright.looks import Looks, Question
+from sandwright.host import MachineFacts, collect_host
+from sandwright.inputs import InputTracker, Question
 from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
 from sandwright.methods.shared.engine.loading import load_built
 from sandwright.methods.shared.launched import Launched, signalled
@@ -73,13 +73,13 @@ class Engine(Launched):
         """The client."""
         return (self.name,)
 
-    def depends(self, host: HostFacts) -> Iterator[Question]:
+    def depends(self, host: MachineFacts) -> Iterator[Question]:
         """As all do; and on what names the engine."""
         yield from super().depends(host)
         yield "variable", "DOCKER_HOST"
         yield "variable", "CONTAINER_HOST"
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Give the engine an image of empty directories, and start that."""
         if self.name not in host.programs:
             get = how_to_get(self.package, host.package_manager)
@@ -96,7 +96,7 @@ class Engine(Launched):
             failed = Failed("not-started", _telling(str(error)))
         return judged(self.name, failed, self.explained)
 
-    def runtime_version(self, host: HostFacts) -> str:
+    def runtime_version(self, host: MachineFacts) -> str:
         """What the runtime behind the engine says of its version."""
         found = process.run(
             *(self.name, *self.version_query), timeout=ASKING, check=False,
@@ -104,14 +104,14 @@ class Engine(Launched):
         )  # fmt: skip
         return found.text
 
-    def settings(self, host: HostFacts) -> Mapping[str, str]:  # noqa: ARG002
+    def settings(self, host: MachineFacts) -> Mapping[str, str]:  # noqa: ARG002
         """Variables that the client needs on this machine."""
         return {}
 
-    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
         """What the client needs; the engine is given images that were built here, if it lacks them."""
         settings = self.settings(collect_host())
-        load_built(self.name, policy, looks or Looks(), settings)
+        load_built(self.name, policy, inputs or InputTracker(), settings)
         return settings
 
     def dead(self) -> Preflight | None:

@@ -17,7 +17,7 @@ from sandwright import process
 from sandwright.errors import CommandFailed, HostError
 from sandwright.image.existing import PlatformImage, read_layout
 from sandwright.image.export import write_image
-from sandwright.looks import Looks
+from sandwright.inputs import InputTracker
 from sandwright.methods.shared.images import layouts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -28,14 +28,16 @@ _ASKING = 20.0
 _LOADING = 300.0
 
 
-def load_built(engine: str, policy: ResolvedPolicy, looks: Looks, settings: Mapping[str, str]) -> None:
+def load_built(
+    engine: str, policy: ResolvedPolicy, inputs: InputTracker, settings: Mapping[str, str]
+) -> None:
     """See to it that an engine's images of ours are those that were built here.
 
     `settings` are variables that its client needs. Raise HostError when an image lies where the sandbox could
     write, or the engine does not take it; IntegrityError when it is not whole.
     """
     for name in _needed(policy):
-        for layout in layouts(policy, name, looks):
+        for layout in layouts(policy, name, inputs):
             give(engine, name, layout, policy.facts.platform, settings)
             break
 

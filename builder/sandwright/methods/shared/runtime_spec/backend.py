@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.host import HostFacts
-from sandwright.looks import Looks
+from sandwright.host import MachineFacts
+from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
 from sandwright.methods.shared.launched import Launched
 from sandwright.methods.shared.rundirs import abandoned
@@ -31,13 +31,13 @@ KILL = 10.0
 class Runtime(Launched):
     """A method whose launcher starts a runtime on a bundle of the run's own."""
 
-    def environment(self, policy: ResolvedPolicy, looks: Looks | None = None) -> Mapping[str, str]:
+    def environment(self, policy: ResolvedPolicy, inputs: InputTracker | None = None) -> Mapping[str, str]:
         """Where the image is unpacked. Raise HostError when it is not there."""
         from sandwright.methods.shared.images import ROOTFS, rootfs  # noqa: PLC0415 - it brings archives along
 
-        return {ROOTFS: str(rootfs(policy, looks or Looks()))}
+        return {ROOTFS: str(rootfs(policy, inputs or InputTracker()))}
 
-    def preflight(self, host: HostFacts, *, limit: float = LIMIT) -> Preflight:
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it on a root that holds nothing but empty directories."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"it runs on Linux only; this is {host.os}")
@@ -60,12 +60,12 @@ class Runtime(Launched):
         said = missing(image := default_image())
         return Preflight(self.name, "image-missing", said, BUILD.format(image)) if said else None
 
-    def runtime_version(self, host: HostFacts) -> str:
+    def runtime_version(self, host: MachineFacts) -> str:
         """What the program says that the launcher takes."""
         program = next((name for name in self.programs() if name in host.programs), "")
         return process.run(program, "--version", timeout=KILL, check=False).text if program else ""
 
-    def explained(self, failed: Failed, host: HostFacts) -> tuple[Code, str, str]:
+    def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
         """What a start that failed means, and what helps."""
         said = failed.said
         if "cgroups in hybrid mode" in said:

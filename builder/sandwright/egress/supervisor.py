@@ -1,6 +1,6 @@
 """The process that keeps one proxy: squid's parent, and the relay from sandboxes' network namespaces to it.
 
-It is a program: `python -m sandwright.egress.keeper DIRECTORY`, started by `sandwright.egress.proxy`. Its
+It is a program: `python -m sandwright.egress.supervisor DIRECTORY`, started by `sandwright.egress.proxy`. Its
 standard input is a pipe whose other end the session holds: the first line is what to keep, as JSON, and the
 end of it, however the session ended, is the end of everything here. On its standard output it says `ready`,
 or what is wrong, in one line. Should this process be killed itself, the kernel kills squid
@@ -8,8 +8,8 @@ or what is wrong, in one line. Should this process be killed itself, the kernel 
 
 Launchers ask through the pipe `ask` in the directory: a line `way-NAME PID up|wait`, where `way-NAME` is a
 directory that the launcher made beside it, with a pipe `answer`, and PID is a process in the sandbox's
-network namespace. The keeper listens there on the proxy's usual port, until that process ends, and answers
-`ok`, or what is wrong. `up`: nobody else brings the loopback interface up there.
+network namespace. The supervisor listens there on the proxy's usual port, until that process ends, and
+answers `ok`, or what is wrong. `up`: nobody else brings the loopback interface up there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TICK_MS = 500
 
 
 @dataclass(frozen=True)
-class Kept:
+class SupervisorConfiguration:
     """What to keep. `argv` starts squid in the foreground; `inside` is where sandboxes find it.
 
     `greeting` is what connections to squid begin with: others are refused.
@@ -60,14 +60,14 @@ class Kept:
     patience: float
 
     @classmethod
-    def from_json(cls, text: bytes) -> Kept:
+    def from_json(cls, text: bytes) -> SupervisorConfiguration:
         """Read what `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
         host, port = fields["inside"]
         return cls(**{**fields, "argv": tuple(fields["argv"]), "inside": (host, port)})
 
     def to_json(self) -> bytes:
-        """One line, for the keeper's standard input."""
+        """One line, for the supervisor's standard input."""
         return json.dumps(vars(self)).encode() + b"\n"
 
 
@@ -83,15 +83,18 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
     directory = Path(sys.argv[1])
-    kept = Kept.from_json(_line(sys.stdin.fileno()))
+    settings = SupervisorConfiguration.from_json(_line(sys.stdin.fileno()))
     try:
-        with _squid(directory, kept) as squid, contextlib.closing(_Keeper(directory, kept)) as keeper:
+        with (
+            _squid(directory, settings) as squid,
+            contextlib.closing(_Supervisor(directory, settings)) as supervisor,
+        ):
             _say("ready")
-            keeper.keep(squid)
+            supervisor.keep(squid)
     except (SandwrightError, OSError) as fault:
         _say(" ".join(str(fault).split()))
     finally:
-        clear(directory, kept.log, kept.keep_log)
+        clear(directory, settings.log, settings.keep_log)
 
 
 def clear(directory: Path, log: str, keep_log: str | None) -> None:
@@ -121,29 +124,31 @@ def _say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _squid(directory: Path, kept: Kept) -> Iterator[_Started]:
+def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Started]:
     """Squid, once it answers as it was rendered."""
     with contextlib.ExitStack() as stack:
         said = stack.enter_context((directory / "squid.err").open("wb"))
-        stack.callback(_forget_memory, kept.service)
-        squid = stack.enter_context(process.start(*kept.argv, stdout=said, stderr=said, cwd="/"))
-        until = time.monotonic() + kept.patience
-        while not _answers(kept):
+        stack.callback(_forget_memory, settings.service)
+        squid = stack.enter_context(process.start(*settings.argv, stdout=said, stderr=said, cwd="/"))
+        until = time.monotonic() + settings.patience
+        while not _answers(settings):
             if squid.poll() is not None:
                 raise HostError(f"squid ended when it was started: {_last_words(directory)}")
             if time.monotonic() > until:
-                raise HostError(f"squid did not answer within {kept.patience:g} s: {_last_words(directory)}")
+                raise HostError(
+                    f"squid did not answer within {settings.patience:g} s: {_last_words(directory)}"
+                )
             time.sleep(0.01)
-        _forget_memory(kept.service)
+        _forget_memory(settings.service)
         yield squid
 
 
-def _answers(kept: Kept) -> bool:
+def _answers(settings: SupervisorConfiguration) -> bool:
     """Whether the proxy refuses what our rules refuse whatever the policy says: TRACE."""
     asked = b"TRACE http://ready.sandwright.invalid/ HTTP/1.1\r\nHost: ready.sandwright.invalid\r\n\r\n"
     try:
-        with socket.create_connection((kept.host, kept.port), timeout=1) as connection:
-            connection.sendall(kept.greeting.encode() + asked)
+        with socket.create_connection((settings.host, settings.port), timeout=1) as connection:
+            connection.sendall(settings.greeting.encode() + asked)
             said = b""
             while b"\r\n\r\n" not in said and (block := connection.recv(4096)):
                 said += block
@@ -169,13 +174,13 @@ def _forget_memory(service: str) -> None:
         path.unlink(missing_ok=True)
 
 
-class _Keeper:
+class _Supervisor:
     """Waits for the session's end, squid's end, questions, and what sandboxes send."""
 
-    def __init__(self, directory: Path, kept: Kept) -> None:
-        self._directory, self._kept = directory, kept
+    def __init__(self, directory: Path, settings: SupervisorConfiguration) -> None:
+        self._directory, self._settings = directory, settings
         _raise_limit()
-        self._relay = Relay(kept.host, kept.port, kept.greeting.encode())
+        self._relay = Relay(settings.host, settings.port, settings.greeting.encode())
         self._ask = os.open(directory / ASK, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._sandboxes: dict[int, socket.socket] = {}
         self._poll = select.poll()
@@ -212,7 +217,7 @@ class _Keeper:
     def _question(self, way: str, pid: int, *, up: bool) -> None:
         try:
             descriptor = os.pidfd_open(pid)
-            listener = listen_in(pid, *self._kept.inside, raise_loopback=up)
+            listener = listen_in(pid, *self._settings.inside, raise_loopback=up)
         except (SandwrightError, OSError) as fault:
             self._answer(way, " ".join(str(fault).split()))
             return

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sandwright import looks, places
-from sandwright.looks import Looks
+from sandwright import inputs, places
+from sandwright.inputs import InputTracker
 from sandwright.render.artifact import Artifact
-from sandwright.session import kept
+from sandwright.session import render_cache
 from sandwright.session.prepare import store
 from session.conftest import POLICY, Project
 
@@ -196,7 +196,7 @@ def test_a_cache_of_somebody_else_is_not_used(project: Project) -> None:
     assert b"is not a directory of this user" in ended.stderr
 
 
-@pytest.mark.parametrize("kind", sorted(looks.KINDS))
+@pytest.mark.parametrize("kind", sorted(inputs.KINDS))
 def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> None:
     """No path breaks it: what can't be looked at has an answer as well, and JSON keeps it as it is."""
     os.mkfifo(tmp_path / "pipe")
@@ -209,21 +209,21 @@ def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> N
         "/dev/null",
         "HOME",
     ):
-        asking = Looks()
+        asking = InputTracker()
         asking.ask(kind, subject)
         asked = json.loads(json.dumps(asking.asked()))
-        assert kind == "sockets" or looks.changed(asked) is None
+        assert kind == "sockets" or inputs.changed(asked) is None
 
 
 def test_an_unknown_question_counts_as_changed() -> None:
-    assert looks.changed([("nonsense", "x", None)]) == ("nonsense", "x")
+    assert inputs.changed([("nonsense", "x", None)]) == ("nonsense", "x")
 
 
 def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = kept.slot(["a"])
-    assert kept.slot(["a"]) == ours
-    monkeypatch.setattr(kept, "__file__", "/elsewhere/sandwright/session/kept.py")
-    assert kept.slot(["a"]) != ours
+    ours = render_cache.slot(["a"])
+    assert render_cache.slot(["a"]) == ours
+    monkeypatch.setattr(render_cache, "__file__", "/elsewhere/sandwright/session/render_cache.py")
+    assert render_cache.slot(["a"]) != ours
 
 
 def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

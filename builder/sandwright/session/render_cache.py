@@ -13,14 +13,14 @@ import json
 import os
 import sys
 
-from sandwright import looks, places
+from sandwright import inputs, places
 
 SCHEMA = 2
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
 
-class Prepared:
+class CachedSandbox:
     """A sandbox that is ready to be started.
 
     `directory` holds its artifacts. `wrap` and `wrap_terminal` are the words before the command, without
@@ -83,7 +83,7 @@ def slot(identity: list[str]) -> str:
     return os.path.join(places.cache(), f"{name}.json")
 
 
-def find(identity: list[str]) -> Prepared | None:
+def find(identity: list[str]) -> CachedSandbox | None:
     """What was made for a request, if it still holds."""
     path = slot(identity)
     try:
@@ -92,14 +92,14 @@ def find(identity: list[str]) -> Prepared | None:
             data = json.loads(file.read())
         if status.st_uid != os.geteuid() or data["schema"] != SCHEMA or data["python"] != sys.version:
             return None
-        if looks.changed(data["asked"]) is not None:
+        if inputs.changed(data["asked"]) is not None:
             return None
-        return Prepared(**data["prepared"], fresh=False)
+        return CachedSandbox(**data["prepared"], fresh=False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # nothing is there, or not what we wrote
 
 
-def keep(identity: list[str], prepared: Prepared, asked: list[looks.Asked]) -> None:
+def keep(identity: list[str], prepared: CachedSandbox, asked: list[inputs.Asked]) -> None:
     """Keep what was made. Raise HostError when it can't be written."""
     data = {"schema": SCHEMA, "python": sys.version, "asked": asked, "prepared": prepared.as_data()}
     places.write(slot(identity), json.dumps(data).encode("utf-8", "surrogateescape"))

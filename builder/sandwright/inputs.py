@@ -20,7 +20,7 @@ Asked = tuple[str, str, Answer]
 _SMALL = 1 << 20
 
 
-class Looks:
+class InputTracker:
     """Answers by question; each is asked once."""
 
     def __init__(self) -> None:
