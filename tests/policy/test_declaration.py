@@ -159,7 +159,7 @@ def test_who_runs_it_decides_what_is_said_of_root() -> None:
         (
             "filesystem: {write: [/srv], deny: [/srv/new]}",
             "bwrap",
-            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs something to lie on, and outside the project nothing is put there",
+            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs an existing path, and no placeholder is made outside the project",
         ),
         (
             "resources: {memory: 1GiB}",
@@ -235,7 +235,7 @@ def test_what_is_stricter_is_told() -> None:
 def test_of_the_default_bwrap_leaves_out_limits_and_nothing_else() -> None:
     assert [str(finding) for finding in check_expressible(_resolve(""), registry.declaration("bwrap"))] == [
         "bwrap: resources.memory of the preset is left out: a limit for all processes together needs a control group, which this method doesn't make",
-        "bwrap: resources.pids of the preset is left out: RLIMIT_NPROC may count what runs outside, too",
+        "bwrap: resources.pids of the preset is left out: RLIMIT_NPROC may also count processes outside",
     ]
 
 
