@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
-from sandwright.policy.collect import collect, knowing
+from sandwright.policy.collect import collect, with_path_facts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.merged import MergedPolicy
@@ -104,4 +104,4 @@ class Policy(MergedPolicy):
         about_path = question in ("read", "write", "exec")
         about_path = about_path or (question == "connect" and subject.startswith(("/", "~", "$")))
         resolved = self.resolve(facts)
-        return knowing(resolved, subject) if about_path and facts is None else resolved
+        return with_path_facts(resolved, subject) if about_path and facts is None else resolved

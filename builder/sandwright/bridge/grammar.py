@@ -44,7 +44,7 @@ class ShimOption:
 
 
 @dataclass(frozen=True)
-class Form:
+class CommandForm:
     """One way to call a program: its sub-command, its options by each spelling, and its operands.
 
     The last operand may be repeated when `more`. `optional` operands at the end may be left out. One option
@@ -69,7 +69,7 @@ class AllowedCall:
     """A command line that passed: what the program is to be given."""
 
     program: str
-    form: Form | None
+    form: CommandForm | None
     options: tuple[tuple[ShimOption, str], ...] = ()
     operands: tuple[str, ...] = ()
     plain: tuple[str, ...] = field(default=())
@@ -106,7 +106,7 @@ class ProgramProfile:
     """What is known of a program: its forms, and which variables its secrets may have."""
 
     program: str
-    forms: tuple[Form, ...]
+    forms: tuple[CommandForm, ...]
     secrets: frozenset[str]
     never: Mapping[str, str] = field(default_factory=dict)
     """Sub-commands that are not there on purpose, and why."""
@@ -182,7 +182,7 @@ def _covers(entry: ShimCommand, arguments: Sequence[str]) -> bool:
     return given[: len(entry.words)] == entry.words if entry.more else given == entry.words
 
 
-def _may_match(entry: ShimCommand, form: Form) -> bool:
+def _may_match(entry: ShimCommand, form: CommandForm) -> bool:
     """Whether an entry could cover a call of a form."""
     shared = min(len(entry.words), len(form.words))
     if entry.words[:shared] != form.words[:shared]:
@@ -190,7 +190,7 @@ def _may_match(entry: ShimCommand, form: Form) -> bool:
     return entry.more or len(entry.words) >= len(form.words)
 
 
-def _form(profile: ProgramProfile, arguments: Sequence[str]) -> Form | None:
+def _form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm | None:
     """The form with the longest sub-command that the arguments begin with."""
     fitting = [form for form in profile.forms if tuple(arguments[: len(form.words)]) == form.words]
     return max(fitting, key=lambda form: len(form.words), default=None)
@@ -219,7 +219,7 @@ def _plain(own: int, arguments: Sequence[str]) -> Iterator[str]:
 class _Parsing:
     """One command line behind its sub-command, as it is understood."""
 
-    def __init__(self, program: str, form: Form) -> None:
+    def __init__(self, program: str, form: CommandForm) -> None:
         self._program = program
         self._form = form
         self._options: list[tuple[ShimOption, str]] = []

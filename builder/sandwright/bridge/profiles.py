@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import cast, get_args
 
-from sandwright.bridge.grammar import Form, ProgramProfile, ShimOption
+from sandwright.bridge.grammar import CommandForm, ProgramProfile, ShimOption
 from sandwright.bridge.kinds import Kind
 
 _OPTION = re.compile(
@@ -150,11 +150,11 @@ def profile_of(program: str) -> ProgramProfile | None:
             return None
 
 
-def _forms(table: str) -> tuple[Form, ...]:
+def _forms(table: str) -> tuple[CommandForm, ...]:
     return tuple(_form(line) for line in table.splitlines() if line.strip())
 
 
-def _form(line: str) -> Form:
+def _form(line: str) -> CommandForm:
     words, operands, optional, options = [], [], 0, {}
     required: dict[str, set[str]] = {}
     more = "..." in line
@@ -173,7 +173,7 @@ def _form(line: str) -> Form:
         else:
             words.append(part)
     groups = tuple(frozenset(group) for group in required.values())
-    return Form(tuple(words), options, tuple(operands), optional, more, groups)
+    return CommandForm(tuple(words), options, tuple(operands), optional, more, groups)
 
 
 def _kind(name: str) -> Kind:

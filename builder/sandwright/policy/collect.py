@@ -24,8 +24,8 @@ from sandwright.policy.hidden import hidden_paths
 from sandwright.policy.installation import ask_installation, directories, writable_parts
 from sandwright.policy.limits import CONTROLLERS
 from sandwright.policy.merged import MergedPolicy, users_directory
+from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
-from sandwright.policy.placing import CLOUD, GOOGLE_KEY
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
@@ -94,7 +94,7 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTrac
     return replace(observe(facts, parts, inputs=inputs), installation=parts)
 
 
-def knowing(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
+def with_path_facts(policy: ResolvedPolicy, path: str) -> ResolvedPolicy:
     """The same policy, with what this host has at a path that somebody asks about. Raise like `canonical`."""
     policy.canonical(path)
     variables = policy.facts.variables

@@ -22,7 +22,7 @@ QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "env", "s
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RuleReason:
     """Something that speaks for or against: a rule in words, and where it is said."""
 
     text: str
@@ -40,8 +40,8 @@ class Explanation:
     question: Question
     subject: str
     allowed: bool
-    ground: Evidence
-    others: tuple[Evidence, ...] = ()
+    ground: RuleReason
+    others: tuple[RuleReason, ...] = ()
 
     def as_data(self) -> dict[str, object]:
         """The answer for JSON."""
@@ -89,10 +89,10 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
     canonical = policy.canonical(path)
     rules = policy.filesystem.tree.deciding(canonical)
     if not rules:
-        ground = Evidence("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
+        ground = RuleReason("no rule: what nothing lists can't be read", policy.source("filesystem.read"))
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
-    grounds = [Evidence(_rule_text(rule), rule.source) for rule in rules]
+    grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]
     return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]))
 
 
@@ -130,11 +130,11 @@ def _connect(policy: ResolvedPolicy, target: str) -> Explanation:
 def _connect_socket(policy: ResolvedPolicy, path: str) -> Explanation:
     rules = policy.filesystem.tree.deciding(path)
     if rules and rules[0].origin == "engine":
-        return Explanation("connect", path, allowed=False, ground=Evidence(_rule_text(rules[0]), BUILT_IN))
+        return Explanation("connect", path, allowed=False, ground=RuleReason(_rule_text(rules[0]), BUILT_IN))
     listed = path in policy.network.unix_sockets
     source = _item_source(policy, "network.unix_sockets", lambda text: policy.canonical(text) == path)
     text = f"unix_sockets {path}" if listed else "unix_sockets, which does not list it"
-    return Explanation("connect", path, listed, Evidence(text, source))
+    return Explanation("connect", path, listed, RuleReason(text, source))
 
 
 def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
@@ -146,7 +146,7 @@ def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
     listed = port in policy.network.localhost
     source = _item_source(policy, "network.localhost", lambda item: item == port)
     text = f"localhost {port}" if listed else "localhost, which does not list it"
-    return Explanation("connect", subject, listed, Evidence(text, source))
+    return Explanation("connect", subject, listed, RuleReason(text, source))
 
 
 def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
@@ -157,14 +157,14 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     for item in policy.settings.items("network.allow"):
         pattern = hosts.host_pattern(item.value)
         if pattern.matches(host, port):
-            ground = Evidence(f"allow {item.value}", item.source)
+            ground = RuleReason(f"allow {item.value}", item.source)
             return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))
-    ground = Evidence("allow, which does not list it", policy.source("network.allow"))
+    ground = RuleReason("allow, which does not list it", policy.source("network.allow"))
     return Explanation("connect", subject, allowed=False, ground=ground, others=(_mode(policy),))
 
 
-def _mode(policy: ResolvedPolicy) -> Evidence:
-    return Evidence(f"mode: {policy.network.mode}", policy.source("network.mode"))
+def _mode(policy: ResolvedPolicy) -> RuleReason:
+    return RuleReason(f"mode: {policy.network.mode}", policy.source("network.mode"))
 
 
 def _item_source(policy: ResolvedPolicy, name: str, fits: Callable[[Any], bool]) -> PolicySource:
@@ -179,18 +179,20 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
     if name in environment.set:
         item = policy.settings.entries["environment.set"][name]
         return Explanation(
-            "env", name, allowed=True, ground=Evidence(f"set {name}: {item.value}", item.source)
+            "env", name, allowed=True, ground=RuleReason(f"set {name}: {item.value}", item.source)
         )
     if name in environment.secret:
-        ground = Evidence("credentials: it holds a secret of a shim", BUILT_IN)
+        ground = RuleReason("credentials: it holds a secret of a shim", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     if values.loads_code(name):
-        ground = Evidence("it makes programs load code, and never passes", BUILT_IN)
+        ground = RuleReason("it makes programs load code, and never passes", BUILT_IN)
         return Explanation("env", name, allowed=False, ground=ground)
     for item in policy.settings.items("environment.pass"):
         if values.pattern_covers(item.value, name):
-            return Explanation("env", name, allowed=True, ground=Evidence(f"pass {item.value}", item.source))
-    ground = Evidence("pass, which does not list it", policy.source("environment.pass"))
+            return Explanation(
+                "env", name, allowed=True, ground=RuleReason(f"pass {item.value}", item.source)
+            )
+    ground = RuleReason("pass, which does not list it", policy.source("environment.pass"))
     return Explanation("env", name, allowed=False, ground=ground)
 
 
@@ -203,7 +205,7 @@ _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
 }
 
 
-def _as_data(ground: Evidence) -> dict[str, object]:
+def _as_data(ground: RuleReason) -> dict[str, object]:
     """A ground for JSON."""
     source = ground.source
     return {

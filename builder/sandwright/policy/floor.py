@@ -5,7 +5,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | field                              | at least as strict as the floor means                                 |
 |------------------------------------|-----------------------------------------------------------------------|
 | method, prefer                     | only methods that the floor names; without any there, all but noop    |
-| filesystem.read, write             | nothing outside these paths (see `sandwright.policy.bound`)           |
+| filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |

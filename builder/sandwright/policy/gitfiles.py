@@ -15,7 +15,7 @@ MOST = 200
 
 
 def protections(
-    names: Sequence[Sourced[str]], facts: HostFacts, lifted: Collection[str]
+    names: Sequence[Sourced[str]], facts: HostFacts, excepted: Collection[str]
 ) -> Iterator[Protection]:
     """What keeps them, where `names` of Git's directories are protected.
 
@@ -27,7 +27,7 @@ def protections(
             parent, _, name = path.rpartition("/")
             by_name.setdefault(name, []).append(parent or "/")
     for name, parents in by_name.items():
-        yield Protection((Sourced(name, names[0].source),), tuple(parents), frozenset(lifted))
+        yield Protection((Sourced(name, names[0].source),), tuple(parents), frozenset(excepted))
 
 
 def check(facts: HostFacts, before: PathRules, tree: PathRules) -> None:

@@ -159,9 +159,9 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
     own = (
         rule.path for rule in policy.filesystem.rules if rule.origin != "protected"
     )  # that only takes away
-    lifted = (each.path for each in policy.filesystem.unprotected)
+    excepted = (each.path for each in policy.filesystem.unprotected)
     theirs = (path for each in allowed for path in _decided(each))
-    for path in dict.fromkeys((*own, *lifted, *theirs)):
+    for path in dict.fromkeys((*own, *excepted, *theirs)):
         if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
             written.append(Loosening("writes", _shown(path, policy.facts)))
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):

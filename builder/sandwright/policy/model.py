@@ -17,32 +17,32 @@ The texts are checked here and kept as written; `sandwright.policy.resolve` give
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from sandwright.policy import leaves
+from sandwright.policy import field_checks
 from sandwright.policy.decoding import ValueCheck
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
-Reason = Annotated[str, ValueCheck(leaves.reason, leaves.REASON_SCHEMA)]
-Method = Annotated[str, ValueCheck(leaves.method, leaves.METHOD_SCHEMA, context=True)]
-Preset = Annotated[str, ValueCheck(leaves.preset, leaves.PRESET_SCHEMA)]
-PathText = Annotated[str, ValueCheck(leaves.path, leaves.PATH_SCHEMA)]
-PathOrInherited = Annotated[str, ValueCheck(leaves.path_or_inherited, leaves.PATH_SCHEMA)]
-ProtectedName = Annotated[str, ValueCheck(leaves.protected_name)]
-HostText = Annotated[str, ValueCheck(leaves.host_or_inherited, leaves.HOST_SCHEMA)]
-Port = Annotated[int | str, ValueCheck(leaves.port_or_inherited, leaves.PORT_SCHEMA)]
-Seccomp = Annotated[str, ValueCheck(leaves.seccomp)]
-Fragment = Annotated[str, ValueCheck(leaves.fragment, leaves.FRAGMENT_SCHEMA)]
-VariablePattern = Annotated[str, ValueCheck(leaves.variable_or_inherited)]
-VariableName = Annotated[str, ValueCheck(leaves.variable)]
-VariableText = Annotated[str, ValueCheck(leaves.variable_text)]
-Secrets = Annotated[dict[str, str], ValueCheck(leaves.secrets, leaves.SECRETS_SCHEMA, raw=True)]
-CommandText = Annotated[str, ValueCheck(leaves.command)]
-ShimName = Annotated[str, ValueCheck(leaves.program)]
-Size = Annotated[str, ValueCheck(leaves.size)]
-Duration = Annotated[str, ValueCheck(leaves.duration)]
-Cpus = Annotated[float | str, ValueCheck(leaves.cpus, leaves.CPUS_SCHEMA)]
-Count = Annotated[int | str, ValueCheck(leaves.count, leaves.COUNT_SCHEMA)]
-ImageName = Annotated[str, ValueCheck(leaves.image)]
-FeatureName = Annotated[str, ValueCheck(leaves.feature, leaves.FEATURE_SCHEMA)]
+Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
+Method = Annotated[str, ValueCheck(field_checks.method, field_checks.METHOD_SCHEMA, context=True)]
+Preset = Annotated[str, ValueCheck(field_checks.preset, field_checks.PRESET_SCHEMA)]
+PathText = Annotated[str, ValueCheck(field_checks.path, field_checks.PATH_SCHEMA)]
+PathOrInherited = Annotated[str, ValueCheck(field_checks.path_or_inherited, field_checks.PATH_SCHEMA)]
+ProtectedName = Annotated[str, ValueCheck(field_checks.protected_name)]
+HostText = Annotated[str, ValueCheck(field_checks.host_or_inherited, field_checks.HOST_SCHEMA)]
+Port = Annotated[int | str, ValueCheck(field_checks.port_or_inherited, field_checks.PORT_SCHEMA)]
+Seccomp = Annotated[str, ValueCheck(field_checks.seccomp)]
+Fragment = Annotated[str, ValueCheck(field_checks.fragment, field_checks.FRAGMENT_SCHEMA)]
+VariablePattern = Annotated[str, ValueCheck(field_checks.variable_or_inherited)]
+VariableName = Annotated[str, ValueCheck(field_checks.variable)]
+VariableText = Annotated[str, ValueCheck(field_checks.variable_text)]
+Secrets = Annotated[dict[str, str], ValueCheck(field_checks.secrets, field_checks.SECRETS_SCHEMA, raw=True)]
+CommandText = Annotated[str, ValueCheck(field_checks.command)]
+ShimName = Annotated[str, ValueCheck(field_checks.program)]
+Size = Annotated[str, ValueCheck(field_checks.size)]
+Duration = Annotated[str, ValueCheck(field_checks.duration)]
+Cpus = Annotated[float | str, ValueCheck(field_checks.cpus, field_checks.CPUS_SCHEMA)]
+Count = Annotated[int | str, ValueCheck(field_checks.count, field_checks.COUNT_SCHEMA)]
+ImageName = Annotated[str, ValueCheck(field_checks.image)]
+FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATURE_SCHEMA)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ class DegradeSection:
 class PolicyFile:
     """A layer of a sandbox's policy."""
 
-    version: Annotated[int, ValueCheck(leaves.version)] = field(default=1, metadata={"key": "schema"})
+    version: Annotated[int, ValueCheck(field_checks.version)] = field(default=1, metadata={"key": "schema"})
     """The version of this format. Absent: 1."""
 
     method: Method | None = None
@@ -284,7 +284,7 @@ class PolicyFile:
     Absent: as the layers below say (`method` or `prefer`); it is never guessed. `noop` needs a `reason`.
     """
 
-    prefer: Annotated[tuple[Method, ...], ValueCheck(leaves.preferred)] | None = None
+    prefer: Annotated[tuple[Method, ...], ValueCheck(field_checks.preferred)] | None = None
     """Methods in order; the first that works here is taken. `noop` can't be one of them. Not empty."""
 
     reason: Reason | None = None

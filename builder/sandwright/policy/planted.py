@@ -24,7 +24,7 @@ def protection(
     project: str,
     facts: HostFacts,
     *,
-    lifted: Collection[str],
+    excepted: Collection[str],
     rules: Sequence[PathRule],
 ) -> Protection:
     """The names at a project's root that can't be made, so that nothing there becomes a repository.
@@ -35,9 +35,9 @@ def protection(
 
     Raise UsageError where all that makes a repository is there, and can be written.
     """
-    if not names or below(project, "HEAD") in lifted:
+    if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))
-    chosen = _chosen(project, facts, lifted)
+    chosen = _chosen(project, facts, excepted)
     if not chosen and PathRules(rules, key=same_name(facts)).changes_host(below(project, "HEAD")):
         raise UsageError(
             f"the project {project} can be a bare repository: whoever writes it decides what Git runs there; "
@@ -47,12 +47,12 @@ def protection(
     return Protection(tuple(Sourced(name, names[0].source) for name in chosen), (project,))
 
 
-def _chosen(project: str, facts: HostFacts, lifted: Collection[str]) -> tuple[str, ...]:
+def _chosen(project: str, facts: HostFacts, excepted: Collection[str]) -> tuple[str, ...]:
     """The names to keep from being made; none where all are there that would have to be."""
     free = {
         name
         for name in NAMES
-        if below(project, name) not in lifted and facts.kind(below(project, name)) is None
+        if below(project, name) not in excepted and facts.kind(below(project, name)) is None
     }
     one = next((name for name in ("refs", "objects") if name in free), "")
     if "commondir" in free and one:

@@ -7,12 +7,19 @@ from typing import Any
 
 from sandwright.errors import UsageError
 from sandwright.policy import gitfiles, hosts, spelling, values
-from sandwright.policy.bound import check_paths, check_sockets
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable
+from sandwright.policy.path_limits import check_paths, check_sockets
+from sandwright.policy.path_resolver import (
+    PathResolver,
+    engine_faults,
+    guarded,
+    lost_writes,
+    protections,
+    with_exceptions,
+)
 from sandwright.policy.paths import ancestors, canonical, depth, followed, same_name
-from sandwright.policy.placing import PathResolver, engine_faults, guarded, lifted, lost_writes, protections
 from sandwright.policy.reserved import NOTHING, Reserved, reserved_faults
 from sandwright.policy.resolved import (
     Credentials,
@@ -55,13 +62,13 @@ def resolve(
     _check_project(facts)
     faults = Faults()
     secrets = _secret_sources(settings)
-    placing = PathResolver(facts, faults, secrets=secrets)
-    process, taken = _process(settings, placing)
-    filesystem = _filesystem(settings, placing, faults, [*files, *taken], reserved)
-    network = _network(settings, placing, filesystem.tree, faults, reserved)
+    resolver = PathResolver(facts, faults, secrets=secrets)
+    process, taken = _process(settings, resolver)
+    filesystem = _filesystem(settings, resolver, faults, [*files, *taken], reserved)
+    network = _network(settings, resolver, filesystem.tree, faults, reserved)
     if floor is not None:
-        check_paths(floor, filesystem, placing, faults)
-        check_sockets(floor, settings, placing, faults)
+        check_paths(floor, filesystem, resolver, faults)
+        check_sockets(floor, settings, resolver, faults)
     environment = _environment(settings, facts, secrets)
     faults.raise_any()
     return ResolvedPolicy(
@@ -103,22 +110,22 @@ def _methods(settings: MergedSettings) -> tuple[str, ...]:
 
 
 def _filesystem(
-    settings: MergedSettings, placing: PathResolver, faults: Faults, files: Sequence[str], reserved: Reserved
+    settings: MergedSettings, resolver: PathResolver, faults: Faults, files: Sequence[str], reserved: Reserved
 ) -> Filesystem:
-    facts = placing.facts
+    facts = resolver.facts
     tmp = settings.values.get("filesystem.tmp") or Sourced("private", BUILT_IN)
-    engines = tuple(placing.engines())
-    listed = list(placing.listed(settings))
+    engines = tuple(resolver.engines())
+    listed = list(resolver.listed(settings))
     grants = ((rule.path, rule.source) for rule in listed if rule.kind != "deny")
     engine_faults(grants, engines, facts, faults)
-    unprotected = tuple(placing.unprotected(settings))
-    rules = [*lifted(_with_cloud(listed, settings, placing), unprotected, faults)]
-    rules += [*lifted(engines, unprotected, faults), *placing.own()]
-    temporary = placing.temporary(tmp)
+    unprotected = tuple(resolver.unprotected(settings))
+    rules = [*with_exceptions(_with_cloud(listed, settings, resolver), unprotected, faults)]
+    rules += [*with_exceptions(engines, unprotected, faults), *resolver.own()]
+    temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
     lost_writes(listed, [rule for rule in rules if rule.origin == "own"], faults)
     names = protections(settings, rules, facts, unprotected, faults)
-    startup = tuple(placing.startup())
+    startup = tuple(resolver.startup())
     key = same_name(facts)
     before = PathRules(rules, startup=startup, key=key)
     protected, own = tuple(guarded(names, facts)), (*_own_files(files, facts), *_installation(facts))
@@ -148,7 +155,7 @@ def _filesystem(
 
 
 def _with_cloud(
-    listed: Sequence[PathRule], settings: MergedSettings, placing: PathResolver
+    listed: Sequence[PathRule], settings: MergedSettings, resolver: PathResolver
 ) -> Iterator[PathRule]:
     """The rules, and those for the cloud tools' credentials.
 
@@ -162,9 +169,9 @@ def _with_cloud(
         }
         yield from listed
         source = mode.source if mode else BUILT_IN
-        yield from (rule for rule in placing.without_cloud(source) if rule.path not in said)
+        yield from (rule for rule in resolver.without_cloud(source) if rule.path not in said)
         return
-    opened = tuple(placing.cloud(mode.source))
+    opened = tuple(resolver.cloud(mode.source))
     paths = {rule.path for rule in opened}
     for rule in listed:
         if not (rule.kind == "deny" and rule.path in paths and rule.source.layer.startswith("preset ")):
@@ -191,16 +198,16 @@ def _only_read(path: str, rules: PathRules) -> bool:
 
 
 def _network(
-    settings: MergedSettings, placing: PathResolver, tree: PathRules, faults: Faults, reserved: Reserved
+    settings: MergedSettings, resolver: PathResolver, tree: PathRules, faults: Faults, reserved: Reserved
 ) -> Network:
     sockets: list[PathRule] = []
     for text in settings.items("network.unix_sockets"):
-        rule = placing.rule(text, "read")
+        rule = resolver.rule(text, "read")
         sockets += [rule] if rule else []
     grant_faults(sockets, tree, faults)
-    reserved_faults(sockets, tuple(reserved.rules(placing.facts)), faults)
+    reserved_faults(sockets, tuple(reserved.rules(resolver.facts)), faults)
     engine_faults(
-        ((rule.path, rule.source) for rule in sockets), tuple(placing.engines()), placing.facts, faults
+        ((rule.path, rule.source) for rule in sockets), tuple(resolver.engines()), resolver.facts, faults
     )
     return Network(
         mode=settings.value("network.mode") or "none",
@@ -212,14 +219,14 @@ def _network(
     )
 
 
-def _process(settings: MergedSettings, placing: PathResolver) -> tuple[Process, tuple[str, ...]]:
+def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process, tuple[str, ...]]:
     """Rights and filter, and the path of the filter's file, links not resolved."""
     seccomp = settings.values.get("process.seccomp") or Sourced("default", BUILT_IN)
     name: str = seccomp.value
     taken: tuple[str, ...] = ()
-    placed = placing.place(seccomp) if name.startswith(("/", "~", "$")) else None
+    placed = resolver.place(seccomp) if name.startswith(("/", "~", "$")) else None
     if placed:
-        taken = (spelling.expanded(name, placing.facts.variables),)
+        taken = (spelling.expanded(name, resolver.facts.variables),)
         name = placed[0]
     return Process(privileged=bool(settings.value("process.privileged")), seccomp=name), taken
 

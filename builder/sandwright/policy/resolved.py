@@ -12,8 +12,8 @@ from sandwright.policy.hosts import HostPattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
 from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
+from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical
-from sandwright.policy.placing import Unprotected
 from sandwright.policy.rules import PathRule, PathRules, Protection
 from sandwright.policy.source import BUILT_IN, PolicySource
 from sandwright.policy.values import ShimCommand

@@ -73,7 +73,7 @@ class Protection:
     """Names that stay read-only below certain directories.
 
     `names` are relative paths. `roots` are the directories, canonical. `exceptions` are canonical paths at
-    which a policy has lifted it.
+    which the names may be written nevertheless.
     """
 
     names: tuple[Sourced[str], ...]
@@ -100,10 +100,11 @@ class PathRules:
         self._answers: dict[str, tuple[PathRule, ...]] = {}
 
     def deciding(self, path: str) -> tuple[PathRule, ...]:
-        """The rules for a canonical path, the one that decides first, then those it stands above.
+        """The rules for a canonical path: first the one that decides, then those that it overrides.
 
-        None when nothing says anything of the path, which is then neither readable nor writable. Every
-        method asks about the same paths, so answers are kept.
+        The tuple is empty when no rule applies; the path is then neither readable nor writable. Where only a
+        program's start-up needs the path, its start-up rules are given. Every method asks about the same
+        paths, so answers are cached.
         """
         rules = self._answers.get(path)
         if rules is None:

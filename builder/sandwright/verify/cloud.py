@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandwright.policy.collect import observe
 from sandwright.policy.facts import HostFacts
-from sandwright.policy.placing import GOOGLE_KEY
+from sandwright.policy.path_resolver import GOOGLE_KEY
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.fixture import Fixture

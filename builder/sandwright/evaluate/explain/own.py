@@ -10,7 +10,7 @@ from sandwright.errors import UsageError
 from sandwright.evaluate.explain.calls import Arguments, architecture, padded
 from sandwright.evaluate.explain.verdict import Asked
 from sandwright.policy import explain as own
-from sandwright.policy.explain import QUESTIONS, Evidence, Explanation, Question
+from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReason
 from sandwright.policy.paths import follow
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.wording import one_of
@@ -56,11 +56,11 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
         abi = NATIVE[architecture(arch)]
         number = numbers(abi).get(question.name)
         if number is None:
-            ground = Evidence(f"seccomp {name}: {arch} has no such call", source)
+            ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
         decision = decide(resolve(given, arch=architecture(arch)), SeccompCall(abi, number, arguments))
         line, column = decision.rule.position if decision.rule else (1, 1)
-        ground = Evidence(f"seccomp {name}:{line}:{column}: {decision.action}", source)
+        ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)
     return _of_shipped(question, arguments, name, policy)
 
@@ -71,7 +71,7 @@ def _of_shipped(question: Asked, arguments: Arguments, name: str, policy: Resolv
     text = f"seccomp {name}, {group}: {found.reason} ({found.action})"
     if question.arguments is None and found.rule is not None:
         text += " [it depends on the arguments, taken as 0]"
-    ground = Evidence(text, policy.source("process.seccomp"))
+    ground = RuleReason(text, policy.source("process.seccomp"))
     return Explanation("syscall", question.subject, found.action.lets_run, ground)
 
 

@@ -204,7 +204,7 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
             faults.add(rule.source, text + shared)
 
 
-def lifted(
+def with_exceptions(
     rules: Iterable[PathRule], exceptions: Sequence[Unprotected], faults: Faults
 ) -> Iterator[PathRule]:
     """The rules that stay: those at an exception's path go, when they are of a layer below it.
@@ -262,15 +262,15 @@ def protections(
     for rank, names in by_layer.items():
         later = frozenset(each.path for each in exceptions if each.source.rank > rank)
         firm = names[0].source.layer in ("built-in", "floor")
-        lifted_at = frozenset() if firm else later
+        excepted = frozenset() if firm else later
         made = [
-            Protection(tuple(names), roots, lifted_at),
-            Protection(_of_git(names), facts.git_directories, lifted_at),
-            planted.protection(_of_git(names), project, facts, lifted=lifted_at, rules=rules),
-            *gitfiles.protections(_of_git(names), facts, lifted_at),
+            Protection(tuple(names), roots, excepted),
+            Protection(_of_git(names), facts.git_directories, excepted),
+            planted.protection(_of_git(names), project, facts, excepted=excepted, rules=rules),
+            *gitfiles.protections(_of_git(names), facts, excepted),
         ]
         if firm:
-            _refuse_lifting(made, exceptions, facts, faults)
+            _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
     return tuple(found)
 
@@ -281,7 +281,7 @@ def _of_git(names: Iterable[Sourced[str]]) -> tuple[Sourced[str], ...]:
     return tuple(Sourced(name.value.removeprefix(".git/"), name.source) for name in inside)
 
 
-def _refuse_lifting(
+def _refuse_exceptions(
     firm: Sequence[Protection], exceptions: Sequence[Unprotected], facts: HostFacts, faults: Faults
 ) -> None:
     everything = PathRule("/", "write", "listed", BUILT_IN)

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
+from sandwright.policy.path_resolver import PathResolver
 from sandwright.policy.paths import same_name
-from sandwright.policy.placing import PathResolver
 from sandwright.policy.resolved import Filesystem
 from sandwright.policy.rules import Action, PathRule, PathRules
 from sandwright.policy.source import BUILT_IN, Faults, PolicySource
@@ -25,11 +25,13 @@ from sandwright.policy.source import BUILT_IN, Faults, PolicySource
 _ALLOWED_ALWAYS = ("own", "startup")
 
 
-def check_paths(floor: MergedSettings, filesystem: Filesystem, placing: PathResolver, faults: Faults) -> None:
+def check_paths(
+    floor: MergedSettings, filesystem: Filesystem, resolver: PathResolver, faults: Faults
+) -> None:
     """Add a fault for each rule of a policy that lets more be read or written than the floor does."""
-    bound = _Bound(floor, filesystem, placing)
+    limits = _PathLimits(floor, filesystem, resolver)
     seen: set[tuple[PolicySource, Action]] = set()
-    paths = dict.fromkeys(rule.path for rule in (*filesystem.rules, *bound.rules))
+    paths = dict.fromkeys(rule.path for rule in (*filesystem.rules, *limits.rules))
     for path in paths:
         deciding = filesystem.tree.deciding(path)
         if not deciding or deciding[0].origin in _ALLOWED_ALWAYS:
@@ -37,20 +39,20 @@ def check_paths(floor: MergedSettings, filesystem: Filesystem, placing: PathReso
         for action in ("read", "write"):
             if not (deciding[0].readable if action == "read" else deciding[0].writable):
                 continue
-            limit = bound.limit(action, path)
+            limit = limits.limit(action, path)
             if limit is not None and (deciding[0].source, action) not in seen:
                 seen.add((deciding[0].source, action))
                 faults.add(deciding[0].source, _message(deciding[0], action, path, limit))
 
 
 def check_sockets(
-    floor: MergedSettings, settings: MergedSettings, placing: PathResolver, faults: Faults
+    floor: MergedSettings, settings: MergedSettings, resolver: PathResolver, faults: Faults
 ) -> None:
     """Add a fault for each Unix socket of a policy that a floor with such a list doesn't have in it."""
     name = "network.unix_sockets"
     if name not in floor.lists:
         return
-    quiet = PathResolver(placing.facts, Faults())
+    quiet = PathResolver(resolver.facts, Faults())
     limits = {placed[0] for placed in map(quiet.place, floor.items(name)) if placed}
     for item in settings.items(name):
         placed = quiet.place(item)
@@ -58,15 +60,15 @@ def check_sockets(
             faults.add(item.source, f"{item.value} is not in the floor's {name} ({floor.given[name]})")
 
 
-class _Bound:
+class _PathLimits:
     """The floor's rules, and what they let be read and written at most."""
 
-    def __init__(self, floor: MergedSettings, filesystem: Filesystem, placing: PathResolver) -> None:
+    def __init__(self, floor: MergedSettings, filesystem: Filesystem, resolver: PathResolver) -> None:
         self._floor = floor
         # What the floor spells wrong is a fault of the policy that it is part of, found there.
-        quiet = PathResolver(placing.facts, Faults())
+        quiet = PathResolver(resolver.facts, Faults())
         self.rules = tuple(quiet.listed(floor))
-        key = same_name(placing.facts)
+        key = same_name(resolver.facts)
         readable = [*self.rules]
         writable = [rule for rule in self.rules if rule.kind != "read" or "filesystem.write" in floor.lists]
         if "filesystem.read" in floor.lists:
