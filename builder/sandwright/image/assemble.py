@@ -1,6 +1,6 @@
-"""Puts an image for one platform together, in the way its definition asks for.
+"""Builds the layers of an image for one platform, from packages, scripts or a base.
 
-Each way gives the layers, lowest first.
+Each function returns the layers, the lowest first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlatformBuild:
-    """One image for one platform. `epoch` is the time of what we add; no file may be younger."""
+    """One image for one platform. `epoch` is the time of additions; no file may be newer."""
 
     definition: ImageDefinition
     platform: str
@@ -37,17 +37,17 @@ class PlatformBuild:
 
     @property
     def architecture(self) -> str:
-        """Debian's and Go's word for it; they agree on ours."""
+        """The architecture's name, which Debian and Go share for our platforms."""
         return architecture(self.platform)
 
     @property
     def label(self) -> str:
-        """What progress and messages call it."""
+        """The name in progress and messages."""
         return f"{self.definition.name} {self.platform}"
 
 
 def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> list[PackageSource]:
-    """The packages of a lock with the files that hold them, which are known by SHA-256."""
+    """The packages of a lock with their files, found by SHA-256."""
     return [
         PackageSource(
             each.name,
@@ -61,7 +61,7 @@ def sources(packages: Sequence[LockedPackage], files: Mapping[str, Path]) -> lis
 
 
 def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[PackageSource]]:
-    """The packages in at most `budget` groups, by name: the rest together and first, the biggest alone."""
+    """Split packages into at most `budget` groups: the smaller ones together, big ones alone."""
     by_size = sorted(packages, key=lambda each: (-each.promise.size, each.name))
     alone = by_size if len(by_size) <= budget else by_size[: budget - 1]
     rest = sorted(by_size[len(alone) :], key=lambda each: each.name)
@@ -72,7 +72,7 @@ def share_out(packages: Sequence[PackageSource], budget: int) -> list[list[Packa
 def from_packages(
     shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource]
 ) -> list[LayerHistory]:
-    """Layers of the packages' files as they are, and one of what is declared in place of their scripts."""
+    """Layers of the packages' files, and one layer with the declarations that replace their scripts."""
     definition = task.definition
     rules = PackageRules(
         task.epoch,
@@ -104,7 +104,7 @@ def from_packages(
 def from_scripts(
     shop: BuildContext, task: PlatformBuild, packages: Sequence[PackageSource], facts: MachineFacts
 ) -> list[LayerHistory]:
-    """A layer of what the packages' own scripts make of them, and one of what the definition adds."""
+    """A layer of the system that the packages' own scripts configure, and one of additions."""
     from sandwright.image.configured import DebianSystem, write_system  # noqa: PLC0415 - who starts programs pays for it
 
     definition = task.definition
@@ -134,7 +134,7 @@ def from_scripts(
 
 
 def from_base(shop: BuildContext, task: PlatformBuild, base: BaseImage) -> list[LayerHistory]:
-    """The layers of the base, as they are, and one of what the definition adds."""
+    """The layers of the base, unchanged, and one of the definition's additions."""
     image = base.images[task.platform]
     with shop.progress.step(f"{task.label}: look into {base.name}", image.size) as step:
         tree = read_tree(base, image, additions.keeps, shop.cancelled, step.advance)

@@ -1,4 +1,4 @@
-"""Builds the images of a catalogue: plans, fetches what is missing, puts together, publishes."""
+"""Builds the images of a catalogue: plans, fetches, assembles, publishes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ Relock = Callable[[ImageDefinition], Lock | BaseLock]
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """An image that is there, whether this run made it or not.
+    """An image that is up to date, whether this run built it or not.
 
-    `digest` is that of the index for all platforms; `images` has what the image of each consists of that was
-    asked for.
-    `reason` says why it was planned to be built, and is empty when nothing had to be done. `changed` is
-    whether its digest is new. `seconds` is how long it took.
+    `digest` is that of the index for all platforms; `images` holds the requested platforms. `reason` says why
+    it was built, and is empty when it was up to date. `changed` is whether its digest is new. `seconds` is
+    the time it took.
     """
 
     name: str
@@ -57,9 +56,9 @@ class BuiltImage:
 
 @dataclass(frozen=True)
 class SkippedImage:
-    """An image that is not built, since the registry of its base can't be reached.
+    """An image that was skipped because the registry of its base can't be reached.
 
-    `reason` says so in a few words, `detail` in a sentence.
+    `reason` is a phrase, `detail` a sentence.
     """
 
     name: str
@@ -69,10 +68,11 @@ class SkippedImage:
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Where packages come from. `mirrors` may be a function, called when something has to be downloaded.
+    """Fetches packages and bases. `mirrors` may be a function, called before the first download.
 
-    `relock` is asked when a lock is missing or stale, or when what it names is gone; None, as with
-    `--frozen`, makes that an error. `registry` says how registries are spoken to, absent anonymously.
+    `relock` is called when a lock is missing or stale, or when a locked package is gone; None, as with
+    `--frozen`, makes that an error. `registry` returns the settings for registries, by default anonymous
+    ones.
     """
 
     cache: Cache
@@ -81,14 +81,14 @@ class Fetcher:
     registry: Callable[[], RegistrySettings] | None = None
 
     def fetch(self, packages: Sequence[LockedPackage], progress: Progress) -> dict[str, Path]:
-        """The files of packages by SHA-256, each compared with its checksum even when the cache has it."""
+        """The files of packages by SHA-256, each verified even when it is cached."""
         if all(self.cache.has(package, verify=True) for package in packages):
             return {package.sha256: self.cache.path(package.sha256) for package in packages}
         mirrors = self.mirrors() if callable(self.mirrors) else self.mirrors
         return fetch(packages, mirrors=mirrors, cache=self.cache, verify=True, progress=progress)
 
     def base(self, lock: BaseLock, platforms: Sequence[str], progress: Progress) -> RegistryImage:
-        """The base that a lock pins, each part compared with its digest even when the cache has it."""
+        """The base that a lock pins, each blob verified even when it is cached."""
         from sandwright.registry.settings import RegistrySettings  # noqa: PLC0415
 
         settings = self.registry() if self.registry else RegistrySettings()
@@ -110,21 +110,20 @@ def build_images(
     leave_out: Callable[[SkippedImage], object] | None = None,
     progress: Progress = SILENT,
 ) -> list[BuiltImage]:
-    """Have the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
+    """Build the images `names`, none meaning all, and their bases, as OCI layouts in `output/images`.
 
-    What is there and made from the same inputs is left as it is, also for platforms that are not asked for.
-    `epoch` is the time that images are given, in seconds since 1970 (SOURCE_DATE_EPOCH), absent that of their
-    lock. `jobs` bounds how many packages are read at a time. With `frozen`, only the locks as they are will
-    do.
+    Platforms that were built from the same inputs stay as they are, requested or not. `epoch` is the time of
+    the images, in seconds since 1970 (SOURCE_DATE_EPOCH), by default that of their lock. `jobs` bounds the
+    packages read at a time. With `frozen`, locks are never renewed.
 
-    An image whose base is in a registry that can't be reached, and is not in the cache, is told to
-    `leave_out` with all that is built on it, and the rest is built; without `leave_out` that is an error.
+    When the registry of a base can't be reached and the base is not cached, `leave_out` is called for the
+    image and for every image on top of it, and the rest is built. Without `leave_out` that is an error.
 
-    Each image appears complete or not at all; one that fails leaves those built before it, and its own old
-    state. Raise the errors of `plan_build`; LockError, FetchError, IntegrityError, ArchiveRefused,
+    Each image appears complete or not at all. A failure keeps the images built before, and the old state of
+    its own. Raise the errors of `plan_build`; LockError, FetchError, IntegrityError, ArchiveRefused,
     BuildError, HostError, ToolMissing or CommandFailed, naming the package, path or program.
     """
-    output = output.absolute()  # programs that work for us have directories of their own
+    output = output.absolute()  # subprocesses have other working directories
 
     def plan() -> BuildPlan:
         return plan_build(
@@ -136,17 +135,17 @@ def build_images(
         return [_unchanged(step) for step in current.steps]
     supply = replace(supply, relock=None) if frozen else supply
     with staging(output / "images", progress=progress) as area:
-        current = plan()  # another build may have done it while we waited for the directory
+        current = plan()  # another build may have finished while we waited for the lock
         with open_build_context(area, progress, jobs=jobs) as shop:
             return _Build(shop, supply, current.epoch, facts).run(current, leave_out)
 
 
 class _BaseLeftOut(LockError):
-    """What an image is built on is left out."""
+    """The base of an image was skipped."""
 
 
 class _Build:
-    """One run: the images of a plan, one after another."""
+    """Builds the images of a plan, one after another."""
 
     def __init__(
         self, shop: BuildContext, supply: Fetcher, epoch: int | None, facts: MachineFacts | None
@@ -161,7 +160,7 @@ class _Build:
         self._foreign: set[str] = set()
 
     def run(self, plan: BuildPlan, leave_out: Callable[[SkippedImage], object] | None) -> list[BuiltImage]:
-        """Make the images; what can't be had from a registry is told to `leave_out`, if there is one."""
+        """Build the images; call `leave_out` for those whose registry can't be reached."""
         made = []
         out: set[str] = set()
         for step in plan.steps:
@@ -240,7 +239,7 @@ class _Build:
         )
 
     def _configured(self, step: PlannedImage) -> Mapping[str, ImageSettings]:
-        """The settings for each platform, as the definitions say; on a stranger's base, as it says itself."""
+        """The settings of each platform: the definitions' own, on top of those of a registry's base."""
         own, parent = step.definition.config, step.definition.parent
         if step.definition.reference or parent in self._foreign:
             self._foreign.add(step.name)

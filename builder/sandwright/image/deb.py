@@ -1,7 +1,7 @@
 """Reads a Debian package as a stream: an ar archive that holds two tar archives (deb(5)).
 
-Nothing is unpacked and no program is started. The package is hashed as it passes, so that reading it to its
-end is also the proof that it is the one the lock names.
+Nothing is unpacked and no program is started. The package is hashed while it is read, so reading it to its
+end also verifies it against the lock.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _CODECS: Mapping[bytes, frozenset[Codec]] = {
     b".xz": frozenset({"xz"}),
     b".zst": frozenset({"zstd"}),
 }
-"""How a member may be compressed. bzip2 and lzma ended with Debian 8; nothing we lock has them."""
+"""Allowed compressions of a member. Debian 8 was the last with bzip2 and lzma."""
 _FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 
 
 @dataclass(frozen=True)
 class ExpectedDigest:
-    """What the lock says of a package's bytes. `label` names it in messages: `git 1:2.39.5-0 (amd64)`."""
+    """Size and digest of a package in the lock. `label` names it in messages: `git 1:2.39.5-0 (amd64)`."""
 
     label: str
     size: int
@@ -48,7 +48,7 @@ class DebPackage:
     """An open package. `control` holds the files of its control archive; `data` can be read once."""
 
     def __init__(self, stream: Readable, *, label: str, copy: PlainCopy | None = None) -> None:
-        """Reads as far as the data archive. Raise IntegrityError when this is no package or a damaged one."""
+        """Read up to the data archive. Raise IntegrityError for an invalid or damaged package."""
         self.label = label
         self._copy = copy
         self._archive = _Ar(stream, label)
@@ -61,7 +61,7 @@ class DebPackage:
         return parse_control(self.control["control"].decode("utf-8", "replace"))
 
     def finish(self) -> None:
-        """Read what is left of the data archive, and refuse anything behind it."""
+        """Read the rest of the data archive, and refuse anything after it."""
         for _ in self.data:
             pass
         name = self._archive.next(optional=True)
@@ -108,10 +108,9 @@ def open_package(
 ) -> Iterator[DebPackage]:
     """A package in a file, for the length of a `with` that ends by reading the rest of it.
 
-    `advance` is told of each number of bytes that was read; `copy` gets the package without compression.
-    Raise IntegrityError, naming the package, when the bytes are not those promised; that goes before any
-    other error of ours that reading them may have raised. What is wrong inside a package that keeps its
-    promise is an error of its own.
+    `advance` is called with the number of bytes of each read; `copy` receives the package without
+    compression. Raise IntegrityError when size or digest differ from the lock; this error takes precedence
+    over any other that reading the package raised.
     """
     try:
         raw = path.open("rb")
@@ -132,7 +131,7 @@ def open_package(
 
 
 def parse_control(text: str) -> dict[str, str]:
-    """The fields of one paragraph of deb822 text. Lines that are neither field nor continuation go."""
+    """The fields of one paragraph of deb822 text. Other lines are dropped."""
     found: dict[str, str] = {}
     last = ""
     for line in text.splitlines():
@@ -145,13 +144,13 @@ def parse_control(text: str) -> dict[str, str]:
 
 
 class PlainCopy:
-    """Writes a package again while it is read, its archives without compression: the content is the same.
+    """Rewrites a package while it is read, with its archives uncompressed and the same content.
 
-    dpkg takes it as it takes the package; whoever runs dpkg in an emulator saves most of its time.
+    dpkg accepts it like the original; under emulation that saves most of dpkg's time.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        """`file` is empty, and can be sought in: how long a member is is known at its end."""
+        """`file` is empty and seekable: the length of a member is known only at its end."""
         self._file = file
         file.write(_MAGIC)
         self._begin = len(_MAGIC)
@@ -159,7 +158,7 @@ class PlainCopy:
         file.write(b"2.0\n")
 
     def member(self, name: bytes, stream: Readable) -> Readable:
-        """Begin a member that holds what will be read from `stream` through what is returned."""
+        """Begin a member; read `stream` through the returned stream to fill it."""
         self._end()
         self._start(name)
         return _Copied(stream, self._file)
@@ -182,7 +181,7 @@ class PlainCopy:
 
 
 class _Copied:
-    """A stream that writes what passes."""
+    """A stream that copies everything read from it."""
 
     def __init__(self, stream: Readable, file: BinaryIO) -> None:
         self._stream = stream
@@ -195,7 +194,7 @@ class _Copied:
 
 
 class _Hashing:
-    """A stream that remembers how long it was and what its SHA-256 is."""
+    """A stream that counts and hashes everything read from it."""
 
     def __init__(self, stream: Readable, advance: Callable[[int], object]) -> None:
         self._stream = stream
@@ -211,7 +210,7 @@ class _Hashing:
         return data
 
     def check(self, promise: ExpectedDigest) -> None:
-        """Read to the end. Raise IntegrityError when size or digest are not those promised."""
+        """Read to the end. Raise IntegrityError for another size or digest."""
         while self.read(1 << 20):
             pass
         if self._size != promise.size:
@@ -242,7 +241,7 @@ class _Ar:
         while True:
             while self.read(1 << 20):
                 pass
-            if optional:  # the byte that fills up the last member is left out by some writers
+            if optional:  # some writers omit the padding of the last member
                 self._stream.read(self._pad)
             else:
                 self._exactly(self._pad)

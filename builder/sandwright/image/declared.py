@@ -1,8 +1,7 @@
-"""What maintainer scripts would have done, done without running them: the names that `declare` can hold.
+"""Replaces maintainer scripts: the declarations that `declare` can list.
 
-Each function here stands for one name, and says whose script it replaces. They look at the tree that the
-packages make, at the few files of it that `keeps` asked for, and at what is known of its libraries; they only
-add.
+Each function implements one declaration, and names the script that it replaces. The functions read the merged
+tree of the packages, the files that `keeps` selects, and the ELF headers of libraries. They only add.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NSSWITCH_WITHOUT_PACKAGE = b"passwd: files\ngroup: files\nshadow: files\nhosts:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the functions are given. `wanted` tells of a package's path whether it belongs to the image."""
+    """The input of a declaration. `wanted` decides whether a package's path belongs to the image."""
 
     architecture: str
     packages: Sequence[PackageContents]
@@ -44,22 +43,22 @@ class Declared:
 
 
 def keeps(path: bytes) -> bool:
-    """Whether a declaration needs the content of the file at that path."""
+    """Whether a declaration needs the content of a file."""
     certificate = path.startswith(CERTIFICATES) and path.endswith(b".crt")
     configuration = path.startswith(_LINKER) and path.endswith(b".conf")
     return certificate or configuration or path == _NSSWITCH
 
 
 def declare(name: str, overlay: Overlay, given: Declared) -> None:
-    """Do what one name in `declare` stands for. Raise BuildError when no package has what it needs."""
+    """Apply one declaration. Raise BuildError when no package has its input."""
     _DECLARATIONS[name](overlay, given)
 
 
 def mount_points(overlay: Overlay) -> None:
-    """Make what a runtime mounts on, in every image: a read-only root can't grow it later.
+    """Create the mount points of runtimes in every image: nothing can be created in a read-only root.
 
-    Directories for /dev, /proc, /sys and /run; empty files for what Docker, Podman and our bundles bind into
-    /etc.
+    These are directories for /dev, /proc, /sys and /run, and empty files for the bind mounts of Docker,
+    Podman and our bundles in /etc.
     """
     for path, mode in _MOUNT_POINTS.items():
         if overlay.missing(path):
@@ -69,9 +68,9 @@ def mount_points(overlay: Overlay) -> None:
 
 
 def _merged_usr(overlay: Overlay, _given: Declared) -> None:
-    """`/bin`, `/sbin`, `/lib`, and `/lib64` where it is needed, as links into /usr: what usrmerge does.
+    """`/bin`, `/sbin`, `/lib`, and `/lib64` where needed, as links into /usr, as usrmerge does.
 
-    Files of packages below them have been moved while they were read.
+    Package files below them were moved while they were read.
     """
     for name in MERGED:
         always = name in (b"bin", b"sbin", b"lib")
@@ -85,7 +84,7 @@ def _merged_usr(overlay: Overlay, _given: Declared) -> None:
 def _accounts(overlay: Overlay, given: Declared) -> None:
     """`/etc/passwd` and `/etc/group` of exactly the accounts in the definition: base-passwd and adduser.
 
-    There is no `/etc/shadow`: nothing in such an image could ask for a password.
+    There is no `/etc/shadow`: no program in such an image asks for a password.
     """
     for path, content in accounts.fresh(given.users, given.groups).items():
         overlay.file(path, content)
@@ -119,11 +118,10 @@ def _ld_cache(overlay: Overlay, given: Declared) -> None:
 
 
 def _package_metadata(overlay: Overlay, given: Declared) -> None:
-    """What is installed, where scanners look in images without dpkg: a file for each package in `status.d`.
+    """The installed packages, where scanners look in images without dpkg: a file each in `status.d`.
 
     The convention is that of Google's distroless images (PACKAGE_METADATA.md): `NAME` holds the package's
-    control file, `NAME.md5sums` the checksums of its files. Files that the image leaves out are left out
-    there, too.
+    control file, `NAME.md5sums` the checksums of its files, without files that the image leaves out.
     """
     for package in given.packages:
         name = METADATA + package.owner.encode()
@@ -138,7 +136,7 @@ def _is_wanted(line: bytes, wanted: Callable[[str], bool]) -> bool:
 
 
 def _os_release(overlay: Overlay, _given: Declared) -> None:
-    """`/etc/os-release`, a link to the one that base-files brings in /usr/lib."""
+    """`/etc/os-release`, a link to the file of base-files in /usr/lib."""
     if overlay.missing(b"usr/lib/os-release"):
         raise BuildError("declare: os-release: no package brings /usr/lib/os-release; add base-files")
     if overlay.missing(b"etc/os-release"):
@@ -146,13 +144,13 @@ def _os_release(overlay: Overlay, _given: Declared) -> None:
 
 
 def _tmp(overlay: Overlay, _given: Declared) -> None:
-    """`/tmp` and `/var/tmp`, for everyone and sticky: base-files brings them, unless it isn't there."""
+    """`/tmp` and `/var/tmp`, writable by everyone and sticky, as base-files has them."""
     for path in (b"tmp", b"var/tmp"):
         overlay.directory(path, mode=0o1777)
 
 
 def _nsswitch(overlay: Overlay, _given: Declared) -> None:
-    """`/etc/nsswitch.conf`, the default that libc-bin's script copies; without libc-bin, files, then DNS."""
+    """`/etc/nsswitch.conf`: the default that libc-bin's script copies; without libc-bin, files and DNS."""
     content = overlay.tree.content(_NSSWITCH)
     overlay.file(b"etc/nsswitch.conf", _NSSWITCH_WITHOUT_PACKAGE if content is None else content)
 
@@ -168,4 +166,4 @@ _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
     "nsswitch": _nsswitch,
 }
 ORDER: Sequence[str] = tuple(_DECLARATIONS)
-"""The order in which declarations are done, whatever the order in a definition: links of /usr come first."""
+"""The order of declarations, whatever their order in a definition: links into /usr come first."""

@@ -1,7 +1,7 @@
-"""What an image is: `image.yaml`, checked and frozen.
+"""Image definitions: `image.yaml`, validated and frozen.
 
-A definition says what the image holds, not how it is made. Its base is packages of a Debian suite, another
-image, or an image of a registry; what only the first can have is refused for the others.
+A definition says what the image contains, not how it is built. Its base is packages of a Debian suite,
+another image, or an image of a registry; some fields need the first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Declaration = Literal[
 ]
 
 ONLY_DEBIAN = ("configure", "packages", "without", "exclude", "keep", "declare", "layers")
-"""What an image can only say when its base is a Debian suite."""
+"""Fields that need a Debian suite as base."""
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class ImageDefinition(Section):
-    """One image. Lists keep their order; what is absent has the default given here."""
+    """One image. Lists keep their order; absent fields have the defaults given here."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     """Version of this format."""
@@ -118,9 +118,9 @@ class ImageDefinition(Section):
         return self.base.registry if isinstance(self.base, RegistryBase) else None
 
     def wanted(self) -> Callable[[str], bool]:
-        """Give the test whether a package's file, by its absolute path in the package, belongs to the image.
+        """A predicate that decides by the absolute path in a package whether a file belongs to the image.
 
-        It looks at that path alone. A directory that is not wanted is still there when something in it is.
+        An unwanted directory still exists when something in it is wanted.
         """
         exclude, keep = _any_of(self.exclude), _any_of(self.keep)
         return lambda path: not exclude(path) or keep(path)
@@ -155,8 +155,8 @@ def load_definition(folder: Path) -> ImageDefinition:
 def load_catalogue(root: Path) -> dict[str, ImageDefinition]:
     """Read every definition below a directory: name → definition, each after its base.
 
-    Raise DocumentError for the first that is not valid, has an unknown base, a platform that its base lacks,
-    or is its own base by a detour; UsageError when there is none.
+    Raise DocumentError for the first that is invalid, has an unknown base, a platform that its base lacks, or
+    a circle of bases; UsageError when there is no definition.
     """
     folders = sorted(path.parent for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
     if not folders:
@@ -202,7 +202,7 @@ def _path_faults(definition: ImageDefinition) -> Faults:
 
 
 def _account_faults(definition: ImageDefinition) -> Faults:
-    """Names that are not in `accounts`, where that is all the accounts there are."""
+    """Names that are missing from `accounts`, where no other accounts exist."""
     if "accounts" not in definition.declare:
         return
     users = {user.name for user in definition.accounts.users}

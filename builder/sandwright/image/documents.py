@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 REF_NAME = "org.opencontainers.image.ref.name"
 ALL_PLATFORMS = "latest"
-"""The name under which a layout has the image for all platforms."""
+"""The name of the image for all platforms in a layout."""
 
 INIT = "/usr/libexec/sandwright-init"
-"""Where the first process of images with `config.init` lies in them."""
+"""The path of the init process in images with `config.init`."""
 
 CODEC = "dev.sandwright.layer.codec"
 INPUTS = "dev.sandwright.inputs"
@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class ImageDescription:
-    """What describes an image. `created` is in seconds since 1970; `base` is the base's name and digest."""
+    """Describes an image. `created` is in seconds since 1970; `base` is name and digest of the base."""
 
     name: str
     description: str
@@ -55,9 +55,9 @@ class ImageDescription:
 
 @dataclass(frozen=True)
 class LayerHistory:
-    """A layer with the line of history that says how it came about.
+    """A layer with its line of history.
 
-    `created` is as `timestamp` writes it. `media_type` is another one only for layers of a stranger's base.
+    `created` is as `timestamp` writes it. Only layers of a registry's base have another `media_type`.
     """
 
     blob: Blob
@@ -68,7 +68,7 @@ class LayerHistory:
 
 
 def timestamp(seconds: int) -> str:
-    """A time as RFC 3339 writes it, in UTC."""
+    """A time in UTC, as in RFC 3339."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -83,7 +83,7 @@ def platform_of(platform: str) -> dict[str, str]:
 
 
 def architecture(platform: str) -> str:
-    """`arm64` of `linux/arm64`: also the name under which a layout has that platform's manifest."""
+    """`arm64` of `linux/arm64`, which also names that platform's manifest in a layout."""
     return platform.partition("/")[2]
 
 
@@ -94,7 +94,7 @@ def config(
     steps: Sequence[LayerHistory],
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Document:
-    """The image config. Labels of the definition go before ours; `more` are further fields of its base."""
+    """The image config. Labels of the definition override ours; `more` holds further fields of its base."""
     history = [{"created": step.created, "created_by": step.created_by} for step in steps]
     runtime = {
         **more,
@@ -120,13 +120,13 @@ def config(
 
 
 def entrypoint(settings: Config) -> list[str]:
-    """What goes in front of every command, empty when nothing does."""
+    """The entrypoint, empty when there is none."""
     first = () if settings.init is None else (INIT, settings.init)
     return [*first, *(settings.entrypoint or ())]
 
 
 def split_entrypoint(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The account of `config.init` in an image's entrypoint, None when it has no such, and the rest of it."""
+    """The account of `config.init` in an image's entrypoint, or None, and the rest of the entrypoint."""
     if len(words) < 2 or words[0] != INIT:
         return None, tuple(words)
     return words[1], tuple(words[2:])
@@ -161,8 +161,8 @@ def index(about: ImageDescription, manifests: Mapping[str, Blob]) -> Document:
 def layout_index(whole: Blob, manifests: Mapping[str, Blob], inputs: str) -> Document:
     """The `index.json` of a layout: the image under one name, and each platform's manifest under its own.
 
-    Most tools want a name that leads to one manifest (umoci, podman), the others choose from an index.
-    `inputs` is the checksum of what the image was made from; it stands in no document that has a digest.
+    Most tools need a name for one manifest (umoci, podman); the others choose from an index. `inputs` is the
+    checksum of the image's inputs; no document with a digest contains it.
     """
     platforms = [
         blob.descriptor(

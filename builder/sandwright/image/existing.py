@@ -1,4 +1,4 @@
-"""Looks at a layout that is there already: what it holds, and whether it is whole."""
+"""Reads a layout that sandwright wrote, and verifies it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DOCUMENT_SIZE = 8 << 20
 
 @dataclass(frozen=True)
 class PlatformImage:
-    """One platform's image in a layout: its manifest, and everything that the manifest names.
+    """The image of one platform: its manifest, and everything that the manifest names.
 
     `types` are the media types of the layers.
     """
@@ -54,13 +54,13 @@ class PlatformImage:
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """All of it."""
+        """All blobs, the manifest first."""
         return (self.manifest, self.config, *self.layers)
 
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """A layout of ours. `whole` is the index for all platforms; `inputs` says what it was made from."""
+    """A layout of ours. `whole` is the index for all platforms, `inputs` the checksum of its inputs."""
 
     path: Path
     whole: Blob
@@ -85,7 +85,7 @@ class ImageLayout:
 
 
 class BaseImage(Protocol):
-    """An image for several platforms, whole and at hand, on which another one can be put."""
+    """A complete local image for several platforms, as the base of another one."""
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ class BaseImage(Protocol):
 
     @property
     def images(self) -> Mapping[str, PlatformImage]:
-        """What it consists of, by platform."""
+        """Its images, by platform."""
         ...
 
     @property
@@ -121,10 +121,10 @@ def oci_type(media_type: str) -> str:
 
 
 def read_layout(path: Path, *, verify: bool = False) -> ImageLayout:
-    """Read the layout in a directory, as `build_images` writes them, and look whether it is whole.
+    """Read a layout that `build_images` wrote, and check that it is complete.
 
-    Documents are compared with their digests, of everything else the size; with `verify`, all digests. Raise
-    IntegrityError, saying what is wrong, when it isn't a layout of ours or isn't whole.
+    Documents are verified by digest, other blobs by size; with `verify`, by digest too. Raise IntegrityError
+    when it is not a layout of ours or is damaged.
     """
     try:
         existing = _read(path)

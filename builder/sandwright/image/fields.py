@@ -1,6 +1,6 @@
-"""The kinds of value an image definition is made of: names, paths, modes, globs, environment names.
+"""The types of values in an image definition: names, paths, modes, globs, variables.
 
-Each is checked in words that say what is allowed, and described to editors by a pattern.
+Each has a check, whose message says what is allowed, and a pattern for editors.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _quoted(text: str) -> str:
 
 
 def check_path(text: str) -> str:
-    """Give `text` back if it is an absolute path in its shortest form; raise ValueError that says why not."""
+    """Return an absolute, normalised path unchanged; raise ValueError for any other."""
     if not text.startswith("/"):
         raise ValueError(f"{_quoted(text)} is not an absolute path")
     if re.search(r"[\x00-\x1f\x7f]", text):
@@ -104,12 +104,12 @@ RootPath = Annotated[str, AfterValidator(check_path), WithJsonSchema(_ABSOLUTE)]
 EntryPath = Annotated[
     str, AfterValidator(_check_entry_path), WithJsonSchema({"type": "string", "pattern": "^/."})
 ]
-"""An absolute path of something that is made in the image, so not `/`."""
+"""An absolute path of something created in the image, so not `/`."""
 
 SourcePath = Annotated[
     str, AfterValidator(_check_source), WithJsonSchema({"type": "string", "pattern": "^[^/]"})
 ]
-"""A path of a file that lies below the definition's directory."""
+"""A path of a file below the definition's directory."""
 
 Glob = Annotated[str, AfterValidator(_check_glob), WithJsonSchema(_ABSOLUTE)]
 """An absolute path with wildcards, as dpkg's `path-exclude` reads them: `*` and `?` match `/` too."""
@@ -141,7 +141,7 @@ UserSpec = Annotated[
         "a user, like 'name' or '1000:1000'",
     ),
 ]
-"""Whom a container runs as: `user` or `user:group`, each a name or a number (image-spec, config.User)."""
+"""The user that a container runs as: `user` or `user:group`, names or numbers (image-spec, config.User)."""
 
 Id = Annotated[int, Field(ge=0, le=MAX_ID)]
 Owner = AccountName | Id

@@ -1,8 +1,8 @@
 """Writes OCI image layouts: image-spec 1.1, image-layout.md.
 
-A blob is hashed while it is written into a staging directory, and gets its name when it is whole and on disk.
-A layout changes in one step, the renaming of its `index.json` (or, when it is new, of the whole directory):
-at any moment it is complete, either the old one or the new one. What the new index doesn't name is then
+A blob is hashed while it is written into a staging directory, and gets its name when it is complete and on
+disk. A layout changes in one step: its `index.json`, or the whole new directory, is renamed. At any moment
+the layout is complete, either the old one or the new one. Blobs that the new index does not name are then
 removed.
 """
 
@@ -56,14 +56,14 @@ class Blob:
 
 
 class StagingArea:
-    """A directory beside the layouts in which blobs are written. Made by `staging`."""
+    """A directory beside the layouts, for new blobs. Created by `staging`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[BlobWriter]:
-        """A blob to write for the length of a `with`; after it, its `blob` is set and its file in place."""
+        """A blob to write for the length of a `with`, which sets its `blob` and names its file."""
         part = self.path / f"{uuid.uuid4().hex}.part"
         with _new_file(part) as fd:
             writer = BlobWriter(fd, part)
@@ -73,13 +73,13 @@ class StagingArea:
             part.rename(self.path / writer.blob.name)
 
     def add(self, data: bytes) -> Blob:
-        """Write a small blob at once."""
+        """Write a small blob."""
         with self.writing() as writer:
             writer.write(data)
         return writer.blob
 
     def adopt(self, blob: Blob, source: Path) -> None:
-        """Take over a blob that lies in a layout, by a hard link, or by a copy where links don't reach."""
+        """Add a blob of a layout by a hard link, or by a copy on another file system."""
         target = self.path / blob.name
         if target.exists():
             return
@@ -125,7 +125,7 @@ class StagingArea:
         for blob in blobs:
             link = self.path / uuid.uuid4().hex
             os.link(self.path / blob.name, link)
-            link.replace(store / blob.name)  # also where a damaged file has that name
+            link.replace(store / blob.name)  # also replaces a damaged file
             link.unlink(missing_ok=True)  # rename(2) leaves both names when they are one file
         _sync(store)
         for name, data in (("oci-layout", LAYOUT_FILE), ("index.json", canonical(index))):
@@ -140,7 +140,7 @@ class StagingArea:
 
 
 class BlobWriter:
-    """Takes a blob's bytes, hashes and writes them. `blob` is set when the blob is whole."""
+    """Hashes and writes the bytes of a blob. `blob` is set at the end."""
 
     blob: Blob
 
@@ -160,7 +160,7 @@ class BlobWriter:
                 view = view[os.write(self._fd, view) :]
 
     def close(self) -> None:
-        """See the blob safely to disk, and name it."""
+        """Sync the blob to disk, and compute its digest."""
         with on_disk(self._path):
             os.fsync(self._fd)
         self.blob = Blob(f"sha256:{self._hash.hexdigest()}", self.size)
@@ -168,9 +168,9 @@ class BlobWriter:
 
 @contextlib.contextmanager
 def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[StagingArea]:
-    """A staging area in `directory`, for the one build at a time that may write there; removed at the end.
+    """A staging area in `directory`, removed at the end. One build at a time may write there.
 
-    Another build is waited for, up to half an hour. What builds that were killed left behind is removed.
+    Wait up to half an hour for another build. Remove the leftovers of killed builds.
     """
     with on_disk(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -186,13 +186,13 @@ def staging(directory: Path, *, progress: Progress = SILENT) -> Iterator[Staging
 
 
 def is_littered(directory: Path) -> bool:
-    """Whether a build that was killed left something beside the layouts, or one works there now."""
+    """Whether a killed build left something beside the layouts, or another build is running."""
     return any(directory.glob(STAGING + "*"))
 
 
 @contextlib.contextmanager
 def on_disk(where: Path) -> Iterator[None]:
-    """Turn what the file system refuses, a full disk for one, into a HostError that names the place."""
+    """Turn errors of the file system, such as a full disk, into a HostError that names the path."""
     try:
         yield
     except OSError as error:
@@ -230,7 +230,7 @@ def _wait_for(take: Callable[[], None], directory: Path, progress: Progress) -> 
 
 
 def _is_free(layout: Path) -> bool:
-    """Whether a layout can be renamed to that name. Raise BuildError when something else is there."""
+    """Whether no layout exists yet. Raise BuildError when something else is in the way."""
     if layout.is_symlink() or (layout.exists() and not layout.is_dir()):
         raise BuildError(f"{layout} is in the way: it is not a directory")
     if not layout.exists():

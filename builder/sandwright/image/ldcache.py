@@ -1,12 +1,12 @@
-"""Writes `/etc/ld.so.cache` from facts about ELF files, without running ldconfig.
+"""Writes `/etc/ld.so.cache` from the headers of ELF files, without running ldconfig.
 
 The format is glibc's `glibc-ld.so.cache1.1` (since glibc 2.2, and the only one ldconfig writes since 2.32): a
-header, one record of 24 bytes for each library, the strings. Numbers are little-endian; a byte in the header
-says so. ld.so searches the records by halving, so they must lie in the order of its own comparison: `order`.
+header, one record of 24 bytes for each library, the strings. Numbers are little-endian, as a byte in the
+header says. ld.so uses a binary search, so records must be in the order of its own comparison: `order`.
 
-Which names ldconfig 2.36 lists was found by running it on trees made for the purpose; the test does it again.
-Left out: the `glibc-hwcaps` directories, which hold second copies of a library for newer processors. ld.so
-then takes the plain copy.
+The names that ldconfig 2.36 lists were found by running it on test trees; the test repeats that. The
+`glibc-hwcaps` directories, with copies of libraries for newer processors, are left out: ld.so then takes the
+plain copy.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class CachedLibrary:
 
 @dataclass(frozen=True)
 class LibraryLink:
-    """A link `path` → `target` that ldconfig would make, so that a library is found by its soname."""
+    """A link `path` → `target` that ldconfig would create, so that programs find a library by its soname."""
 
     path: bytes
     target: bytes
 
 
 def directories(configuration: Mapping[bytes, bytes], architecture: str) -> list[bytes]:
-    """Where ldconfig looks, in its order: what `etc/ld.so.conf` says, then its built-in directories.
+    """The directories that ldconfig scans, in its order: those of `etc/ld.so.conf`, then its built-in ones.
 
     `configuration` maps paths (`etc/ld.so.conf.d/libc.conf`) to contents. Paths come back absolute.
     """
@@ -70,9 +70,9 @@ def directories(configuration: Mapping[bytes, bytes], architecture: str) -> list
 def scan(
     tree: FileTree, elves: Mapping[bytes, Elf], directories: Iterable[bytes], architecture: str
 ) -> tuple[list[CachedLibrary], list[LibraryLink]]:
-    """The records for a tree, and the links that have to be added to it for them to be true.
+    """The records for a tree, and the links that the tree needs for them.
 
-    `elves` holds what is known of the ELF files of the tree, by their real paths.
+    `elves` holds the headers of the tree's ELF files, by their real paths.
     """
     libraries: list[CachedLibrary] = []
     links: list[LibraryLink] = []
@@ -91,7 +91,7 @@ def scan(
 
 
 def write(libraries: Sequence[CachedLibrary]) -> bytes:
-    """The bytes of the cache. Libraries of one name keep the order they come in."""
+    """The bytes of the cache. Libraries of the same name keep their order."""
     ordered = sorted(libraries, key=lambda library: cmp_to_key(order)(library.name), reverse=True)
     ordered = [entry for _, same in groupby(ordered, key=lambda each: each.name) for entry in _by_flags(same)]
     start = _HEADER.size + _RECORD.size * len(ordered)
@@ -106,7 +106,7 @@ def write(libraries: Sequence[CachedLibrary]) -> bytes:
 
 
 def read(cache: bytes) -> list[CachedLibrary]:
-    """The records of a cache in its order. Raise ValueError for what is no such cache, or a damaged one."""
+    """The records of a cache, in its order. Raise ValueError for an invalid or damaged cache."""
     try:
         magic, number, _, _, _ = _HEADER.unpack_from(cache)
         if magic != MAGIC:
@@ -147,7 +147,7 @@ def _string(cache: bytes, at: int) -> bytes:
 
 
 def is_library_name(name: bytes) -> bool:
-    """Whether ldconfig looks into a file of that name."""
+    """Whether ldconfig reads a file of that name."""
     return _LIBRARY.match(name) is not None
 
 
@@ -172,7 +172,7 @@ def _libraries_in(
         if linked and name.endswith(b".so") and soname.startswith(name):
             soname = name
         if linked and name != soname and soname in found:
-            continue  # one more name for a library that has its own
+            continue  # another name of a library that has its soname already
         found[soname] = (name, flags[elf.target])
     return found
 

@@ -1,7 +1,7 @@
 """Where packages come from: base addresses of the archives `debian` and `debian-security`.
 
-No host name is built in. Addresses are given by an option, by SANDWRIGHT_MIRROR, or taken from what this
-machine's apt is configured with, the first of these that there is.
+No host name is built in. Addresses come from an option, from SANDWRIGHT_MIRROR, or from the configuration of
+this host's apt, in this order.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MAIN = re.compile(r"^'(\S+?)/*/dists/(\S+?)/main/binary-[^/]+/Packages", re.MUL
 class Mirrors:
     """Base addresses for each archive, the preferred first, without a slash at the end.
 
-    `proxies` are those that apt was told to use, by scheme; the environment's come before them. `logins` are
-    those that apt has, for addresses that hold none.
+    `proxies` are apt's, by scheme; those of the environment take precedence. `logins` are apt's, for
+    addresses without credentials.
     """
 
     archives: Mapping[str, tuple[str, ...]]
@@ -48,7 +48,7 @@ class Mirrors:
 def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
     """The mirrors to use: those of `option`, else of SANDWRIGHT_MIRROR in `environment`, else of apt here.
 
-    Raise UsageError for an address that can't be one, HostError when there is nothing to go by.
+    Raise UsageError for an invalid address, HostError when no mirror is known.
     """
     given = option or environment.get(VARIABLE)
     if given:
@@ -59,7 +59,7 @@ def find_mirrors(option: str | None, environment: Mapping[str, str]) -> Mirrors:
 
 
 def parse_mirrors(text: str) -> Mirrors:
-    """Read what a person names mirrors by.
+    """Parse mirrors as a user writes them.
 
     One address is that of the archive `debian` when its path ends with `/debian`, with `debian-security`
     beside it; else of a directory that holds both. Several are `archive=address`, separated by commas; an
@@ -81,7 +81,7 @@ def parse_mirrors(text: str) -> Mirrors:
 
 
 def machine_mirrors() -> Mirrors:
-    """The mirrors and proxies that apt here is configured with. Raise HostError when none is Debian's."""
+    """The mirrors and proxies of this host's apt. Raise HostError when none is Debian's."""
     archives: dict[str, tuple[str, ...]] = {}
     for archive, address in _debian_sources():
         for base in _listed(address):
@@ -117,10 +117,10 @@ def _both(base: str) -> dict[str, tuple[str, ...]]:
 
 
 def _debian_sources() -> Iterator[tuple[str, str]]:
-    """Archive and address of each source of apt that is Debian's own.
+    """Archive and address of each Debian source of apt.
 
-    Origin and label of the release file tell. Where there is none, as before the first `apt-get update`, the
-    last part of the path has to do.
+    Origin and label of the release file decide. Before the first `apt-get update` there is none; then the
+    last part of the path decides.
     """
     addresses = process.run("apt-get", "update", "--print-uris", timeout=60).text
     labels = _labels(process.run("apt-get", "indextargets", timeout=60).text)
@@ -133,7 +133,7 @@ def _debian_sources() -> Iterator[tuple[str, str]]:
 
 
 def _labels(targets: str) -> dict[str, tuple[str, str]]:
-    """Origin and label by address, as far as apt has release files."""
+    """Origin and label by address, from apt's release files."""
     found = {}
     for paragraph in targets.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", paragraph, re.MULTILINE))
@@ -143,7 +143,7 @@ def _labels(targets: str) -> dict[str, tuple[str, str]]:
 
 
 def _listed(address: str) -> Iterator[str]:
-    """The addresses that one of apt's stands for: itself, or those in a list of mirrors."""
+    """The mirrors behind an address of apt's: the address itself, or a list in a file."""
     if address.startswith("mirror+file:"):
         try:
             lines = Path(address.removeprefix("mirror+file:")).read_text().splitlines()

@@ -1,7 +1,7 @@
 """Streams the files of packages into a layer, each where the image wants it.
 
-One thread reads one package at a time, front to back, once. What later steps must know (the shape of the
-tree, the contents of a few files, the sonames of libraries) is noted on the way.
+One thread reads one package at a time, in one pass. On the way it collects what later steps need: the tree,
+the contents of a few files, the ELF headers of libraries.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def _everything(_path: str) -> bool:
 
 @dataclass(frozen=True)
 class PackageRules:
-    """How a package's files become an image's.
+    """How the files of packages become files of the image.
 
-    `wanted` is asked with the absolute path that the package has. With `merged_usr`, what lies below a top
-    directory of `MERGED` moves below `usr`. No file is younger than `epoch`, in seconds. `keep` picks the
-    files, by their path in the image, whose content is wanted later.
+    `wanted` decides by the absolute path in the package. With `merged_usr`, files below a top directory of
+    `MERGED` move below `usr`. No file is newer than `epoch`, in seconds. `keep` picks files, by their path in
+    the image, whose content later steps need.
     """
 
     epoch: int
@@ -59,7 +59,7 @@ class PackageRules:
 
 @dataclass(frozen=True)
 class PackageSource:
-    """A package to be read: where it lies, and what the lock promises of it."""
+    """A package file, and its digest in the lock."""
 
     name: str
     path: Path
@@ -70,7 +70,7 @@ class PackageSource:
 
 @dataclass
 class WrittenPackages:
-    """What went into a layer: the contents of each package, and the directories as the layer has them."""
+    """The contents of a finished layer: those of each package, and the directories as the layer has them."""
 
     packages: list[PackageContents]
     directories: dict[bytes, FileNode]
@@ -94,7 +94,7 @@ def write_packages(
 
 
 class _PackageWriter:
-    """One package on its way into a layer."""
+    """Writes one package into a layer."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _PackageWriter:
             self._other(entry, reader)
 
     def _check_top(self, entry: TarEntry) -> None:
-        """A package may bring the root, and `/bin` as a directory or as the link that merging makes of it."""
+        """A package may contain the root, and `/bin` as a directory or as the link of a merged /usr."""
         merged = entry.kind is EntryKind.SYMLINK and entry.link.strip(b"/") == b"usr/" + entry.path
         if entry.kind is not EntryKind.DIRECTORY and not merged:
             raise BuildError(
@@ -170,7 +170,7 @@ class _PackageWriter:
         self._write_directory(entry, node)
 
     def _parents(self, entry: TarEntry) -> None:
-        """Make the directories above an entry that the package hasn't brought before it."""
+        """Create the parent directories that the package has not contained before."""
         parent = entry.path.rpartition(b"/")[0]
         if not parent or parent in self._found.nodes:
             return
@@ -200,7 +200,7 @@ class _PackageWriter:
         self._layer.add(entry, content)
 
     def _hard_link(self, entry: TarEntry) -> tuple[TarEntry, Iterable[bytes]]:
-        """The link to what it names in the image; the file itself, when the name it links to is unwanted."""
+        """The hard link to its target in the image, or the file itself when the target is unwanted."""
         target = self._rules.place(entry.link)
         while target in self._unwanted and self._unwanted[target].kind is EntryKind.HARDLINK:
             target = self._rules.place(self._unwanted[target].link)

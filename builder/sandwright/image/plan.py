@@ -1,4 +1,4 @@
-"""Finds out what has to be built, and why, before anything is touched."""
+"""Plans which images to build, and why, before anything changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sandwright.image.lock import Lock, NotLocked, check_lock, load_lock
 from sandwright.rootfs.descriptor import canonical
 
 _NO_PART = {"smoke"}
-"""Sections of a definition that change nothing in the image."""
+"""Sections of a definition that do not change the image."""
 
 
 @dataclass(frozen=True)
 class PlannedImage:
-    """One image of a plan. `reason` says why it is built; empty: there is nothing to do.
+    """One image of a plan. `reason` says why it is built; empty when it is up to date.
 
-    `lock` is None for an image on top of another, and for one that has to be locked first.
+    `lock` is None for an image on top of another, and for one without a valid lock.
     """
 
     definition: ImageDefinition
@@ -43,7 +43,7 @@ class PlannedImage:
         return self.definition.name
 
     def describe(self) -> str:
-        """What will be done about the image, in a line."""
+        """The planned action, in one line."""
         if not self.reason:
             return f"{self.name}: nothing to do"
         made_of = f"on top of {self.definition.parent}" if self.definition.parent else self._packages()
@@ -66,18 +66,18 @@ class PlannedImage:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What a build will do, bases first. `epoch` is what the caller asked for, None for that of the locks."""
+    """The actions of a build, bases first. `epoch` is the caller's, None for that of the locks."""
 
     steps: tuple[PlannedImage, ...]
     epoch: int | None
 
     def describe(self) -> list[str]:
-        """The plan, a line for each image."""
+        """The plan, one line an image."""
         return [step.describe() for step in self.steps]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether every image is up to date."""
         return not any(step.reason for step in self.steps)
 
 
@@ -91,13 +91,12 @@ def plan_build(
     epoch: int | None = None,
     verify: bool = False,
 ) -> BuildPlan:
-    """Plan to have the images `names`, none meaning all, and their bases, in `output/images`.
+    """Plan the build of the images `names`, none meaning all, and their bases, in `output/images`.
 
-    A layout that is there is looked at: its documents are checked against their digests, everything else by
-    size, with `verify` by digest too. Raise UsageError for an unknown image or a platform that none of them
-    has, DocumentError for a lock that is not one; with `frozen`, LockError for a lock that is missing or
-    stale. An image of a registry whose base was never locked is planned, and then left out: where it can be
-    locked depends on where its registry can be reached.
+    Existing layouts are checked: documents by digest, other blobs by size, with `verify` by digest too. Raise
+    UsageError for an unknown image or a platform that none of them has, DocumentError for a lock that is not
+    one; with `frozen`, LockError for a lock that is missing or stale. An image whose base in a registry was
+    never locked is planned, and skipped later when the registry can't be reached.
     """
     steps: dict[str, PlannedImage] = {}
     for definition in _with_bases(catalogue, names):
@@ -121,7 +120,7 @@ def inputs(
     platforms: Sequence[str],
     epoch: int,
 ) -> str:
-    """The checksum of everything that decides about an image's bytes: equal inputs, equal image."""
+    """The checksum of all inputs of an image: equal inputs give an equal image."""
     document = {
         "name": definition.name,
         "definition": definition.model_dump(mode="json", by_alias=True, exclude=_NO_PART),
@@ -145,7 +144,7 @@ def inputs(
 def standing(
     definition: ImageDefinition, existing: ImageLayout | None, checksum: Callable[[Sequence[str]], str]
 ) -> tuple[str, ...]:
-    """The platforms that a layout has, if it was made from what `checksum` gives for them; else none."""
+    """The platforms of a layout that was built from the same inputs; else none."""
     if existing is None:
         return ()
     there = tuple(platform for platform in definition.platforms if platform in existing.images)
@@ -154,7 +153,7 @@ def standing(
 
 @functools.cache
 def builder_checksum() -> str:
-    """The checksum of the code that builds: our version is the same all along a day of work on it."""
+    """The checksum of the code that builds, since the version stays the same during development."""
     digest = hashlib.sha256(__version__.encode())
     here = Path(__file__).resolve().parent
     for path in [*sorted(here.glob("*.py")), *sorted((here.parent / "rootfs" / "tar").glob("*.py"))]:

@@ -1,6 +1,6 @@
-"""An image of a registry as the base of one of ours: pinned, fetched into the cache, and looked into.
+"""Images of registries as bases of ours: locks them, and fetches them into the cache.
 
-The cache has its documents and layers by digest; once they are there no registry is asked.
+The cache holds documents and layers by digest; a cached base needs no registry.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 class BaseGone(LockError):
-    """The registry no longer has what a lock pins."""
+    """The registry no longer has the image that a lock pins."""
 
 
 @dataclass(frozen=True)
 class RegistryImage:
-    """A base that is in the cache, whole. `configs` are its own configurations, by platform."""
+    """A base that is complete in the cache. `configs` are its own configurations, by platform."""
 
     name: str
     whole: Blob
@@ -60,7 +60,7 @@ class RegistryImage:
 
 
 class CacheStore:
-    """The cache, as pulls see it."""
+    """The cache as the content store of a pull."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -83,10 +83,10 @@ class CacheStore:
 def lock_base(
     definition: ImageDefinition, *, settings: RegistrySettings, cache: Cache, progress: Progress = SILENT
 ) -> BaseLock:
-    """Ask the registry what the definition's base is now.
+    """Resolve the definition's base in the registry.
 
-    Raise LockError when it isn't made for a platform of the definition or can't be a base, and what the
-    registry's client raises.
+    Raise LockError when the base lacks a platform of the definition or is unusable, and the errors of the
+    registry's client.
     """
     from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
 
@@ -122,10 +122,10 @@ def fetch_base(
     cache: Cache,
     progress: Progress = SILENT,
 ) -> RegistryImage:
-    """Have the base of a lock in the cache for some platforms.
+    """Fetch the base of a lock into the cache, for some platforms.
 
-    Raise BaseGone when the registry has lost it, IntegrityError and ArchiveRefused for what can't be a base,
-    and what the registry's client raises.
+    Raise BaseGone when the registry no longer has it, IntegrityError and ArchiveRefused for an unusable base,
+    and the errors of the registry's client.
     """
     from sandwright.registry.pull import pull_pinned  # noqa: PLC0415
     from sandwright.registry.repository import open_repository  # noqa: PLC0415 - `requests` is dear
@@ -174,7 +174,7 @@ def _documents(
 def _of_platform(
     graph: ImageGraph, platform: str, repository: Repository, place: CacheStore
 ) -> tuple[ManifestNode, ImageConfig]:
-    """The manifest for a platform, and its config. An index says what each is for, or the config does."""
+    """The manifest for a platform, and its config. The index names the platform, or the config does."""
     wanted = parse_platform(platform)
     said = {
         child.digest: child.platform
@@ -200,7 +200,7 @@ def _of_platform(
 
 
 def _config(node: ManifestNode, repository: Repository, place: CacheStore) -> ImageConfig:
-    """The config of a manifest, fetched if need be."""
+    """The config of a manifest, fetched if needed."""
     from sandwright.registry.pull import fetch_blobs  # noqa: PLC0415
 
     config = node.blobs[0]
@@ -219,7 +219,7 @@ def _check_platform(config: ImageConfig, platform: str, where: str) -> None:
 
 
 def _same(one: Platform, other: Platform) -> bool:
-    """Whether images of one platform run on the other; variants of 64-bit platforms are not told apart."""
+    """Whether two platforms are the same apart from their variants."""
     return (one.os, one.architecture) == (other.os, other.architecture)
 
 
@@ -238,7 +238,7 @@ def _held(node: ManifestNode, config: ImageConfig, platform: str, lock: BaseLock
 
 
 def _history(config: ImageConfig, count: int, lock: BaseLock) -> tuple[Mapping[str, Any], ...]:
-    """A line for each layer: the base's own, where it has one for each."""
+    """A line of history for each layer: the base's own, if the numbers match."""
     said = sequence(config.document.get("history"), "history")
     told = [each for each in said if isinstance(each, dict) and not each.get("empty_layer")]
     if len(told) != count:

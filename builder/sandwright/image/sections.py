@@ -28,13 +28,13 @@ from sandwright.image.fields import (
 )
 
 Faults = Iterator[tuple[Path, str]]
-"""Faults with the way to them from the value that is checked."""
+"""Faults, each with its path from the checked value."""
 
 
 class Section(BaseModel):
     """A mapping of the definition: frozen, no keys but its own.
 
-    Its validator is built when it is first needed, which for a section inside another is never.
+    Its validator is built on first use, which never happens for a section inside another.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -48,14 +48,14 @@ class DebianBase(Section):
 
 
 class ImageBase(Section):
-    """Another image of ours; it is not changed, layers are added to it."""
+    """Another image of ours, to which layers are added."""
 
     image: ImageName
     """Its name: that of its directory."""
 
 
 class RegistryBase(Section):
-    """An image of a registry; it is not changed, layers are added to it."""
+    """An image of a registry, to which layers are added."""
 
     registry: RegistryReference
     """Its reference, as `docker.io/library/alpine:3.22`. What it names is pinned by the lock."""

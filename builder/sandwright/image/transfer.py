@@ -1,7 +1,7 @@
-"""Reads one file from a mirror as a stream, and says whether a failure may pass.
+"""Streams one file from a mirror, and tells transient failures from permanent ones.
 
-Nothing is believed of a server: it may send another size than promised, stop half-way, answer with errors, or
-drip so slowly that nobody would wait. What its bytes are worth is for the reader to check.
+Servers are not trusted: one may send another size than promised, stop half-way, answer with errors, or be too
+slow. The caller verifies the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sandwright.registry.settings import RetryPolicy
 
 CHUNK = 1 << 17
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-"""Whom this machine, and so its apt, trusts for https; where it is not there, whom `certifi` trusts."""
+"""The certificates that this host and its apt trust; without the file, those of `certifi`."""
 _GONE = (404, 410)
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)", re.ASCII)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -42,16 +42,16 @@ class FileGone(Exception):
 
 
 class TransientError(Exception):
-    """It failed, and may work the next time, `after` seconds from now at the earliest."""
+    """A failure that a retry may fix, at the earliest in `after` seconds."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
-        """`message` says what failed; it needs no address."""
+        """`message` says what failed, without the address."""
         self.after = after
         super().__init__(message)
 
 
 class Transfer:
-    """Reads files; one for all threads of a fetch. `stop` ends all reading, from any thread."""
+    """Reads files for all threads of a fetch. `stop` ends all reads, from any thread."""
 
     def __init__(self, mirrors: Mirrors, patience: RetryPolicy) -> None:
         self._proxies = dict(mirrors.proxies)
@@ -62,7 +62,7 @@ class Transfer:
         self.stopped = self._reading.stopped
 
     def stop(self) -> None:
-        """End what is being read now, and let nothing begin."""
+        """End all reads, and refuse new ones."""
         self._reading.stop()
 
     def read(self, address: str, *, size: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -101,7 +101,7 @@ class Transfer:
                 auth=self._login(address),
             ) as response:
                 at = self._check_answer(response, size, start)
-                # What is there, up to CHUNK: `read` would wait for all of it, however slowly it drips.
+                # `read1` returns what has arrived; `read` would wait for a whole chunk of a slow server.
                 while chunk := response.raw.read1(CHUNK, decode_content=False):
                     yield at, chunk
                     at += len(chunk)
@@ -115,7 +115,7 @@ class Transfer:
             raise TransientError(_reason(error)) from error
 
     def _check_answer(self, response: requests.Response, size: int, start: int) -> int:
-        """Where what comes begins: at `start`, or at 0. Raise for an answer that is of no use."""
+        """The offset at which the body starts: `start` or 0. Raise for an unusable answer."""
         status = response.status_code
         if status in _GONE:
             raise FileGone
@@ -133,7 +133,7 @@ class Transfer:
         return 0
 
     def _login(self, address: str) -> HTTPBasicAuth | None:
-        """What lets us in, unless the address says it itself. Where we are redirected it does not go."""
+        """The credentials for an address that has none of its own. They do not follow redirects."""
         if "@" in urllib.parse.urlsplit(address).netloc:
             return None
         login = login_for(address, self._logins)
@@ -143,15 +143,15 @@ class Transfer:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
             session = self._reading.session()
-            session.proxies.update(self._proxies)  # those of the environment come before
-            session.verify = str(AUTHORITIES) if AUTHORITIES.exists() else True  # so does REQUESTS_CA_BUNDLE
+            session.proxies.update(self._proxies)  # the environment takes precedence
+            session.verify = str(AUTHORITIES) if AUTHORITIES.exists() else True  # as does REQUESTS_CA_BUNDLE
             session.headers["User-Agent"] = f"sandwright/{sandwright.__version__}"
             self._sessions.session = session
         return session
 
 
 def _start(response: requests.Response, size: int, start: int) -> int:
-    """Where a part begins, which must be at `start` (RFC 9110, 14.4)."""
+    """The offset of a partial answer, which must be `start` (RFC 9110, 14.4)."""
     match = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
     if match is None or int(match[1]) != start:
         raise IntegrityError("it answered with another part than it was asked for")
@@ -174,13 +174,13 @@ def _local(address: str) -> Generator[tuple[int, bytes], None, None]:
 
 
 def _retry_after(response: requests.Response) -> float:
-    """The seconds that a server asks to wait; a date instead of seconds is taken for no wish."""
+    """The seconds that a server asks to wait; a date counts as 0."""
     wish = response.headers.get("Retry-After", "")
     return float(wish) if wish.isdecimal() else 0.0
 
 
 def _reason(error: Exception) -> str:
-    """The innermost reason, which is what a person can act on."""
+    """The innermost reason, which is the one that helps users."""
     inner: object = error
     for _ in range(8):
         cause = getattr(inner, "reason", None) or next(

@@ -1,6 +1,6 @@
-"""The shape of an image's file tree, kept in memory while contents stream past: who brings which path.
+"""An image's file tree in memory: the metadata of each path, and which package it is from.
 
-No content lies here but that of a few files asked for beforehand. Paths are as in `TarEntry`: relative,
+Only the content of a few selected files is kept. Paths are as in `TarEntry`: relative,
 normalised.
 """
 
@@ -18,14 +18,14 @@ MOST_LINKS = 40
 """Links in one path before the kernel gives up (MAXSYMLINKS)."""
 
 BASE = "base-files"
-"""The package whose word counts where packages disagree on a directory: the base tree is its."""
+"""The package that wins where packages disagree on a directory: it owns the base tree."""
 
 _SHOWN = 10
 
 
 @dataclass(slots=True)
 class FileNode:
-    """What one source puts at a path. `owner` names the source: a package, or our own step."""
+    """The metadata of a path. `owner` names its source: a package, or a step of ours."""
 
     kind: EntryKind
     owner: str
@@ -42,16 +42,16 @@ class FileNode:
         return cls(entry.kind, owner, entry.mode, entry.uid, entry.gid, entry.mtime_ns, entry.link)
 
     def same_directory(self, other: FileNode) -> bool:
-        """Whether two sources that bring a directory agree on it."""
+        """Whether two sources of a directory agree on its mode and owner."""
         return (self.mode, self.uid, self.gid) == (other.mode, other.uid, other.gid)
 
 
 @dataclass
 class PackageContents:
-    """What one source brings: its nodes, and what was asked for of its contents.
+    """The nodes of one source, and its selected contents.
 
-    `kept` holds whole files, `elves` what libraries say of themselves; `control`, of a package, the files of
-    its control archive.
+    `kept` holds whole files, `elves` the ELF headers of libraries, `control` the files of a package's control
+    archive.
     """
 
     owner: str
@@ -62,7 +62,7 @@ class PackageContents:
 
 
 class FileTree:
-    """A file tree that can be asked where a path leads. Nothing outside of it is ever looked at."""
+    """A file tree that resolves paths. It never looks outside of itself."""
 
     def __init__(self, nodes: Mapping[bytes, FileNode] | None = None) -> None:
         self.nodes: dict[bytes, FileNode] = dict(nodes or {})
@@ -73,13 +73,13 @@ class FileTree:
             self._enter(path)
 
     def add(self, path: bytes, node: FileNode) -> None:
-        """Put a node at a path, in the place of what was there."""
+        """Put a node at a path, replacing what was there."""
         if path not in self.nodes:
             self._enter(path)
         self.nodes[path] = node
 
     def discard(self, path: bytes) -> None:
-        """Take away what is at a path, and all that is below it, if anything is."""
+        """Remove a path and everything below it, if it exists."""
         if path:
             parent, _, name = path.rpartition(b"/")
             self._children.get(parent, {}).pop(name, None)
@@ -95,7 +95,7 @@ class FileTree:
         return self.nodes.get(path)
 
     def names(self, directory: bytes) -> Sequence[bytes]:
-        """The names in a directory, sorted; none when it isn't there."""
+        """The names in a directory, sorted; none when it doesn't exist."""
         real = self.resolve(directory)
         return sorted(self._children.get(real, ())) if real is not None else ()
 
@@ -109,7 +109,7 @@ class FileTree:
     def resolve(self, path: bytes) -> bytes | None:
         """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root.
 
-        So does a path of more than `LONGEST` steps lead nowhere.
+        A path of more than `LONGEST` steps leads nowhere, too.
         """
         ahead = list(reversed(path.split(b"/")))
         at = b""
@@ -136,7 +136,7 @@ class FileTree:
         return at
 
     def content(self, path: bytes) -> bytes | None:
-        """The content of a file that was asked for beforehand, links followed; None when it isn't there."""
+        """The content of a selected file, links followed; None when it was not kept."""
         real = self.resolve(path)
         return None if real is None else self.kept.get(real)
 
@@ -147,7 +147,7 @@ class FileTree:
 
 
 def merge(sources: Iterable[PackageContents]) -> FileTree:
-    """One tree of all sources, which come in the order of their precedence among directories.
+    """Merge sources into one tree. For directories, earlier sources win.
 
     Raise BuildError, naming paths and sources, when two bring the same path and not both a directory, or when
     a path leads through something that isn't a directory.
@@ -172,7 +172,7 @@ def merge(sources: Iterable[PackageContents]) -> FileTree:
 
 
 def unsettled(tree: FileTree, layers: Iterable[Mapping[bytes, FileNode]]) -> list[bytes]:
-    """The directories, sorted, that a layer has with other metadata than the tree: to say again on top."""
+    """The directories, sorted, whose metadata in a layer differ from the tree: the top layer repeats them."""
     return sorted(
         {
             path
@@ -184,7 +184,7 @@ def unsettled(tree: FileTree, layers: Iterable[Mapping[bytes, FileNode]]) -> lis
 
 
 def _through_files(tree: FileTree) -> Iterator[str]:
-    """What is wrong with paths whose parent is no directory: a link there would lead the file elsewhere."""
+    """Faults of paths whose parent is not a directory: a link there would lead the file elsewhere."""
     for path, node in tree.nodes.items():
         parent = tree.get(path.rpartition(b"/")[0]) if b"/" in path else None
         if parent is not None and parent.kind is not EntryKind.DIRECTORY:
