@@ -14,7 +14,7 @@ from pathlib import Path
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
-from sandwright.methods.user.render import Account, account_for
+from sandwright.methods.user.render import DedicatedAccount, account_for
 from sandwright.methods.user.setup import Workspace, plan_account
 from sandwright.policy.collect import collect
 
@@ -39,7 +39,7 @@ class Project:
     home: Path
 
     @property
-    def account(self) -> Account:
+    def account(self) -> DedicatedAccount:
         return account_for(str(self.root), os.geteuid())
 
     @property

@@ -82,9 +82,6 @@ IMPURE = {
 }
 """The exceptions: these look at the host."""
 
-SHARED_NAMES = {"Account", "Document", "Engine", "Mount", "Place", "Plan", "Statement", "Step", "Verdict"}
-"""Names that several public classes have. To be emptied."""
-
 EFFECTS = {"os", "subprocess", "socket", "docker", "requests", "shutil", "tempfile", "time", "random"}
 
 
@@ -259,11 +256,7 @@ def test_public_classes_have_unique_names() -> None:
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(module.name)
-    shared = [
-        f"{name}: {', '.join(found)}"
-        for name, found in homes.items()
-        if len(found) > 1 and name not in SHARED_NAMES
-    ]
+    shared = [f"{name}: {', '.join(found)}" for name, found in homes.items() if len(found) > 1]
     assert not shared, _listed(shared)
 
 

@@ -18,7 +18,7 @@ import layouts
 import tars
 from layouts import HELLO, Layout
 from sandwright.errors import ArchiveRefused, BuildError, HostError, IntegrityError, UsageError
-from sandwright.render.baseline import Mount
+from sandwright.render.baseline import BaselineMount
 from sandwright.rootfs.bundles.assemble import bundle
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
@@ -168,8 +168,8 @@ def test_mount_goes_where_the_image_has_a_place(tmp_path: Path) -> None:
     source.mkdir()
     upper = tars.archive(tars.folder(b"srv"), tars.symlink(b"link", b"/srv"))
     mounts = (
-        Mount("/link", "bind", str(source), ("rbind", "ro")),
-        Mount("/tmp/made/at/start", "bind", str(source), ("rbind",)),
+        BaselineMount("/link", "bind", str(source), ("rbind", "ro")),
+        BaselineMount("/tmp/made/at/start", "bind", str(source), ("rbind",)),
     )
     made = write(tmp_path, HELLO, upper, settings=BundleOptions(mounts=mounts))
     places = {mount["destination"] for mount in on_disk(made)["mounts"] if mount["source"] == str(source)}
@@ -191,7 +191,7 @@ def test_mount_goes_where_the_image_has_a_place(tmp_path: Path) -> None:
 def test_mount_that_can_not_be(destination: str, source: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     upper = tars.archive(tars.folder(b"srv"))
-    mount = Mount(destination, "bind", str(tmp_path / source), ("rbind",))
+    mount = BaselineMount(destination, "bind", str(tmp_path / source), ("rbind",))
     with pytest.raises(UsageError, match=message):
         write(tmp_path, HELLO, upper, settings=BundleOptions(mounts=(mount,)))
     assert not (tmp_path / "bundle").exists()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import runtimespec
 from sandwright.errors import BuildError
-from sandwright.render.baseline import Mount, Rlimit, load_baseline
+from sandwright.render.baseline import BaselineMount, Rlimit, load_baseline
 from sandwright.resources import data_path
 from sandwright.rootfs.bundles.convert import (
     BundleOptions,
@@ -201,9 +201,9 @@ def test_host_name_that_is_none(name: str) -> None:
 
 def test_mounts_are_parents_first_and_one_a_place() -> None:
     extra = (
-        Mount("/tmp/deep/er", "tmpfs", "tmpfs"),
-        Mount("/tmp", "bind", "/host/tmp", ("rbind", "rw")),
-        Mount("/data", "bind", "/host/data", ("rbind", "ro")),
+        BaselineMount("/tmp/deep/er", "tmpfs", "tmpfs"),
+        BaselineMount("/tmp", "bind", "/host/tmp", ("rbind", "rw")),
+        BaselineMount("/data", "bind", "/host/data", ("rbind", "ro")),
     )
     mounts = convert(settings=BundleOptions(mounts=extra))["mounts"]
     places = [mount["destination"] for mount in mounts]
@@ -226,7 +226,7 @@ def test_tmp_is_a_bounded_tmpfs_that_everyone_may_write_to() -> None:
 
 
 def test_volumes_become_mounts() -> None:
-    volume = Mount("/data", "tmpfs", "tmpfs", ("mode=750", "uid=5"))
+    volume = BaselineMount("/data", "tmpfs", "tmpfs", ("mode=750", "uid=5"))
     assert {
         "destination": "/data",
         "type": "tmpfs",
@@ -308,7 +308,9 @@ def test_labels_that_steer_a_runtime_are_left_out_and_told() -> None:
 
 
 def test_rootless_maps_one_id() -> None:
-    settings = BundleOptions(mounts=(Mount("/data", "tmpfs", "tmpfs", ("uid=5", "gid=5", "mode=700")),))
+    settings = BundleOptions(
+        mounts=(BaselineMount("/data", "tmpfs", "tmpfs", ("uid=5", "gid=5", "mode=700")),)
+    )
     made = convert(identity=ExecUser(5, 6, (7,)), rootless=CallerIds(1000, 1001), settings=settings)
     linux = made["linux"]
     assert {"type": "user"} in linux["namespaces"]
@@ -343,10 +345,10 @@ def test_root_has_no_mapping() -> None:
         {"rootless": CallerIds(1000, 1001)},
         {"settings": BundleOptions(terminal=True, writable=True, capabilities="init", hostname="h")},
         {
-            "settings": BundleOptions(mounts=(Mount("/d", "bind", "/s", ("rbind",)),)),
+            "settings": BundleOptions(mounts=(BaselineMount("/d", "bind", "/s", ("rbind",)),)),
             "rootfs": "../../rootfs/x",
         },
-        {"volumes": [Mount("/v", "tmpfs", "tmpfs", ("mode=755",))]},
+        {"volumes": [BaselineMount("/v", "tmpfs", "tmpfs", ("mode=755",))]},
     ],
     ids=["plain", "user", "rootless", "settings", "mount", "volume"],
 )

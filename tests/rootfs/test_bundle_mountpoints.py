@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.render.baseline import Mount, load_baseline
+from sandwright.render.baseline import BaselineMount, load_baseline
 from sandwright.rootfs.bundles.mountpoints import PreparedRootfs, RootfsChange, prepare
 from sandwright.rootfs.inroot import Root
 
@@ -310,7 +310,7 @@ def test_volume_hides_what_it_lies_on_with_the_same_mode_and_owner(rootfs: Path)
     (data / "file").touch()
     made = prepared(rootfs, volumes=("/var/lib/data", "/new"))
     owner = (f"uid={status.st_uid}", f"gid={status.st_gid}")
-    assert made.volumes[0] == Mount(
+    assert made.volumes[0] == BaselineMount(
         "/var/lib/data",
         "tmpfs",
         "tmpfs",

@@ -20,7 +20,7 @@ import layouts
 import sandwright
 import tars
 from sandwright import process
-from sandwright.render.baseline import Mount
+from sandwright.render.baseline import BaselineMount
 from sandwright.rootfs.bundles.bundle import Bundle, write_bundle
 from sandwright.rootfs.bundles.convert import BundleOptions
 from sandwright.rootfs.images.source import open_image
@@ -179,7 +179,7 @@ def test_host_directory_is_mounted(runtime: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "in").write_text("from the host")
-    mounts = (Mount("/home/app", "bind", str(project), ("rbind", "rw")),)
+    mounts = (BaselineMount("/home/app", "bind", str(project), ("rbind", "rw")),)
     script = "cat /home/app/in; echo back > /home/app/out"
     made = make(tmp_path, settings=BundleOptions(mounts=mounts, command=tuple(shell(script))))
     assert start(runtime, made, tmp_path).text == "from the host"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandwright.cli import console
 
 if TYPE_CHECKING:
-    from sandwright.methods.user.setup import Plan
+    from sandwright.methods.user.setup import AccountPlan
 
 NOT_DONE = 3
 """The exit status when a plan was shown, and nothing done."""
@@ -43,7 +43,7 @@ def account_remove(*, project: str = ".", yes: bool = False) -> int:
     return _shown(plan, yes=yes, nothing=f"{plan.account} is gone")
 
 
-def _shown(plan: Plan, *, yes: bool, nothing: str) -> int:
+def _shown(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
     """Show what a plan does; with `yes`, do it. Give the exit status."""
     if not plan.steps:
         console.line(nothing)

@@ -27,7 +27,7 @@ from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
 from sandwright.release.provenance import Byproduct, Made
-from sandwright.release.pulled import Place
+from sandwright.release.pulled import PullTarget
 from sandwright.release.rebuild import rebuild
 from sandwright.release.sbom import FORMATS
 from sandwright.release.sources import Sources
@@ -131,7 +131,7 @@ class _Check:
         self._verifier = verifier
         self._scratch = scratch
         self._progress = progress
-        self._place = Place(scratch / "layout")
+        self._place = PullTarget(scratch / "layout")
         self._name = str(repository)
         self._image = image
 

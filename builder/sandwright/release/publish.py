@@ -25,7 +25,7 @@ from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
 from sandwright.release.cosign import Lacking, lacking, sign
 from sandwright.release.provenance import sha256
 from sandwright.release.signing import Key
-from sandwright.release.subject import DOCUMENT_TYPES, Claim, Document, Release
+from sandwright.release.subject import DOCUMENT_TYPES, Claim, Release, ReleaseDocument
 from sandwright.rootfs.descriptor import Descriptor
 
 TITLE = "org.opencontainers.image.title"
@@ -35,7 +35,7 @@ CONTENT = "dev.sigstore.bundle.content"
 
 
 @dataclass(frozen=True)
-class Plan:
+class PublishPlan:
     """What a publication has to do. `parts` are those of the image that the registry lacks.
 
     `others` are signatures where other tools look for them. `tags` maps those that have to be moved to what
@@ -45,7 +45,7 @@ class Plan:
     release: Release
     where: str
     parts: tuple[Descriptor, ...]
-    documents: tuple[Document, ...]
+    documents: tuple[ReleaseDocument, ...]
     claims: tuple[tuple[Claim, Descriptor], ...]
     others: tuple[Lacking, ...]
     tags: tuple[tuple[str, str | None], ...]
@@ -90,12 +90,14 @@ class Published:
         return bool(self.sent or self.tagged)
 
 
-def make_plan(repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]) -> Plan:
+def make_plan(
+    repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]
+) -> PublishPlan:
     """Ask the registry what it has, and say what is to be done. Raise UsageError for what can't be a tag."""
     for tag in tags:
         check_tag(tag)
     there = _attached(repository, release)
-    return Plan(
+    return PublishPlan(
         release,
         str(repository),
         tuple(_missing(repository, release)),
@@ -108,7 +110,9 @@ def make_plan(repository: Repository, release: Release, verifier: Verifier, tags
     )
 
 
-def publish(repository: Repository, plan: Plan, key: Signer, *, progress: Progress = SILENT) -> Published:
+def publish(
+    repository: Repository, plan: PublishPlan, key: Signer, *, progress: Progress = SILENT
+) -> Published:
     """Do what a plan says. For a plan without anything to do, the image's documents are read once more.
 
     Raise RegistryError, WrongContent, IntegrityError, HostError when the key does not sign.
@@ -144,7 +148,7 @@ def publish(repository: Repository, plan: Plan, key: Signer, *, progress: Progre
 
 
 def read_back(
-    repository: Repository, release: Release, verifier: Verifier, *, sent: Sequence[Document] = ()
+    repository: Repository, release: Release, verifier: Verifier, *, sent: Sequence[ReleaseDocument] = ()
 ) -> None:
     """See that the registry has all of a release: the image, each document, each statement and signature.
 
@@ -197,14 +201,14 @@ def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
             yield node.descriptor
 
 
-def _has_document(there: Sequence[Attached], document: Document) -> Attached | None:
+def _has_document(there: Sequence[Attached], document: ReleaseDocument) -> Attached | None:
     wanted = (document.artifact_type, document.subject.digest, sha256(document.content))
     return next(
         (each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted), None
     )
 
 
-def _has_whole(repository: Repository, there: Sequence[Attached], document: Document) -> bool:
+def _has_whole(repository: Repository, there: Sequence[Attached], document: ReleaseDocument) -> bool:
     found = _has_document(there, document)
     return found is not None and repository.has_blob(found.content)
 

@@ -39,7 +39,7 @@ KEPT = "release"
 
 
 @dataclass(frozen=True)
-class Document:
+class ReleaseDocument:
     """A document to attach to `subject`. `name` is what people call it."""
 
     name: str
@@ -66,7 +66,7 @@ class Release:
     image: PushSource
     root: Descriptor
     manifests: Mapping[str, Descriptor]
-    documents: tuple[Document, ...]
+    documents: tuple[ReleaseDocument, ...]
     claims: tuple[Claim, ...]
 
 
@@ -134,8 +134,8 @@ def prepare(
     written = sources.collect(catalogue, name)
     documents = [
         *_sboms(sboms, subject.manifests),
-        Document("lock", LOCK_TYPE, written.lock, subject.root),
-        Document("sources", SOURCES_TYPE, sources.encode(written), subject.root),
+        ReleaseDocument("lock", LOCK_TYPE, written.lock, subject.root),
+        ReleaseDocument("sources", SOURCES_TYPE, sources.encode(written), subject.root),
         *seen,
     ]
     predicate = provenance.predicate(
@@ -160,23 +160,23 @@ def built_image(output: Path, name: str) -> ImageLayout:
     return read_layout(layout)
 
 
-def _evidence(subject: _Subject, proof: Proof) -> Iterator[Document]:
+def _evidence(subject: _Subject, proof: Proof) -> Iterator[ReleaseDocument]:
     smoke = evidence.smoke_evidence(subject.name, subject.digests, proof.report, require=proof.require)
-    yield Document("smoke run", evidence.SMOKE_TYPE, smoke, subject.root)
+    yield ReleaseDocument("smoke run", evidence.SMOKE_TYPE, smoke, subject.root)
     matrix = evidence.matrix_evidence(
         subject.name, subject.digests, proof.matrix, require=proof.methods, needed=proof.needed
     )
     if matrix is not None:
-        yield Document("matrix", evidence.MATRIX_TYPE, matrix, subject.root)
+        yield ReleaseDocument("matrix", evidence.MATRIX_TYPE, matrix, subject.root)
 
 
-def _sboms(sboms: Sboms, manifests: Mapping[str, Descriptor]) -> Iterator[Document]:
+def _sboms(sboms: Sboms, manifests: Mapping[str, Descriptor]) -> Iterator[ReleaseDocument]:
     for platform, written in sboms.documents.items():
         for kind, raw in written.items():
-            yield Document(f"SBOM {kind} {platform}", MEDIA_TYPES[kind], raw, manifests[platform])
+            yield ReleaseDocument(f"SBOM {kind} {platform}", MEDIA_TYPES[kind], raw, manifests[platform])
 
 
-def _byproduct(document: Document) -> dict[str, Any]:
+def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     return provenance.byproduct(
         document.name,
         document.content,

@@ -12,7 +12,7 @@ from sandwright.resources import data_path
 
 
 @dataclass(frozen=True)
-class Mount:
+class BaselineMount:
     """A mount of the runtime-spec. `destination` is absolute; `options` are those of mount(8)."""
 
     destination: str
@@ -46,8 +46,8 @@ class Baseline:
     directory, volume or program may lie.
     """
 
-    mounts: tuple[Mount, ...]
-    rootless_sys: Mount
+    mounts: tuple[BaselineMount, ...]
+    rootless_sys: BaselineMount
     masked: tuple[str, ...]
     masked_rootless: tuple[str, ...]
     readonly: tuple[str, ...]
@@ -90,8 +90,8 @@ def _data(name: str) -> dict[str, Any]:
     return document
 
 
-def _mount(row: Mapping[str, Any]) -> Mount:
-    return Mount(row["destination"], row["type"], row["source"], tuple(row["options"]))
+def _mount(row: Mapping[str, Any]) -> BaselineMount:
+    return BaselineMount(row["destination"], row["type"], row["source"], tuple(row["options"]))
 
 
 def _column(rows: list[Mapping[str, Any]], key: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
-from sandwright.methods.shared.engine.backend import Engine
+from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.escapes import escapes
 from sandwright.methods.shared.runtime_spec.backend import Runtime
 from sandwright.policy.names import METHODS
@@ -77,7 +77,7 @@ def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
 
 def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
     """What a preflight found, and what it can't see: no image to run, a runtime with known escapes."""
-    if not found.ready or not isinstance(backend, Runtime | Engine):
+    if not found.ready or not isinstance(backend, Runtime | EngineBackend):
         return found
     if isinstance(backend, Runtime) and (without := backend.without_image()):
         return without

@@ -32,7 +32,7 @@ _BINFMT = Path("/proc/sys/fs/binfmt_misc")
 _MINUTE = 60.0
 
 
-class Step(Protocol):
+class SetupStep(Protocol):
     """One thing that a plan does."""
 
     def describe(self) -> Sequence[str]:
@@ -53,7 +53,7 @@ class SetupPlan:
     """
 
     groups: tuple[Group, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SetupStep, ...] = ()
     advice: tuple[str, ...] = ()
 
     def describe(self) -> list[str]:
@@ -178,7 +178,7 @@ def _is_there(requirement: Requirement, host: MachineFacts) -> bool:
 
 def _apt_steps(
     missing: Sequence[Requirement], emulators: Sequence[Emulator], host: MachineFacts
-) -> list[Step]:
+) -> list[SetupStep]:
     packages = dict.fromkeys(r.packages["apt"] for r in missing)
     needed = {r.packages["apt"] for r in missing if r.group in NEEDED}
     for emulator in emulators:
@@ -187,7 +187,7 @@ def _apt_steps(
             packages.update(dict.fromkeys(emulator.packages["apt"]))
     as_root = () if host.is_root else ("sudo", "-n")
     services = tuple(r.service for r in missing if r.service)
-    steps: list[Step] = []
+    steps: list[SetupStep] = []
     if packages:
         steps.append(InstallPackages(tuple(packages), frozenset(needed), as_root, services, host.systemd))
     steps += [RegisterEmulator(emulator, as_root) for emulator in emulators]

@@ -10,6 +10,6 @@ renderer meant. Each answer is then compared with the policy's own.
 from __future__ import annotations
 
 from sandwright.evaluate.explain.compare import Comparison, Row, Status, explain_methods
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 
-__all__ = ["Asked", "Comparison", "Place", "Row", "Status", "Verdict", "explain_methods"]
+__all__ = ["ArtifactPosition", "Asked", "Comparison", "MethodVerdict", "Row", "Status", "explain_methods"]

@@ -8,7 +8,7 @@ from sandwright.document import field_name
 from sandwright.errors import UsageError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
 from sandwright.evaluate.explain.enclosure import Calls
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.seccomp import SeccompCall, SeccompDecision, decide
 from sandwright.seccomp.abi import NATIVE, Abi, Architecture, numbers
 from sandwright.seccomp.document import load_profile_json
@@ -42,14 +42,14 @@ def padded(asked: Asked) -> Arguments:
 def of_bpf(content: bytes, file: str) -> Calls:
     """The answers of a program, for the architecture it was made for."""
 
-    def answer(asked: Asked, arch: str) -> Verdict:
+    def answer(asked: Asked, arch: str) -> MethodVerdict:
         abi = NATIVE[architecture(arch)]
         wanted = number(asked, abi)
         if wanted is None:
             return _unknown(asked, arch)
         action = run_program(read_program(content, file=file), SystemCall(wanted, abi.audit, padded(asked)))
-        place = Place(file, f"{asked.name} ({wanted}): {action}")
-        return Verdict(action.lets_run, f"the filter answers {action}", place)
+        place = ArtifactPosition(file, f"{asked.name} ({wanted}): {action}")
+        return MethodVerdict(action.lets_run, f"the filter answers {action}", place)
 
     return answer
 
@@ -58,14 +58,16 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
     """The answers of a profile, or of the configuration of a bundle that holds one."""
     document = load_profile_json(content, file)
 
-    def answer(asked: Asked, arch: str) -> Verdict:
+    def answer(asked: Asked, arch: str) -> MethodVerdict:
         machine = architecture(arch)
         wanted = number(asked, NATIVE[machine])
         if wanted is None:
             return _unknown(asked, arch)
         filter_ = resolve(document, arch=machine, caps=caps)
         decision = decide(filter_, SeccompCall(NATIVE[machine], wanted, padded(asked)))
-        return Verdict(decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file))
+        return MethodVerdict(
+            decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file)
+        )
 
     return answer
 
@@ -73,19 +75,19 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
 def none(reason: str) -> Calls:
     """The answers where there is no filter."""
 
-    def answer(_asked: Asked, _arch: str) -> Verdict:
-        return Verdict(allowed=None, because=reason)
+    def answer(_asked: Asked, _arch: str) -> MethodVerdict:
+        return MethodVerdict(allowed=None, because=reason)
 
     return answer
 
 
-def _at(decision: SeccompDecision, file: str) -> Place:
+def _at(decision: SeccompDecision, file: str) -> ArtifactPosition:
     rule = decision.rule
     if rule is None:
-        return Place(file, f"defaultAction: {decision.action}")
+        return ArtifactPosition(file, f"defaultAction: {decision.action}")
     line, column = rule.position
-    return Place(file, f"{field_name(rule.path)}: {rule.action}", line, column)
+    return ArtifactPosition(file, f"{field_name(rule.path)}: {rule.action}", line, column)
 
 
-def _unknown(asked: Asked, arch: str) -> Verdict:
-    return Verdict(allowed=None, because=f"{arch} has no system call {asked.name}")
+def _unknown(asked: Asked, arch: str) -> MethodVerdict:
+    return MethodVerdict(allowed=None, because=f"{arch} has no system call {asked.name}")

@@ -12,7 +12,7 @@ from sandwright.evaluate.explain.own import asked as ask
 from sandwright.evaluate.explain.own import own_answer
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.squid import through_proxy
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.explain import Explanation
 from sandwright.policy.limits import with_kept_limits
@@ -64,7 +64,7 @@ class Row:
     level: str
     reason: str = ""
     arch: str = ""
-    place: Place | None = None
+    place: ArtifactPosition | None = None
     source: PolicySource | None = None
 
     def as_data(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class _Asking:
         row = self._compared(row, verdict, method.declaration, sandbox, findings)
         return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
 
-    def _asks_proxy(self, verdict: Verdict) -> bool:
+    def _asks_proxy(self, verdict: MethodVerdict) -> bool:
         """Whether a host that can't be reached is to be asked of the proxy."""
         outside = self.asked.kind == "connect" and self.asked.host not in ("", "localhost")
         return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
@@ -201,7 +201,7 @@ class _Asking:
     def _compared(
         self,
         row: Row,
-        verdict: Verdict,
+        verdict: MethodVerdict,
         declaration: Declaration,
         sandbox: ReadBack,
         findings: Mapping[str, RenderFinding],
@@ -222,7 +222,7 @@ class _Asking:
         reason = why_looser(self.policy, self.asked, findings, sandbox)
         return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
 
-    def _source(self, verdict: Verdict) -> PolicySource:
+    def _source(self, verdict: MethodVerdict) -> PolicySource:
         """Where the policy says what the deciding rule stands for; else where it decides itself."""
         rules = self.policy.filesystem.tree.at(verdict.target) if verdict.target else []
         if rules:

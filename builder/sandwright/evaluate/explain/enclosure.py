@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.mounts import Mounts
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import is_inside
 from sandwright.policy.values import pattern_covers
 from sandwright.render.mounts import Mount, MountPlan, Root
 
-Calls = Callable[[Asked, str], Verdict]
+Calls = Callable[[Asked, str], MethodVerdict]
 """Answers about a system call on an architecture (`amd64`, `arm64`)."""
 
 
@@ -25,18 +25,18 @@ _OF_IMAGES = frozenset(("bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin",
 class Passing:
     """The variables that a launcher takes from its own environment: patterns, each with its line."""
 
-    passed: Mapping[str, Place] = field(default_factory=dict)
-    never: Mapping[str, Place] = field(default_factory=dict)
+    passed: Mapping[str, ArtifactPosition] = field(default_factory=dict)
+    never: Mapping[str, ArtifactPosition] = field(default_factory=dict)
 
-    def verdict(self, name: str) -> Verdict:
+    def verdict(self, name: str) -> MethodVerdict:
         """Whether a variable of the host reaches the program."""
         for pattern, place in self.never.items():
             if pattern_covers(pattern, name):
-                return Verdict(allowed=False, because=f"{pattern} is never passed on", place=place)
+                return MethodVerdict(allowed=False, because=f"{pattern} is never passed on", place=place)
         for pattern, place in self.passed.items():
             if pattern_covers(pattern, name):
-                return Verdict(allowed=True, because=f"{pattern} is passed on", place=place)
-        return Verdict(allowed=False, because="no pattern passes it on")
+                return MethodVerdict(allowed=True, because=f"{pattern} is passed on", place=place)
+        return MethodVerdict(allowed=False, because="no pattern passes it on")
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class Enclosure(ReadBack):
     """
 
     root: Root
-    mounts: tuple[tuple[Mount, Place], ...]
-    network: Place | None
-    environment: Mapping[str, Place]
+    mounts: tuple[tuple[Mount, ArtifactPosition], ...]
+    network: ArtifactPosition | None
+    environment: Mapping[str, ArtifactPosition]
     passing: Passing
     calls: Calls
-    absent: Mapping[str, Place] = field(default_factory=dict)
+    absent: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     proxied: bool = True
     sockets: bool = True
     own_kernel: bool = False
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides, on the host of `facts`."""
         match asked.kind:
             case "read" | "write" | "exec":
@@ -73,24 +73,24 @@ class Enclosure(ReadBack):
             case "syscall":
                 return self.calls(asked, arch)
 
-    def _path(self, asked: Asked, facts: HostFacts) -> Verdict:
+    def _path(self, asked: Asked, facts: HostFacts) -> MethodVerdict:
         plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), ())
         mounts = Mounts(plan, facts)
         for link in asked.links:
             if not self._shows(link, mounts):
                 because = f"the link {link} is not seen inside"
-                return Verdict(allowed=False, because=because, target=link)
+                return MethodVerdict(allowed=False, because=because, target=link)
         access = mounts.access(asked.path)
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
-            return Verdict(allowed=False, because=because)
+            return MethodVerdict(allowed=False, because=because)
         place = self._place(access.mount)
         allowed = access.writable if asked.kind == "write" else access.readable
         missing = next((path for path in self.absent if is_inside(access.path, path)), None)
         if missing and facts.kind(missing) is None and allowed and asked.kind != "write":
             because = f"{missing} does not exist, and the launcher does not start once it does"
-            return Verdict(allowed=False, because=because, place=self.absent[missing], target=missing)
-        return Verdict(allowed, access.because, place, access.mount.target)
+            return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
+        return MethodVerdict(allowed, access.because, place, access.mount.target)
 
     def _shows(self, link: str, mounts: Mounts) -> bool:
         """Whether a link of the host is seen; what is linked in a system's directories, images link too."""
@@ -99,35 +99,39 @@ class Enclosure(ReadBack):
             return link.split("/")[1] in _OF_IMAGES
         return mount.kind not in ("tmpfs", "mask")
 
-    def _place(self, mount: Mount) -> Place:
+    def _place(self, mount: Mount) -> ArtifactPosition:
         return next(place for each, place in self.mounts if each is mount)
 
-    def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+    def _socket(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """A Unix socket: one has to be made, and the path to be seen."""
         made = self.calls(Asked("syscall", "socket", name="socket", arguments=(1, 1)), arch)
         if made.allowed is False:
-            return Verdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
+            return MethodVerdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
         if not self.sockets:
-            return Verdict(allowed=False, because="no socket of the host is connected to")
+            return MethodVerdict(allowed=False, because="no socket of the host is connected to")
         seen = self._path(replace(asked, kind="read"), facts)
         if not seen.allowed:
             return seen
-        return Verdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)
+        return MethodVerdict(allowed=True, because="it is seen, and sockets can be made", place=seen.place)
 
-    def _host(self, asked: Asked) -> Verdict:
+    def _host(self, asked: Asked) -> MethodVerdict:
         if self.network is None:
-            return Verdict(allowed=True, because="its network leads out like the host's")
+            return MethodVerdict(allowed=True, because="its network leads out like the host's")
         if asked.host == "localhost":
             because = "the sandbox has a localhost of its own"
-            return Verdict(allowed=False, because=because, place=self.network)
-        return Verdict(allowed=False, because="a network of its own without a way out", place=self.network)
+            return MethodVerdict(allowed=False, because=because, place=self.network)
+        return MethodVerdict(
+            allowed=False, because="a network of its own without a way out", place=self.network
+        )
 
-    def way_to_proxy(self) -> Verdict:
+    def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""
-        return Verdict(self.proxied, "a network of its own, with no way out but to the proxy", self.network)
+        return MethodVerdict(
+            self.proxied, "a network of its own, with no way out but to the proxy", self.network
+        )
 
-    def _variable(self, name: str) -> Verdict:
+    def _variable(self, name: str) -> MethodVerdict:
         if name in self.environment:
             place = self.environment[name]
-            return Verdict(allowed=True, because=IS_SET, place=place)
+            return MethodVerdict(allowed=True, because=IS_SET, place=place)
         return self.passing.verdict(name)

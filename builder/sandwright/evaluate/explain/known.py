@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import IS_SET, Asked, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, Asked, MethodVerdict
 from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -79,7 +79,7 @@ def support(policy: ResolvedPolicy, declaration: Declaration, asked: Asked) -> S
 
 
 def why_stricter(
-    policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: Verdict, sandbox: ReadBack
+    policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: MethodVerdict, sandbox: ReadBack
 ) -> str:
     """Why a method denies what the policy allows; empty when nobody knows."""
     for feature in features(policy, asked):
@@ -92,7 +92,7 @@ def why_stricter(
     return own if own is not None else _of_mounts(policy, declaration, asked, verdict)
 
 
-def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: Verdict) -> str:
+def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, verdict: MethodVerdict) -> str:
     if asked.kind == "syscall" and asked.name in ("socket", "socketcall", "io_uring_setup"):
         return "no socket of the host's can be reached, as network.unix_sockets lists none"
     rules = policy.filesystem.tree.deciding(asked.path) if asked.path else ()
@@ -108,7 +108,7 @@ def _of_mounts(policy: ResolvedPolicy, declaration: Declaration, asked: Asked, v
     return ""
 
 
-def is_own(policy: ResolvedPolicy, asked: Asked, verdict: Verdict) -> str:
+def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
     """What a path or variable is the sandbox's own for; empty when it is the host's."""
     if asked.kind == "env" and verdict.because == IS_SET:
         if asked.name == "TMPDIR":

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.enclosure import Passing
-from sandwright.evaluate.explain.verdict import Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition
 
 _CASE = re.compile(r"^[ \t]+case \$sw_name in$(?=\n[ \t]+'' \| \[0-9\]\*)", re.MULTILINE)
 _ABSENT = re.compile(r"^for sw_path in \\\n(.*?)^; do\n    if \[ -e ", re.MULTILINE | re.DOTALL)
@@ -22,8 +22,8 @@ def passing(text: str, *, file: str = "launch") -> Passing:
     found = _CASE.search(text)
     if found is None:
         raise DocumentError(file, [Problem(0, 0, "", "does not say which variables it passes on")])
-    never: dict[str, Place] = {}
-    passed: dict[str, Place] = {}
+    never: dict[str, ArtifactPosition] = {}
+    passed: dict[str, ArtifactPosition] = {}
     line = text.count("\n", 0, found.end()) + 1
     for number, row in enumerate(text[found.end() :].lstrip("\n").splitlines(), start=line + 1):
         patterns, paren, rest = row.strip().partition(")")
@@ -32,11 +32,11 @@ def passing(text: str, *, file: str = "launch") -> Passing:
         into = never if rest.strip() == "continue ;;" else passed
         for pattern in patterns.split(" | "):
             if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", pattern):
-                into[pattern] = Place(file, row.strip(), number, len(row) - len(row.lstrip()) + 1)
+                into[pattern] = ArtifactPosition(file, row.strip(), number, len(row) - len(row.lstrip()) + 1)
     return Passing(passed, never)
 
 
-def absent(text: str, *, file: str = "launch") -> Iterator[tuple[str, Place]]:
+def absent(text: str, *, file: str = "launch") -> Iterator[tuple[str, ArtifactPosition]]:
     """The paths that must not exist, each with its line."""
     found = _ABSENT.search(text)
     if found is None:
@@ -47,15 +47,15 @@ def absent(text: str, *, file: str = "launch") -> Iterator[tuple[str, Place]]:
     block = found[1]
     for word in shlex.split(block.replace("\\\n", "\n")):
         position = max(block.find(shlex.quote(word), position), position)
-        yield word, Place(file, shlex.quote(word), first + block.count("\n", 0, position), 5)
+        yield word, ArtifactPosition(file, shlex.quote(word), first + block.count("\n", 0, position), 5)
 
 
-def told(text: str, *, file: str = "launch") -> Iterator[tuple[str, Place]]:
+def told(text: str, *, file: str = "launch") -> Iterator[tuple[str, ArtifactPosition]]:
     """The variables that a launcher gives values, with their lines: of Seatbelt's, and of noop's."""
     for number, row in enumerate(text.splitlines(), start=1):
         found = _SAYS.match(row) or _SETS.match(row)
         if found:
-            yield found[1], Place(file, row.strip(), number, len(row) - len(row.lstrip()) + 1)
+            yield found[1], ArtifactPosition(file, row.strip(), number, len(row) - len(row.lstrip()) + 1)
 
 
 _SAYS = re.compile(r"    say ([A-Za-z_][A-Za-z0-9_]*) ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sandwright.evaluate.explain.verdict import Asked, Verdict
+from sandwright.evaluate.explain.verdict import Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -16,11 +16,11 @@ class ReadBack(ABC):
     """Whether gVisor's kernel answers inside."""
 
     @abstractmethod
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides on a host and, where that matters, an architecture."""
 
     @abstractmethod
-    def way_to_proxy(self) -> Verdict:
+    def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached, with `network.mode: proxy`."""
 
     def why_stricter(self, policy: ResolvedPolicy, asked: Asked) -> str | None:  # noqa: ARG002

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 from sandwright.render.rendered import Rendered
@@ -50,17 +50,19 @@ class Squid:
             elif words[:1] == ["http_access"]:
                 self._rules.append(_Rule(words[1] == "allow", tuple(words[2:]), number, line.strip()))
 
-    def verdict(self, host: str, port: int) -> Verdict:
+    def verdict(self, host: str, port: int) -> MethodVerdict:
         """Whether a host can be reached through the proxy, and by which line."""
         for rule in self._rules:
             if all(self._holds(name, host, port) for name in rule.lists):
                 listing = self._listing(host, port) if rule.allows else None
-                place = listing or Place(self._file, rule.text, rule.line, 1)
+                place = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
                 because = (
                     "through the proxy, if its addresses are public" if rule.allows else "the proxy refuses"
                 )
-                return Verdict(rule.allows, because, place)
-        return Verdict(allowed=False, because="no rule of the proxy holds", place=Place(self._file, ""))
+                return MethodVerdict(rule.allows, because, place)
+        return MethodVerdict(
+            allowed=False, because="no rule of the proxy holds", place=ArtifactPosition(self._file, "")
+        )
 
     def _add(self, words: list[str], number: int) -> None:
         name, kind, *values = words[1:]
@@ -95,7 +97,7 @@ class Squid:
             case _:
                 return kind in ("all", "annotate_transaction")
 
-    def _listing(self, host: str, port: int) -> Place | None:
+    def _listing(self, host: str, port: int) -> ArtifactPosition | None:
         """The line that lists a host, which says more than the rule that lets all listed ones by."""
         for name, items in self._lists.items():
             for kind, value in items:
@@ -103,7 +105,7 @@ class Squid:
                 plain = kind == "dstdomain" or (kind == "dst" and name.startswith("sw_address"))
                 regex = kind == "dstdom_regex" and name.startswith("sw_below")
                 if (plain or regex) and self._matches((kind, value), host, port):
-                    return Place(self._file, f"{name} {kind} {text}", int(number), 1)
+                    return ArtifactPosition(self._file, f"{name} {kind} {text}", int(number), 1)
         return None
 
 
@@ -122,7 +124,7 @@ def _inside(host: str, network: str) -> bool:
     return address.version == net.version and address in net
 
 
-def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> Verdict:
+def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> MethodVerdict:
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
     own = next((each for each in rendered.artifacts if each.name.endswith(FILE)), None)
     if own is not None:

@@ -27,7 +27,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Place:
+class ArtifactPosition:
     """Something in an artifact: `text` is the rule itself. `line` and `column` are 0 where it has none."""
 
     artifact: str
@@ -46,7 +46,7 @@ IS_SET = "it is set"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MethodVerdict:
     """What an artifact decides.
 
     `allowed` is None when it decides nothing of this kind, and `because` says why. `place` is the rule that
@@ -55,5 +55,5 @@ class Verdict:
 
     allowed: bool | None
     because: str
-    place: Place | None = None
+    place: ArtifactPosition | None = None
     target: str = ""

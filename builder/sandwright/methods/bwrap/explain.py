@@ -8,7 +8,7 @@ from dataclasses import replace
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.explain.verdict import Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED
 from sandwright.policy.facts import EntryKind
 from sandwright.render.mounts import Mount, MountKind
@@ -70,7 +70,7 @@ def _options(content: bytes) -> Iterator[tuple[str, ...]]:
         index += 1 + count
 
 
-def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Place]]:
+def _mounts(options: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """In the order in which they are made, with what is made read-only at the end."""
     closed = {words[1] for words in options if words[0] == "--remount-ro"}
     modes = (words[1] if words[0] == "--perms" else "" for words in options)
@@ -99,5 +99,5 @@ def _mount(words: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _place(words: Sequence[str]) -> Place:
-    return Place("args", " ".join(words))
+def _place(words: Sequence[str]) -> ArtifactPosition:
+    return ArtifactPosition("args", " ".join(words))

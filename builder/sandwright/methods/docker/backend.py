@@ -12,7 +12,7 @@ from sandwright.inputs import Question
 from sandwright.methods.contract import Preflight
 from sandwright.methods.docker.render import render_docker
 from sandwright.methods.docker.support import DECLARATION
-from sandwright.methods.shared.engine.backend import ASKING, Engine
+from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 
@@ -21,7 +21,7 @@ _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
 
 
 @dataclass(frozen=True)
-class Docker(Engine):
+class Docker(EngineBackend):
     """The row of Docker."""
 
     name: str = "docker"

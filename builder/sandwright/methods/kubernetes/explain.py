@@ -9,7 +9,7 @@ from sandwright.document import Document, field_name, parse
 from sandwright.document import Path as FieldPath
 from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure, Passing
-from sandwright.evaluate.explain.verdict import Asked, Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked
 from sandwright.methods.kubernetes.pod import uses_gvisor
 from sandwright.methods.kubernetes.support import DECLARATION
 from sandwright.policy.paths import is_inside
@@ -56,7 +56,7 @@ def read_cluster(rendered: Rendered, policy: ResolvedPolicy) -> ReadCluster:
     )
 
 
-def _network(rules: Document) -> tuple[Place | None, bool]:
+def _network(rules: Document) -> tuple[ArtifactPosition | None, bool]:
     """Where all ways out are closed, none where one leads anywhere, and whether one leads to the proxy."""
     spec: Any = _at(rules, ("spec",))
     egress = spec.get("egress", [])
@@ -75,9 +75,9 @@ def _network(rules: Document) -> tuple[Place | None, bool]:
     return place, proxied
 
 
-def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Mount, Place]]:  # noqa: ANN401 - YAML
+def _mounts(document: Document, pod: Any, container: Any) -> Iterator[tuple[Mount, ArtifactPosition]]:  # noqa: ANN401 - YAML
     """What a runtime brings, then the volumes, parents first."""
-    brought = Place(FILE, "brought by the runtime")
+    brought = ArtifactPosition(FILE, "brought by the runtime")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
     yield Mount("/sys", "proc"), brought
@@ -102,7 +102,7 @@ def _at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
     return value
 
 
-def _place(document: Document, path: FieldPath, text: str) -> Place:
+def _place(document: Document, path: FieldPath, text: str) -> ArtifactPosition:
     line, column = document.position(path)
     short = field_name(path[3:] if path[:3] == _POD else path)
-    return Place(document.file, f"{short}: {text}", line, column)
+    return ArtifactPosition(document.file, f"{short}: {text}", line, column)

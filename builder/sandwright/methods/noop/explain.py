@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
 from sandwright.render.rendered import Rendered
 
@@ -15,16 +15,16 @@ from sandwright.render.rendered import Rendered
 class Unrestricted(ReadBack):
     """A launcher that only sets variables."""
 
-    told: dict[str, Place]
+    told: dict[str, ArtifactPosition]
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:  # noqa: ARG002 - the same anywhere
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
         """Yes, whatever is asked."""
         place = self.told.get(asked.name) if asked.kind == "env" else None
-        return Verdict(allowed=True, because="noop enforces nothing", place=place)
+        return MethodVerdict(allowed=True, because="noop enforces nothing", place=place)
 
-    def way_to_proxy(self) -> Verdict:
+    def way_to_proxy(self) -> MethodVerdict:
         """Everything can be reached."""
-        return Verdict(allowed=True, because="noop enforces nothing")
+        return MethodVerdict(allowed=True, because="noop enforces nothing")
 
 
 def read_noop(rendered: Rendered) -> Unrestricted:

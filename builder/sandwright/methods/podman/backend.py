@@ -10,7 +10,7 @@ from sandwright.host import MachineFacts
 from sandwright.inputs import Question
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
-from sandwright.methods.shared.engine.backend import Engine
+from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
@@ -19,7 +19,7 @@ _CONFIGURATION = "CONTAINERS_CONF"
 
 
 @dataclass(frozen=True)
-class Podman(Engine):
+class Podman(EngineBackend):
     """The row of Podman, which has no daemon."""
 
     name: str = "podman"

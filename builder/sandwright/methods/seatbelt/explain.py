@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sandwright.evaluate.explain import launchers
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.reading import ReadBack
-from sandwright.evaluate.explain.verdict import IS_SET, Asked, Place, Verdict
+from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
 from sandwright.evaluate.sbpl.decide import Evaluator
 from sandwright.evaluate.sbpl.filters import matches, write_filter
 from sandwright.evaluate.sbpl.paths import Links
@@ -41,9 +41,9 @@ class ReadProfile(ReadBack):
     evaluator: Evaluator
     policy: ResolvedPolicy
     passing: Passing
-    told: dict[str, Place]
+    told: dict[str, ArtifactPosition]
 
-    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> Verdict:  # noqa: ARG002 - no architecture
+    def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no architecture
         """What it decides, on the host of `facts`."""
         match asked.kind:
             case "read" | "write" | "exec":
@@ -52,18 +52,20 @@ class ReadProfile(ReadBack):
             case "connect":
                 return self._first_refusal([self._connecting(asked)])
             case "env" if asked.name in self.told:
-                return Verdict(allowed=True, because=IS_SET, place=self.told[asked.name])
+                return MethodVerdict(allowed=True, because=IS_SET, place=self.told[asked.name])
             case "env":
                 return self.passing.verdict(asked.name)
             case "syscall":
-                return Verdict(allowed=None, because="a profile decides operations, not Linux's system calls")
+                return MethodVerdict(
+                    allowed=None, because="a profile decides operations, not Linux's system calls"
+                )
 
-    def way_to_proxy(self) -> Verdict:
+    def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy's port can be reached."""
         resource: Resource = {"remote": f"localhost:{PROXY_PORT}", "proto": "tcp"}
         return _asked(self.evaluator, "network-outbound", resource)
 
-    def _hidden_links(self, asked: Asked, facts: HostFacts) -> Iterator[Verdict]:
+    def _hidden_links(self, asked: Asked, facts: HostFacts) -> Iterator[MethodVerdict]:
         """The refusals to follow links on the way: macOS looks at the metadata of each."""
         same = same_name(facts)
         for link in asked.links:
@@ -100,9 +102,9 @@ class ReadProfile(ReadBack):
         address = f"[{host}]" if ":" in host else host
         return "network-outbound", {"remote": f"{address}:{asked.port}", "proto": "tcp"}
 
-    def _first_refusal(self, operations: list[tuple[str, Resource]]) -> Verdict:
+    def _first_refusal(self, operations: list[tuple[str, Resource]]) -> MethodVerdict:
         """The first denial; where there is none, what allows the last operation."""
-        verdict = Verdict(allowed=None, because="nothing is checked")
+        verdict = MethodVerdict(allowed=None, because="nothing is checked")
         for operation, resource in operations:
             verdict = _asked(self.evaluator, operation, resource)
             if not verdict.allowed:
@@ -145,13 +147,13 @@ class _LinuxHomes(Links):
         self._heads.discard("home")
 
 
-def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> Verdict:
+def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> MethodVerdict:
     """What a profile decides on an operation, and the filter of the rule that fits."""
     request = parse_request(resource)
     decision = evaluator.decide_request(operation, request)
     rule = decision.rule
     if rule is None:
-        return Verdict(decision.allowed, f"{decision.operation}: {decision.note}")
+        return MethodVerdict(decision.allowed, f"{decision.operation}: {decision.note}")
     fitting = next((each for each in rule.filters if matches(each, request)), None)
     text = " ".join(rule.text.split())
     if fitting is not None and (len(rule.filters) > 1 or len(text) > _WIDTH):
@@ -161,7 +163,9 @@ def _asked(evaluator: Evaluator, operation: str, resource: Resource) -> Verdict:
     because = f"{decision.operation} by a rule with a filter"
     if decision.stage == "unfiltered rule":
         because = f"{decision.operation} by what is left over"
-    return Verdict(decision.allowed, because, Place("profile.sb", short, position.line, position.column))
+    return MethodVerdict(
+        decision.allowed, because, ArtifactPosition("profile.sb", short, position.line, position.column)
+    )
 
 
 _WIDTH = 160

@@ -34,7 +34,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Statement:
+class SeatbeltStatement:
     """A rule for reading or writing: whether it allows, and the filters of which one has to match."""
 
     action: Action
@@ -51,7 +51,7 @@ class Places:
     renamed. `seen` are paths whose metadata can be read.
     """
 
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[SeatbeltStatement] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     pinned: list[Filter] = field(default_factory=list)
@@ -153,7 +153,7 @@ class _Placing:
                 changed.setdefault((action, False), []).extend(self._denying(action, path))
         for (action, allowed), filters in sorted(changed.items()):
             for chunk in _chunks(filters):
-                self._out.statements.append(Statement(action, allowed, chunk))
+                self._out.statements.append(SeatbeltStatement(action, allowed, chunk))
         for action, path in given:
             self._given[action].add(path)
 
@@ -196,7 +196,7 @@ class _Placing:
         for chunk in _chunks(filters):
             joined = "|".join(each.text for each in chunk)
             one = Filter("names", joined, "", number)
-            self._out.statements.append(Statement("write", False, (one,)))
+            self._out.statements.append(SeatbeltStatement("write", False, (one,)))
             if self._out.folders[number]:
                 self._out.pinned.append(Filter("folders", joined, "", number))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sandwright.errors import RenderError
-from sandwright.methods.seatbelt.places import Filter, Places, Statement, native, places
+from sandwright.methods.seatbelt.places import Filter, Places, SeatbeltStatement, native, places
 from sandwright.methods.seatbelt.quoting import quote_sbpl
 from sandwright.policy.names import FRAGMENTS
 from sandwright.policy.resolved import ResolvedPolicy
@@ -160,7 +160,7 @@ def _path_filter(value: object) -> Quoted:
 
 
 def _verb(value: object) -> Quoted:
-    if not isinstance(value, Statement):
+    if not isinstance(value, SeatbeltStatement):
         raise RenderError(f"{value!r} is no statement")
     return Quoted("allow" if value.allow else "deny")
 

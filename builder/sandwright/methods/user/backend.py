@@ -15,7 +15,7 @@ from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Terminal
 from sandwright.methods.shared.launched import Launched, all_children, first_processes, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
-from sandwright.methods.user.render import Account, account_of, render_for, render_user
+from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
 from sandwright.methods.user.support import DECLARATION
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
@@ -102,7 +102,7 @@ class _Trial(User):
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
         place = Path(policy.facts.project).with_name("place")
-        return Rendered(self.name, render_for(policy, Account("nobody", "", str(place))), ())
+        return Rendered(self.name, render_for(policy, DedicatedAccount("nobody", "", str(place))), ())
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
         """And lets it in, whatever mode is given to new files here."""

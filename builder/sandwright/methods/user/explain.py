@@ -9,7 +9,7 @@ from dataclasses import replace
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.explain.verdict import Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
@@ -52,14 +52,14 @@ def _steps(content: bytes) -> Iterator[tuple[str, ...]]:
         del words[: count + 1]
 
 
-def _mounts(steps: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, Place]]:
+def _mounts(steps: Sequence[tuple[str, ...]]) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """In the order in which they are made, with what is made read-only at the end."""
     closed = {step[1] for step in steps if step[0] == "readonly"}
     for step in steps:
         mount = _mount(step)
         if mount is not None:
             writable = mount.writable and mount.target not in closed
-            yield replace(mount, writable=writable), Place("plan", " ".join(step))
+            yield replace(mount, writable=writable), ArtifactPosition("plan", " ".join(step))
 
 
 def _mount(step: tuple[str, ...]) -> Mount | None:
@@ -77,20 +77,20 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _network(enter: str, launch: str) -> Place | None:
+def _network(enter: str, launch: str) -> ArtifactPosition | None:
     """Where a network namespace is made: by root's half, or around it by the way to a proxy."""
     for name, text, word in (("enter", enter, " --net'"), ("launch", launch, "with_proxy $sw_root ")):
         for number, row in enumerate(text.splitlines(), start=1):
             if word in row:
-                return Place(name, row.strip(), number, len(row) - len(row.lstrip()) + 1)
+                return ArtifactPosition(name, row.strip(), number, len(row) - len(row.lstrip()) + 1)
     return None
 
 
-def _environment(launch: str) -> Iterator[tuple[str, Place]]:
+def _environment(launch: str) -> Iterator[tuple[str, ArtifactPosition]]:
     """The variables with values, which are the words of one command."""
     before, found, rest = launch.partition(f"\n{_SETS}")
     if found:
         for word in shlex.split(rest.partition("\n}\n")[0]):
             name, equals, _ = word.partition("=")
             if equals:
-                yield name, Place("launch", _SETS.strip(), before.count("\n") + 2, 5)
+                yield name, ArtifactPosition("launch", _SETS.strip(), before.count("\n") + 2, 5)

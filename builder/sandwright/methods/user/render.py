@@ -34,7 +34,7 @@ NUMBERS = {"amd64": {"mount": 165, "prctl": 157}, "arm64": {"mount": 40, "prctl"
 
 
 @dataclass(frozen=True)
-class Account:
+class DedicatedAccount:
     """An account by name, its home, and the empty directory on which the root of a run is made."""
 
     name: str
@@ -42,10 +42,10 @@ class Account:
     place: str
 
 
-def account_for(project: str, uid: int) -> Account:
+def account_for(project: str, uid: int) -> DedicatedAccount:
     """The account of a project, by its canonical path, for the user who works there: always the same."""
     name = f"sandwright-{digest_of(project, uid)[:12]}"
-    return Account(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
+    return DedicatedAccount(name, f"{ACCOUNTS}/{name}/home", f"{ACCOUNTS}/{name}/root")
 
 
 def digest_of(project: str, uid: int) -> str:
@@ -53,7 +53,7 @@ def digest_of(project: str, uid: int) -> str:
     return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def account_of(policy: ResolvedPolicy) -> Account:
+def account_of(policy: ResolvedPolicy) -> DedicatedAccount:
     """The account for a policy's project and user."""
     return account_for(policy.canonical(policy.facts.project), policy.facts.uid)
 
@@ -63,7 +63,7 @@ def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     return render_for(policy, account_of(policy))
 
 
-def render_for(policy: ResolvedPolicy, account: Account) -> tuple[Artifact, ...]:
+def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artifact, ...]:
     """The same for any account; one whose home is empty has none. Raise like `render_bwrap`."""
     plan = mount_plan(policy, root="host")
     words = b"".join(
@@ -90,12 +90,12 @@ def render_for(policy: ResolvedPolicy, account: Account) -> tuple[Artifact, ...]
     return *files, *account_launcher(policy, plan, files, values)
 
 
-def _environment(policy: ResolvedPolicy, account: Account) -> dict[str, str]:
+def _environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
     """What is set: the home is the account's, unless the policy says otherwise."""
     return {"HOME": account.home or "/nonexistent", **sandbox_environment(policy)}
 
 
-def _words(policy: ResolvedPolicy, plan: MountPlan, account: Account) -> Iterator[str]:
+def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
     """The steps of `inside.pl`, each with its words. What is read-only is so once all is mounted."""
     mounts = _mounts(plan, account)
     memory = {
@@ -119,7 +119,7 @@ def _words(policy: ResolvedPolicy, plan: MountPlan, account: Account) -> Iterato
         yield "loopback"
 
 
-def _mounts(plan: MountPlan, account: Account) -> list[Mount]:
+def _mounts(plan: MountPlan, account: DedicatedAccount) -> list[Mount]:
     """The plan's, and the account's home."""
     mounts = list(plan.mounts)
     if account.home:

@@ -19,7 +19,7 @@ from pathlib import Path
 from sandwright import process
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user import sharing
-from sandwright.methods.user.render import ACCOUNTS, Account
+from sandwright.methods.user.render import ACCOUNTS, DedicatedAccount
 from sandwright.progress import SILENT, Progress
 
 RECORD = "record.json"
@@ -45,7 +45,7 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class Step:
+class AccountStep:
     """One thing that a plan does. `does` gives what the person should know afterwards."""
 
     says: tuple[str, ...]
@@ -62,11 +62,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AccountPlan:
     """Steps in order; none when there is nothing to do."""
 
     account: str
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[AccountStep, ...] = field(default=())
 
     def describe(self) -> list[str]:
         """The lines to show before anything is done."""
@@ -80,14 +80,14 @@ class Plan:
         return [note for step in self.steps for note in step.execute(progress)]
 
 
-def plan_account(account: Account, workspace: Workspace) -> Plan:
+def plan_account(account: DedicatedAccount, workspace: Workspace) -> AccountPlan:
     """What makes an account, or what of it is missing. Raise UsageError for what can't be shared."""
     for tree in workspace.trees:
         _check(tree)
-    return Plan(account.name, tuple(_making(account, workspace)))
+    return AccountPlan(account.name, tuple(_making(account, workspace)))
 
 
-def plan_removal(account: Account) -> Plan:
+def plan_removal(account: DedicatedAccount) -> AccountPlan:
     """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
     uid = uid_of(account.name)
     record = _record(account)
@@ -98,7 +98,7 @@ def plan_removal(account: Account) -> Plan:
         raise HostError(
             f"{account.name} runs processes {', '.join(map(str, running))}: end its sessions first"
         )
-    return Plan(account.name, tuple(_removing(account, uid, record or _Record("", 0, (), (), 0))))
+    return AccountPlan(account.name, tuple(_removing(account, uid, record or _Record("", 0, (), (), 0))))
 
 
 def uid_of(name: str) -> int | None:
@@ -133,7 +133,7 @@ class _Record:
         return json.dumps(given, indent=1, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _record(account: Account) -> _Record | None:
+def _record(account: DedicatedAccount) -> _Record | None:
     path = Path(account.home).parent / RECORD
     try:
         data = json.loads(path.read_bytes())
@@ -157,7 +157,7 @@ def _check(tree: Path) -> None:
         raise UsageError(f"{tree} belongs to somebody else, who has to share it")
 
 
-def _making(account: Account, workspace: Workspace) -> Iterator[Step]:
+def _making(account: DedicatedAccount, workspace: Workspace) -> Iterator[AccountStep]:
     uid, before, project = uid_of(account.name), _record(account), workspace.project
     passed = _closed(workspace.trees, -1 if uid is None else uid)
     record = _Record(
@@ -170,20 +170,20 @@ def _making(account: Account, workspace: Workspace) -> Iterator[Step]:
     own = Path(account.home).parent
     if uid is None:
         says = f"make the system account {account.name}, without a password or a shell"
-        yield Step((says,), lambda: _useradd(account))
+        yield AccountStep((says,), lambda: _useradd(account))
     if before != record or not own.is_dir():
         says = f"make {own}: its home (0700), a place for the root of its runs, and {RECORD}"
-        yield Step((says,), lambda: _directories(account, record))
+        yield AccountStep((says,), lambda: _directories(account, record))
     for directory in passed:
         says = f"let it pass through {directory}, without seeing what is there (an entry --x)"
-        yield Step((says,), _through(account, directory))
+        yield AccountStep((says,), _through(account, directory))
     if project.stat().st_mode & stat.S_IRWXO:
         says = f"close {project} to all others (mode o-rwx), other projects' accounts among them"
-        yield Step((says,), _others(project, 0))
+        yield AccountStep((says,), _others(project, 0))
     for tree in workspace.trees:
         if uid is None or sharing.read(tree).permissions(uid) != 7:
             says = f"share {tree} and all in it with it (entries rwX, also for what is made there later)"
-            yield Step((says,), _sharing(account, tree))
+            yield AccountStep((says,), _sharing(account, tree))
 
 
 def _closed(trees: Sequence[Path], uid: int) -> list[Path]:
@@ -192,7 +192,7 @@ def _closed(trees: Sequence[Path], uid: int) -> list[Path]:
     return [each for each in above if not sharing.passes(each, uid)]
 
 
-def _useradd(account: Account) -> Sequence[str]:
+def _useradd(account: DedicatedAccount) -> Sequence[str]:
     _as_root(
         "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", account.home,
         "--shell", "/usr/sbin/nologin", "--comment", "sandwright", account.name,
@@ -200,7 +200,7 @@ def _useradd(account: Account) -> Sequence[str]:
     return ()
 
 
-def _directories(account: Account, record: _Record) -> Sequence[str]:
+def _directories(account: DedicatedAccount, record: _Record) -> Sequence[str]:
     own = Path(account.home).parent
     user = pwd.getpwnam(account.name)
     modes = {Path(ACCOUNTS).parent: "0755", Path(ACCOUNTS): "0711", own: "0755", Path(account.place): "0700"}
@@ -220,7 +220,7 @@ def _in_git(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _through(account: Account, directory: Path) -> Callable[[], Sequence[str]]:
+def _through(account: DedicatedAccount, directory: Path) -> Callable[[], Sequence[str]]:
     def does() -> Sequence[str]:
         sharing.let_through(directory, pwd.getpwnam(account.name).pw_uid)
         return ()
@@ -238,29 +238,29 @@ def _others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
     return does
 
 
-def _sharing(account: Account, tree: Path) -> Callable[[], Sequence[str]]:
+def _sharing(account: DedicatedAccount, tree: Path) -> Callable[[], Sequence[str]]:
     return lambda: [f"{tree}: {each}" for each in sharing.share(tree, pwd.getpwnam(account.name).pw_uid)]
 
 
-def _removing(account: Account, uid: int | None, record: _Record) -> Iterator[Step]:
+def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> Iterator[AccountStep]:
     own, project = Path(account.home).parent, Path(record.project)
     for tree in filter(Path.is_dir, map(Path, record.shared)):
         if uid is not None:
             says = (f"give its files in {tree} to the owner of that", f"take its rights over {tree} back")
-            yield Step(says, _taking(tree, uid))
+            yield AccountStep(says, _taking(tree, uid))
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
-        yield Step(
+        yield AccountStep(
             (f"let all others do with {project} what they could (mode o={others})",),
             _others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):
         if uid is not None and sharing.read(directory).permissions(uid) is not None:
-            yield Step((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
+            yield AccountStep((f"let it pass through {directory} no more",), _keeping_out(directory, uid))
     if uid is not None:
-        yield Step((f"remove the system account {account.name}",), lambda: _userdel(account.name))
+        yield AccountStep((f"remove the system account {account.name}",), lambda: _userdel(account.name))
     if own.exists():
-        yield Step((f"remove {own}, its home with all that is in it",), lambda: _gone(own))
+        yield AccountStep((f"remove {own}, its home with all that is in it",), lambda: _gone(own))
 
 
 def _taking(tree: Path, uid: int) -> Callable[[], Sequence[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandwright.errors import HostError
 from sandwright.progress import SILENT, Progress
-from sandwright.render.baseline import Mount, load_baseline
+from sandwright.render.baseline import BaselineMount, load_baseline
 from sandwright.rootfs.bundles import convert, extramounts
 from sandwright.rootfs.bundles.convert import PLAIN, BundleOptions, CallerIds
 from sandwright.rootfs.bundles.identity import ExecUser, read_accounts, resolve_user
@@ -37,7 +37,7 @@ class Rootfs:
 
     path: Path
     changes: tuple[RootfsChange, ...]
-    volumes: tuple[Mount, ...]
+    volumes: tuple[BaselineMount, ...]
     notes: tuple[str, ...] = ()
     fresh: bool = False
 
@@ -133,7 +133,7 @@ def from_record(found: StoredRootfs) -> Rootfs:
     return Rootfs(
         found.rootfs,
         tuple(RootfsChange(**row) for row in found.record["changes"]),
-        tuple(Mount(**row) for row in volumes),
+        tuple(BaselineMount(**row) for row in volumes),
         tuple(_notes(found.record["unpacked"])),
         found.fresh,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandwright.errors import BuildError
-from sandwright.render.baseline import Baseline, Mount, Rlimit
+from sandwright.render.baseline import Baseline, BaselineMount, Rlimit
 from sandwright.rootfs.bundles.identity import ExecUser
 
 OCI_VERSION = "1.0.2"
@@ -48,7 +48,7 @@ class BundleOptions:
     cwd: str | None = None
     hostname: str | None = None
     terminal: bool = False
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[BaselineMount, ...] = ()
     capabilities: str = "none"
     rlimits: tuple[Rlimit, ...] = ()
     writable: bool = False
@@ -64,7 +64,7 @@ def runtime_config(
     baseline: Baseline,
     rootfs: str = "rootfs",
     settings: BundleOptions = PLAIN,
-    volumes: Sequence[Mount] = (),
+    volumes: Sequence[BaselineMount] = (),
     rootless: CallerIds | None = None,
 ) -> dict[str, Any]:
     """The `config.json` for an image's configuration.
@@ -214,7 +214,9 @@ def _rlimits(limits: Iterable[Rlimit]) -> list[dict[str, Any]]:
     return [chosen[name] for name in sorted(chosen)]
 
 
-def _mounts(baseline: Baseline, more: Iterable[Mount], rootless: CallerIds | None) -> list[dict[str, Any]]:
+def _mounts(
+    baseline: Baseline, more: Iterable[BaselineMount], rootless: CallerIds | None
+) -> list[dict[str, Any]]:
     """All mounts, parents before what lies in them, one a destination: the last given wins."""
     chosen = {mount.destination: mount for mount in baseline.mounts}
     if rootless:

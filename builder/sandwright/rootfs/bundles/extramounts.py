@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
-from sandwright.render.baseline import Mount
+from sandwright.render.baseline import BaselineMount
 from sandwright.rootfs.inroot import Root
 
 _LOCKED = {os.ST_RDONLY: "ro", os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec"}
 
 
 def settle(
-    root: Root, mounts: Iterable[Mount], inside: Iterable[str], *, rootless: bool
-) -> tuple[Mount, ...]:
+    root: Root, mounts: Iterable[BaselineMount], inside: Iterable[str], *, rootless: bool
+) -> tuple[BaselineMount, ...]:
     """The mounts with destinations free of links.
 
     A destination must be there, since a runtime would make it in the root that is shared, or lie in one
@@ -28,12 +28,12 @@ def settle(
     return tuple(_settle(root, mount, fresh, rootless=rootless) for mount in mounts)
 
 
-def is_bind(mount: Mount) -> bool:
+def is_bind(mount: BaselineMount) -> bool:
     """Whether a mount shows a file or directory of the host."""
     return mount.type == "bind" or bool({"bind", "rbind"} & set(mount.options))
 
 
-def _settle(root: Root, mount: Mount, fresh: list[bytes], *, rootless: bool) -> Mount:
+def _settle(root: Root, mount: BaselineMount, fresh: list[bytes], *, rootless: bool) -> BaselineMount:
     wanted = os.fsencode(mount.destination)
     if not wanted.startswith(b"/") or b".." in wanted.split(b"/") or not wanted.strip(b"/"):
         raise UsageError(f"mount on {mount.destination}: not an absolute, normalised path below /")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandwright.errors import ArchiveRefused, BuildError
-from sandwright.render.baseline import Baseline, Mount, Point
+from sandwright.render.baseline import Baseline, BaselineMount, Point
 from sandwright.rootfs.inroot import ResolvedPath, Root
 from sandwright.rootfs.tar.entry import show
 
@@ -44,7 +44,7 @@ class PreparedRootfs:
     """The changes to a root, and the mounts for the image's volumes."""
 
     changes: tuple[RootfsChange, ...]
-    volumes: tuple[Mount, ...]
+    volumes: tuple[BaselineMount, ...]
 
 
 def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str]) -> PreparedRootfs:
@@ -132,7 +132,7 @@ class _MountPoints:
             self.changes.append(RootfsChange(path, "created", f"an empty directory: the {what} of the image"))
         return place.path.rstrip(b"/")
 
-    def volume(self, path: str, what: str = "volume") -> Mount:
+    def volume(self, path: str, what: str = "volume") -> BaselineMount:
         """The tmpfs for a volume, with mode and owner of the directory it hides."""
         real = self.directory(path, what)
         if not real:
@@ -144,7 +144,7 @@ class _MountPoints:
                 RootfsChange(path, "hidden", f"the image's files in this {what} are hidden by a tmpfs")
             )
         owner = (f"mode={stat.S_IMODE(status.st_mode):o}", f"uid={status.st_uid}", f"gid={status.st_gid}")
-        return Mount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))
+        return BaselineMount(os.fsdecode(real), "tmpfs", "tmpfs", (*_VOLUME, *owner))
 
     def _make_directories(self, path: bytes, what: str) -> None:
         parts = path.strip(b"/").split(b"/")

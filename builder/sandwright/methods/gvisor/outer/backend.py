@@ -15,7 +15,7 @@ from sandwright.methods.docker.backend import Docker
 from sandwright.methods.gvisor.render import render_gvisor
 from sandwright.methods.gvisor.support import DECLARATION
 from sandwright.methods.podman.backend import Podman
-from sandwright.methods.shared.engine.backend import Engine, client_environment
+from sandwright.methods.shared.engine.backend import EngineBackend, client_environment
 from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.runtime_spec.backend import DIRECTORIES
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
@@ -121,7 +121,7 @@ class OuterGvisor(Launched):
         return ()
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> EngineBackend:
         return Docker() if self.engine == "docker" else Podman()
 
 

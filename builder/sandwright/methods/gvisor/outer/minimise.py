@@ -25,7 +25,7 @@ from sandwright.methods.gvisor.outer.backend import IMAGE
 from sandwright.methods.gvisor.outer.container import own_limits
 from sandwright.methods.gvisor.outer.least import Least, least
 from sandwright.methods.gvisor.outer.render import Grant, grant
-from sandwright.methods.gvisor.outer.workload import Place, fault
+from sandwright.methods.gvisor.outer.workload import WorkloadPlace, fault
 from sandwright.methods.shared.images import store_of
 from sandwright.policy.names import Outer
 from sandwright.progress import SILENT, Progress
@@ -159,7 +159,7 @@ def root(given: str) -> Path:
 
 def _measured(engine: Outer, mode: str, rootfs: Path, progress: Progress) -> Measured:
     began = time.monotonic()
-    place = Place(engine, rootfs, rootless=mode == "rootless")
+    place = WorkloadPlace(engine, rootfs, rootless=mode == "rootless")
     usual = grant(rootless=place.rootless)
     all_calls = with_calls(CALLS)
 

@@ -33,7 +33,7 @@ _SCRIPT = (
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkloadPlace:
     """What a workload runs over: an engine, a root with busybox, whether runsc is root."""
 
     engine: Outer
@@ -41,7 +41,7 @@ class Place:
     rootless: bool
 
 
-def fault(place: Place, given: Grant, *, network: str = "none") -> str:
+def fault(place: WorkloadPlace, given: Grant, *, network: str = "none") -> str:
     """Why the workload does not run to its end with this; empty when it does."""
     with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
         project = Path(folder) / "project"
@@ -60,7 +60,7 @@ def fault(place: Place, given: Grant, *, network: str = "none") -> str:
             return _short(str(error))
 
 
-def _policy(place: Place, project: Path, network: str) -> ResolvedPolicy:
+def _policy(place: WorkloadPlace, project: Path, network: str) -> ResolvedPolicy:
     text = (
         f"schema: 1\nextends: []\nmethod: gvisor\nouter: {place.engine}\n"
         f"network: {{mode: {network}}}\nfilesystem: {{read: [], write: [$PROJECT]}}\n"

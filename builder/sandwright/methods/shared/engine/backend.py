@@ -58,7 +58,7 @@ _LOADING = 60.0
 
 
 @dataclass(frozen=True)
-class Engine(Launched):
+class EngineBackend(Launched):
     """A method whose launcher is a client of an engine.
 
     `package` is what to install where the client is missing, `version_query` how the client is asked for the

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.explain.verdict import Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
 
@@ -39,7 +39,7 @@ def read_engine(rendered: Rendered) -> Enclosure:
     )
 
 
-def _network(options: Sequence[tuple[str, str, Place]], launch: str) -> Place | None:
+def _network(options: Sequence[tuple[str, str, ArtifactPosition]], launch: str) -> ArtifactPosition | None:
     """Where it is said that no network leads out; None when one does, as the engine's default one.
 
     With a proxy the launcher makes a network that is `--internal`, and puts the sandbox and the proxy on it.
@@ -51,14 +51,14 @@ def _network(options: Sequence[tuple[str, str, Place]], launch: str) -> Place | 
     joined = _JOINED.search(launch)
     if made is None or joined is None:
         return None
-    return Place("launch", made[0].strip(), launch.count("\n", 0, made.start()) + 1, 1)
+    return ArtifactPosition("launch", made[0].strip(), launch.count("\n", 0, made.start()) + 1, 1)
 
 
 _INTERNAL = re.compile(r"^engine network create --internal .*$", re.MULTILINE)
 _JOINED = re.compile(r'^set -- "--network=\$sw_run-inside" ', re.MULTILINE)
 
 
-def _options(text: str) -> Iterator[tuple[str, str, Place]]:
+def _options(text: str) -> Iterator[tuple[str, str, ArtifactPosition]]:
     """Each option with its value, and its line."""
     position = 0
     for word in shlex.split(text, comments=True)[2:]:
@@ -67,12 +67,12 @@ def _options(text: str) -> Iterator[tuple[str, str, Place]]:
         line = text.count("\n", 0, position) + 1
         column = position - text.rfind("\n", 0, position)
         name, _, value = word.partition("=")
-        yield name, value, Place(FILE, word, line, column)
+        yield name, value, ArtifactPosition(FILE, word, line, column)
 
 
-def _mounts(options: Sequence[tuple[str, str, Place]]) -> Iterator[tuple[Mount, Place]]:
+def _mounts(options: Sequence[tuple[str, str, ArtifactPosition]]) -> Iterator[tuple[Mount, ArtifactPosition]]:
     """What the engine brings, then what is asked for, parents first, as engines mount it."""
-    brought = Place(FILE, "brought by the engine")
+    brought = ArtifactPosition(FILE, "brought by the engine")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
     yield Mount("/sys", "proc"), brought

@@ -8,7 +8,7 @@ from typing import Any
 from sandwright.document import Document, field_name
 from sandwright.evaluate.explain import calls, launchers
 from sandwright.evaluate.explain.enclosure import Enclosure
-from sandwright.evaluate.explain.verdict import Place
+from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.shared.runtime_spec.render import NOTHING
 from sandwright.render.mounts import Mount, MountKind
 from sandwright.render.rendered import Rendered
@@ -42,7 +42,7 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
     )
 
 
-def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, Place]]:  # noqa: ANN401 - JSON
+def _mounts(document: Document, config: Any) -> Iterator[tuple[Mount, ArtifactPosition]]:  # noqa: ANN401 - JSON
     """In order: the runtime masks and closes its own paths after all mounts are made."""
     for index, each in enumerate(config["mounts"]):
         mount = _mount(each)
@@ -66,6 +66,6 @@ def _mount(each: dict[str, Any]) -> Mount:
     return Mount(target, "dev" if target == "/dev" else "tmpfs", writable)
 
 
-def _place(document: Document, path: tuple[str | int, ...], text: str) -> Place:
+def _place(document: Document, path: tuple[str | int, ...], text: str) -> ArtifactPosition:
     line, column = document.position(path)
-    return Place("config.json", f"{field_name(path)}: {text}", line, column)
+    return ArtifactPosition("config.json", f"{field_name(path)}: {text}", line, column)
