@@ -1,8 +1,8 @@
-"""How a registry is told who asks: Basic, or a token that its token server gives (Bearer).
+"""Authenticates to a registry: Basic, or a token of its token server (Bearer).
 
-Protocol: "Docker Registry v2 authentication" of the distribution project, token and OAuth 2. The token
-server, the realm, is whoever the registry itself names; a server that the registry redirects to can't name
-one (CVE-2020-15157). A login is sent to it only when it is the same host, or one that is known for it.
+Protocol: "Docker Registry v2 authentication" of the distribution project, token and OAuth 2. Only the
+registry itself can name its token server (the realm), not a server that it redirects to (CVE-2020-15157). A
+login is sent to the realm only when it is the registry's host or a known token server.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LARGEST_ANSWER = 1 << 20
 LONGEST_TOKEN = 64 << 10
 CLIENT = "sandwright"
 _DEFAULT_LIFE = 60.0
-"""Seconds a token is good for when nothing is said: that is the least by the protocol."""
+"""The default lifetime of a token in seconds: the protocol's minimum."""
 
 _MARGIN = 10.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)
 
 Send = Callable[[str, str, Mapping[str, str], Body | bytes | None, RegistryOperation], Response]
-"""Sends a request to a token server, patiently, and without following redirects."""
+"""Sends a request to a token server, with retries and without following redirects."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Token:
 
 
 class Authorizer:
-    """What is known of how one registry lets us in. For all threads of a client."""
+    """The authentication to one registry, for all threads of a client."""
 
     def __init__(self, host: str, settings: RegistrySettings, send: Send) -> None:
         self._host = host
@@ -57,7 +57,7 @@ class Authorizer:
         self._lock = threading.RLock()
 
     def challenged(self, headers: Mapping[str, str], url: str) -> tuple[str, ...] | None:
-        """Take note of a 401 of the registry's own. Give the scopes it names; None: it can't be answered."""
+        """Read the challenge of the registry's 401. Return its scopes, or None when it is unsupported."""
         found = parse_challenges(headers.get("WWW-Authenticate", ""))
         usable = {each.scheme: each for each in reversed(found)}
         with self._lock:
@@ -68,9 +68,9 @@ class Authorizer:
             return united(self._challenge.parameters.get("scope", "").split(" "))
 
     def header(self, asked: RegistryOperation, scopes: Sequence[str]) -> str | None:
-        """The `Authorization` header for a request that needs `scopes`; None when nothing is to be said.
+        """The `Authorization` header for a request that needs `scopes`; None when it needs none.
 
-        Raise RegistryError when the token server gives none, HostError for logins that can't be read.
+        Raise RegistryError when the token server refuses, HostError for unreadable logins.
         """
         with self._lock:
             match self._challenge:
@@ -83,12 +83,12 @@ class Authorizer:
                     return None
 
     def forget(self, scopes: Sequence[str]) -> None:
-        """Drop the token for these scopes: the registry did not take it."""
+        """Drop the token for these scopes, because the registry refused it."""
         with self._lock:
             self._tokens.pop(united(scopes), None)
 
     def explain(self, asked: RegistryOperation) -> str:
-        """Why a 401 is final: what was tried."""
+        """Why a 401 is final."""
         with self._lock:
             if self._challenge is None:
                 return "it does not say how to log in"
@@ -143,7 +143,7 @@ class Authorizer:
         return self._send("POST", realm, headers, urllib.parse.urlencode(form).encode(), where)
 
     def _realm(self, challenge: AuthChallenge, asked: RegistryOperation) -> str:
-        """The token server's address, if it is one that a credential may be sent to. Raise RegistryError."""
+        """The token server's address, if a credential may be sent there. Raise RegistryError."""
         realm = challenge.parameters.get("realm", "")
         problem = self._realm_fault(realm) or self._stranger(realm, asked)
         if problem:
@@ -168,7 +168,7 @@ class Authorizer:
         return ""
 
     def _stranger(self, realm: str, asked: RegistryOperation) -> str:
-        """Why a login is not sent there; empty without one, or for a host that it may be sent to."""
+        """Why a login is not sent to a realm; empty when it is, or without a login."""
         credential = self._credential(asked.repository)
         host = urllib.parse.urlsplit(realm).hostname or ""
         if credential is None or self._settings.knows_token_server(self._host, host):

@@ -1,4 +1,4 @@
-"""What a registry asks for when it answers 401: the `WWW-Authenticate` header (RFC 9110, 11.6.1). Pure."""
+"""Parses the `WWW-Authenticate` header of a 401 (RFC 9110, 11.6.1). Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LONGEST = 16 << 10
-"""Characters of a header that are read."""
+"""The most characters of a header that are read."""
 
 _WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _ITEM = re.compile(
@@ -21,14 +21,14 @@ _ITEM = re.compile(
 
 @dataclass(frozen=True)
 class AuthChallenge:
-    """One way to be let in. `scheme` and the names of `parameters` are in lower case."""
+    """One authentication challenge. `scheme` and the names of `parameters` are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
 
 
 def parse_challenges(header: str) -> list[AuthChallenge]:
-    """The challenges of a header, those of several headers joined by commas. What can't be read ends them."""
+    """The challenges of a header, or of several joined by commas, up to the first malformed one."""
     found: list[tuple[str, dict[str, str]]] = []
     at, text = 0, header[:LONGEST]
     while at < len(text):

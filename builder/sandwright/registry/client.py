@@ -1,4 +1,4 @@
-"""One request to one registry, seen through: reaching it, authorization, redirects, patience."""
+"""Sends requests to one registry: connects, authenticates, follows redirects, retries."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MOST_REDIRECTS = 5
 LARGEST_REFUSAL = 64 << 10
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED = frozenset({425, 429, 503})
-"""Answers that say nothing was done, so that even what must not be done twice can be tried again."""
+"""Statuses that mean the server did nothing, so that even a non-idempotent request can be retried."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True)
 class RegistryRequest:
-    """What is asked of a registry. `url` is a path below its address, or one that it gave.
+    """A request to a registry. `url` is a path below its address, or a URL that it returned.
 
-    `scopes` are what a token for it must be good for, `expect` the statuses that are an answer. Without
-    `again` it must not be sent twice, but where the registry says that it did nothing.
+    A token for it needs `scopes`. `expect` are the statuses of success. Without `again` the request is
+    retried only when the registry did nothing.
     """
 
     method: str
@@ -51,10 +51,10 @@ class RegistryRequest:
 
 
 class RegistryClient:
-    """Requests to one registry. For all threads of a client."""
+    """The client of one registry, for all threads."""
 
     def __init__(self, host: str, settings: RegistrySettings) -> None:
-        """`host` is the registry as references name it. Nothing is sent yet."""
+        """`host` is the registry's name in references. Nothing is sent yet."""
         self.host = host
         self.settings = settings
         self.transport = Transport(settings)
@@ -63,10 +63,10 @@ class RegistryClient:
         self._lock = threading.Lock()
 
     def ready(self) -> str:
-        """The registry's address, found out once: whether it is there, and whether it speaks TLS.
+        """The registry's base URL, determined once: whether it answers, and whether it speaks TLS.
 
-        That takes no longer than `RetryPolicy.reach`. Raise Unreachable when nobody answers, Unavailable when
-        somebody does whom we don't trust.
+        That takes at most `RetryPolicy.reach`. Raise Unreachable without an answer, Unavailable for an
+        untrusted server.
         """
         with self._lock:
             if self._base is None:
@@ -74,16 +74,16 @@ class RegistryClient:
             return self._base
 
     def send(self, request: RegistryRequest) -> Response:
-        """Send a request until there is an answer that was expected.
+        """Send a request, with retries, until it gets an expected answer.
 
-        Raise RegistryError for any other, and when none came: Unreachable, when nobody was there to give one.
+        Raise RegistryError for any other answer, Unreachable without one.
         """
         base = self.ready()
         whole = replace(request, url=urllib.parse.urljoin(base, request.url))
         return self._expected(whole, self._patiently(lambda: self._authorized(whole), whole))
 
     def resolve(self, location: str, near: str, asked: RegistryOperation) -> str:
-        """The address that a `Location` header means, if it is one that we go to. Raise RegistryError."""
+        """The URL of a `Location` header, if it may be followed. Raise RegistryError."""
         url = urllib.parse.urljoin(near, location)
         problem = "which is no address"
         try:
@@ -98,7 +98,7 @@ class RegistryClient:
         return urllib.parse.urldefrag(url).url
 
     def own(self, url: str) -> bool:
-        """Whether an address is the registry's own, so that it may be told who asks."""
+        """Whether a URL is the registry's own, and may receive credentials."""
         return _origin(url) == _origin(self.ready())
 
     def _redirect_fault(self, parts: urllib.parse.SplitResult, near: str) -> str:
@@ -127,7 +127,7 @@ class RegistryClient:
         raise refusal(request.asked, answer.status, answer.content_type, body, note=note)
 
     def _authorized(self, request: RegistryRequest) -> Response:
-        """Send a request with what lets us in; once more when the registry wants something else."""
+        """Send a request with credentials; repeat it once after a new challenge."""
         scopes = request.scopes
         answer = self._followed(request, self._authorizer.header(request.asked, scopes))
         if answer.status != 401 or answer.foreign:
@@ -140,7 +140,7 @@ class RegistryClient:
         return self._followed(request, self._authorizer.header(request.asked, (*scopes, *named)))
 
     def _followed(self, request: RegistryRequest, authorization: str | None) -> Response:
-        """Send a request, and go where the registry sends us, never with what lets us in elsewhere."""
+        """Send a request and follow redirects, without credentials to another host."""
         url = request.url
         for _ in range(MOST_REDIRECTS + 1):
             own = self.own(url)
@@ -164,7 +164,7 @@ class RegistryClient:
         return request.method in ("GET", "HEAD") or answer.status in (307, 308)
 
     def _patiently(self, attempt: Callable[[], Response], request: RegistryRequest) -> Response:
-        """Try again what may pass. Raise RegistryError with what the last attempt came to."""
+        """Retry transient failures. Raise RegistryError with the last failure."""
         patience = self.settings.patience
         for number in range(1, patience.attempts + 1):
             last = number == patience.attempts
@@ -211,13 +211,13 @@ class RegistryClient:
             raise kind(f"registry {self.host}: it can't be reached: {problem}") from problem
 
     def _find_base(self) -> str:
-        """Where somebody answers. A port speaks one protocol; without one, https goes first."""
+        """The base URL that answers. A port speaks one protocol; without one, try https first."""
         name = server(self.host)
         host, port = split_host(name)
         secure, plain = f"https://{name}/", f"http://{name}/"
         if not self.settings.may_be_plain(self.host):
             return self._ping(secure)
-        # A server of plain http may wait for more of what it takes for a request, one of TLS never does.
+        # A plain http server may wait for the rest of a TLS handshake; a TLS server answers plain http.
         first, second = (plain, secure) if port and is_loopback(host) else (secure, plain)
         try:
             return self._ping(first, seconds=self.settings.patience.reach / 2)
@@ -245,9 +245,9 @@ class RegistryClient:
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` gives; TimeoutError when it takes longer, and then it is left to itself.
+    """The result of `work`. Raise TimeoutError when it takes longer, and abandon its thread.
 
-    For what can't be called off: looking up a name blocks for as long as the C library likes.
+    This is for work that can't be interrupted: the C library bounds the time of name resolution.
     """
     outcome: list[T | BaseException] = []
     done = threading.Event()

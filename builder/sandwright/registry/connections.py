@@ -1,6 +1,6 @@
-"""What is being asked of servers, so that all of it can be ended at once, from any thread.
+"""Open connections to servers, which any thread can end at once.
 
-A thread that waits for a server can't be told to stop, but its connection can be shut down under it.
+A thread that waits for a server can't be interrupted, but its connection can be shut down.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 
 class Connections:
-    """The connections of some sessions. `stopped` is set once an end was asked for."""
+    """The connections of some sessions. `stopped` is set after `stop`."""
 
     def __init__(self) -> None:
-        """Nothing is connected yet."""
+        """Start without connections."""
         self.stopped = threading.Event()
         self._connections: WeakSet[HTTPConnection] = WeakSet()
         self._lock = threading.Lock()
@@ -34,25 +34,25 @@ class Connections:
         return session
 
     def connected(self, connection: HTTPConnection) -> None:
-        """Take note of a connection that was made. Raise InterruptedError after `stop`."""
+        """Register a new connection. Raise InterruptedError after `stop`."""
         with self._lock:
             self._connections.add(connection)
         if self.stopped.is_set():
             raise InterruptedError("it is to end")
 
     def stop(self) -> None:
-        """End what is under way, also where nothing has been answered yet, and let nothing connect."""
+        """Shut all connections down, also those that wait for an answer, and refuse new ones."""
         self.stopped.set()
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
-            with contextlib.suppress(OSError):  # it may have ended just now
+            with contextlib.suppress(OSError):  # it may have closed meanwhile
                 if connection.sock is not None:
                     socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:
-    """Pools, by scheme, whose connections tell `reading` when they are made."""
+    """Connection pools by scheme, whose connections register themselves with `reading`."""
 
     class Plain(HTTPConnection):
         def connect(self) -> None:
@@ -74,7 +74,7 @@ def _pools(reading: Connections) -> dict[str, type[HTTPConnectionPool]]:
 
 
 class _Adapter(HTTPAdapter):
-    """Connects through pools of ours, by way of proxies too."""
+    """Connects through the given pools, also to proxies."""
 
     def __init__(self, pools: dict[str, type[HTTPConnectionPool]]) -> None:
         self._pools = pools

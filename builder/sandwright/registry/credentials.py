@@ -1,8 +1,8 @@
-"""Who we are to a registry, as `docker login` and `podman login` left it.
+"""Finds the credentials of `docker login` and `podman login`.
 
 Files: config.json of the docker command (`auths`, `credsStore`, `credHelpers`) and containers-auth.json(5). A
-helper is the program `docker-credential-NAME` (protocol: docker/docker-credential-helpers). Nothing is looked
-up before a registry asks, and no secret is ever part of a message or of a command line.
+helper is the program `docker-credential-NAME` (protocol: docker/docker-credential-helpers). Credentials are
+read only after a registry asks for them. Secrets never appear in messages or on command lines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKEN_USER = "<token>"  # noqa: S105 - how helpers say that the secret is an id
 
 @dataclass(frozen=True)
 class Credential:
-    """A name and a secret, or an identity token (an OAuth 2 refresh token). `source`: where it is from."""
+    """A name and a secret, or an identity token (an OAuth 2 refresh token), from `source`."""
 
     source: str
     user: str = ""
@@ -39,16 +39,16 @@ class Credential:
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from."""
+    """Finds credentials."""
 
     def find(self, host: str, repository: str) -> Credential | None:
-        """The credential for a repository; None when there is none."""
+        """The credential for a repository, or None."""
         ...
 
 
 class _Anonymous:
     def find(self, host: str, repository: str) -> Credential | None:  # noqa: ARG002
-        """Nobody."""
+        """Find none."""
         return None
 
 
@@ -69,15 +69,15 @@ class StaticCredentials:
 
 @dataclass(frozen=True)
 class AuthFiles:
-    """The files of logins, the first that knows a host counts. Those that are not there are passed over."""
+    """Auth files, in order of precedence. Missing files are skipped."""
 
     files: Sequence[Path]
 
     def find(self, host: str, repository: str) -> Credential | None:
         """See `CredentialSource`.
 
-        Raise HostError for a file that can't be read or is none, or a helper that fails; ToolMissing for a
-        helper that is not there.
+        Raise HostError for an unreadable or invalid file or a helper that fails; ToolMissing for a missing
+        helper.
         """
         for path in self.files:
             document = _read(path)
@@ -88,7 +88,7 @@ class AuthFiles:
 
 
 def auth_files(environment: Mapping[str, str], *, explicit: Path | None = None) -> AuthFiles:
-    """The files that this user's logins are in: podman's, then docker's; `explicit` alone when given."""
+    """The auth files of this user: Podman's, then Docker's; `explicit` alone if given."""
     if explicit is not None:
         return AuthFiles((explicit,))
     if environment.get("REGISTRY_AUTH_FILE"):
@@ -164,14 +164,14 @@ def _normal(key: str) -> str:
 
 
 def _names(host: str, repository: str) -> Iterator[str]:
-    """`host/a/b`, `host/a`, `host`: a login for a part of a registry goes before one for all of it."""
+    """`host/a/b`, `host/a`, `host`: a login for part of a registry takes precedence."""
     parts = [host, *repository.split("/")]
     for count in range(len(parts), 0, -1):
         yield "/".join(parts[:count])
 
 
 def _decode(entry: object, name: str, path: Path) -> Credential | None:
-    """The credential of an entry of `auths`; None for one that only says that a helper has it."""
+    """The credential of an entry of `auths`; None when a helper has it."""
     if not isinstance(entry, dict):
         raise HostError(f"{path}: the login for {name} is not an object")
     source = f"{path} ({name})"

@@ -1,4 +1,4 @@
-"""Fetches one blob into a file: verified, bounded, and going on where a connection broke off.
+"""Fetches one blob into a file: verified, bounded, and resumed after an interruption.
 
 Range requests: RFC 9110, 14. A registry that does not do them sends all of it again.
 """
@@ -18,27 +18,27 @@ from sandwright.registry.transport import ConnectionBroken, Response
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 _ENOUGH = 1 << 20
-"""Bytes that must come between two failures for them not to be counted together."""
+"""Bytes between two failures after which the count of failures starts again."""
 
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.ASCII)
 
 
 class ByteProgress:
-    """Reports bytes as done once, however often they have to be moved."""
+    """Reports each byte as done once, even when it is transferred again."""
 
     def __init__(self, step: ProgressStep) -> None:
         self._step = step
         self._reached = 0
 
     def reach(self, count: int) -> None:
-        """`count` bytes from the start are done."""
+        """Report that `count` bytes from the start are done."""
         if count > self._reached:
             self._step.advance(count - self._reached)
             self._reached = count
 
 
 class Download:
-    """One blob on its way. `sink` is empty, or what is in it does not matter."""
+    """The download of one blob, which overwrites `sink`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Download:
         self._hash = hashlib.new(self._algorithm)
 
     def run(self) -> None:
-        """Fetch it all. Raise RegistryError, WrongContent; OSError when it can't be written."""
+        """Fetch the blob. Raise RegistryError, WrongContent; OSError when writing fails."""
         patience = self._client.settings.patience
         self._restart()
         failures, since = 0, 0
@@ -76,7 +76,7 @@ class Download:
                     ) from problem
                 self._client.transport.wait(min(patience.pause * 2 ** (failures - 1), patience.longest))
             if self._at == self._descriptor.size and not self._is_right() and self._parts > 1:
-                self._restart()  # parts of different things, perhaps: once more, in one
+                self._restart()  # the parts may be of different files: fetch it again in one
         if not self._is_right():
             found = f"{self._algorithm}:{self._hash.hexdigest()}"
             raise WrongContent(f"{self._request.asked}: what came has the digest {found}")
@@ -91,7 +91,7 @@ class Download:
         self._sink.truncate()
 
     def _part(self) -> None:
-        """Fetch from where we are, as far as it goes. Raise ConnectionBroken when that is not the end."""
+        """Fetch the rest, as far as possible. Raise ConnectionBroken when it ends early."""
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
         with self._client.send(replace(self._request, headers=headers)) as answer:
             self._check_start(answer)
@@ -104,7 +104,7 @@ class Download:
             raise ConnectionBroken(f"it ended after {self._at} of {self._descriptor.size} bytes", "cut")
 
     def _check_start(self, answer: Response) -> None:
-        """See that what comes begins where we are. Raise ConnectionBroken when it has to be begun anew."""
+        """Check that the body starts at our offset. Raise ConnectionBroken to restart."""
         asked, size = self._request.asked, self._descriptor.size
         if answer.content_type == "text/html":
             raise refusal(asked, answer.status, answer.content_type, answer.beginning(1 << 16))

@@ -1,4 +1,4 @@
-"""What an image consists of: documents that name documents, down to blobs. Pure but for what `load` does."""
+"""The graph of an image: indexes, manifests and blobs. Pure apart from `load`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ DEEPEST = 8
 MOST_DOCUMENTS = 1_000
 
 Load = Callable[[Descriptor], bytes]
-"""Gives the bytes of a document. They need not have been verified."""
+"""Returns the bytes of a document, which need not be verified."""
 
 PlatformFilter = Callable[[Platform | None], bool]
-"""Whether the manifests of a platform are wanted; None where an index doesn't say for which one is."""
+"""Whether the manifests of a platform are wanted; None where the index names no platform."""
 
 
 @dataclass(frozen=True)
 class ManifestNode:
-    """A document with what it names: other documents, or blobs. `subject` is what a referrer refers to."""
+    """An index or manifest, with the documents or blobs that it names. `subject` is set for referrers."""
 
     descriptor: Descriptor
     content: bytes
@@ -47,13 +47,13 @@ class ManifestNode:
 
 @dataclass(frozen=True)
 class ImageGraph:
-    """An image: its documents, each behind those that it names, so that the root is the last."""
+    """The documents of an image, each after those that it names; the root is the last."""
 
     nodes: tuple[ManifestNode, ...]
 
     @property
     def root(self) -> ManifestNode:
-        """What names all the rest."""
+        """The index or manifest at the top."""
         return self.nodes[-1]
 
     @property
@@ -74,7 +74,7 @@ def walk(root: Descriptor, load: Load, where: str, *, wanted: PlatformFilter = l
 
 
 class _Walker:
-    """Collects the documents below one, the leaves first."""
+    """Collects the documents below a root, the leaves first."""
 
     def __init__(self, load: Load, where: str, wanted: PlatformFilter) -> None:
         self.found: dict[str, ManifestNode] = {}
@@ -96,7 +96,7 @@ class _Walker:
 
 
 def read_node(descriptor: Descriptor, content: bytes, where: str) -> ManifestNode:
-    """A document and what it names. Raise ArchiveRefused, IntegrityError."""
+    """Verify and parse an index or manifest. Raise ArchiveRefused, IntegrityError."""
     verify(descriptor, content, where)
     document = parse_json(content, where)
     if descriptor.media_type not in INDEX_TYPES | MANIFEST_TYPES:
@@ -115,7 +115,7 @@ def read_node(descriptor: Descriptor, content: bytes, where: str) -> ManifestNod
 
 
 def verify(descriptor: Descriptor, content: bytes, where: str) -> None:
-    """Raise IntegrityError unless `content` is what the descriptor promises."""
+    """Raise IntegrityError unless `content` has the size and digest of the descriptor."""
     if len(content) != descriptor.size:
         raise IntegrityError(f"{where}: has {len(content)} bytes where {descriptor.size} were promised")
     algorithm, _, expected = descriptor.digest.partition(":")
@@ -127,5 +127,5 @@ def verify(descriptor: Descriptor, content: bytes, where: str) -> None:
 
 
 def sha256_descriptor(media_type: str, content: bytes) -> Descriptor:
-    """The descriptor of bytes that are at hand."""
+    """The descriptor of some bytes."""
     return Descriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))

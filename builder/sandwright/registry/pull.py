@@ -1,4 +1,4 @@
-"""Pulls an image: its documents, then its blobs, into a place that keeps them by digest."""
+"""Pulls an image, its documents and then its blobs, into a content store."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sandwright.rootfs.descriptor import Descriptor
 
 
 class ContentStore(Protocol):
-    """Where blobs are kept. For all threads of a pull."""
+    """Stores blobs by digest, for all threads of a pull."""
 
     def has(self, descriptor: Descriptor) -> bool:
-        """Whether a blob is there."""
+        """Whether the store has a blob."""
         ...
 
     def read(self, descriptor: Descriptor) -> bytes:
-        """A document that is there."""
+        """The content of a stored document."""
         ...
 
     def adding(self, descriptor: Descriptor) -> AbstractContextManager[BinaryIO]:
-        """A file to write, which is in the place when the `with` ends without an error."""
+        """A new file, stored when the `with` ends without an error."""
         ...
 
 
@@ -40,10 +40,10 @@ def pull(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
-    """Have the image that a tag or digest names in a place, without the platforms that are not `wanted`.
+    """Pull the image that a tag or digest names into a store, only for the `wanted` platforms.
 
-    What the place has is not asked for. Everything is verified. Raise RegistryError, WrongContent,
-    ArchiveRefused for documents that break a rule, and what the place raises.
+    Stored blobs are not fetched again. Everything is verified. Raise RegistryError, WrongContent,
+    ArchiveRefused for invalid documents, and the errors of the store.
     """
     root = repository.manifest(what)
     _keep(place, root)
@@ -59,7 +59,7 @@ def pull_pinned(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> ImageGraph:
-    """The same for an image whose descriptor is known. The registry isn't asked when the place has it all."""
+    """Pull an image by its descriptor. When the store has all of it, the registry is not contacted."""
 
     def load(descriptor: Descriptor) -> bytes:
         if place.has(descriptor):
@@ -83,7 +83,7 @@ def fetch_blobs(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> None:
-    """Have these blobs in a place."""
+    """Fetch the blobs that a store lacks."""
     missing = [blob for blob in blobs if not place.has(blob)]
     if not missing:
         return

@@ -1,6 +1,6 @@
-"""Pushes an image: blobs, then documents from the leaves up, all by digest; read back; and only then tagged.
+"""Pushes an image by digest, blobs first and the root last; reads it back; then moves the tags.
 
-So a tag never names what is not whole. What is there already is not sent again: a second push sends nothing.
+A tag therefore never names an incomplete image. A second push sends nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ OpenBlob = Callable[[Descriptor], BinaryIO]
 
 @dataclass(frozen=True)
 class PushResult:
-    """What a push came to. `digest` is the image's; `sent` are the digests of what had to be sent.
+    """The result of a push. `digest` is the image's; `sent` are the digests of everything sent.
 
-    `tagged` are the tags that were moved; those that were right already are not among them.
+    `tagged` are the tags that moved.
     """
 
     digest: str
@@ -35,7 +35,7 @@ class PushResult:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was."""
+        """Whether the push sent or tagged anything."""
         return bool(self.sent or self.tagged)
 
 
@@ -49,11 +49,11 @@ def push(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> PushResult:
-    """Have an image in a repository, whole and read back, and then under `tags`.
+    """Push an image to a repository, read it back, and move `tags` to it.
 
-    Blobs that other repositories of the same registry have, those in `mount_from`, are not sent but mounted.
-    Raise UsageError for what can't be a tag, RegistryError, IntegrityError for a blob that is not what its
-    digest says, WrongContent when the registry has something else in the end.
+    Blobs of the repositories in `mount_from`, of the same registry, are mounted rather than sent. Raise
+    UsageError for an invalid tag, RegistryError, IntegrityError for a blob with a wrong digest, WrongContent
+    when the registry returns something else.
     """
     for tag in tags:
         check_tag(tag)
@@ -72,7 +72,7 @@ def push_by_digest(
     jobs: int = JOBS,
     progress: Progress = SILENT,
 ) -> tuple[str, ...]:
-    """The first half of `push`: everything but the tags. Give the digests of what had to be sent."""
+    """Push everything but the tags. Return the digests of everything sent."""
     sizes = sum(blob.size for blob in graph.blobs)
     largest_first = sorted(graph.blobs, key=lambda each: -each.size)
     with progress.step(f"push {repository}", sizes) as step:
@@ -85,9 +85,9 @@ def push_by_digest(
 
 
 def verify(repository: Repository, graph: ImageGraph, *, jobs: int = JOBS) -> None:
-    """See that a repository has an image whole: its documents byte for byte, its blobs by their sizes.
+    """Check that a repository has all of an image: documents byte for byte, blobs by size.
 
-    Raise WrongContent or RegistryError that says what it doesn't have.
+    Raise WrongContent or RegistryError that names what is missing.
     """
 
     def check_document(node: ManifestNode) -> None:
@@ -107,7 +107,7 @@ def verify(repository: Repository, graph: ImageGraph, *, jobs: int = JOBS) -> No
 
 
 def move_tag(repository: Repository, document: RawManifest, tag: str) -> bool:
-    """Have a tag name a document that is there; whether it named something else before. Read back."""
+    """Point a tag to a stored manifest and read it back. Return whether the tag moved."""
     if repository.head(tag) == document.digest:
         return False
     repository.put_manifest(document, tag)

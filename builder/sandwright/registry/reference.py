@@ -1,8 +1,7 @@
 """The names of images in registries: `host[:port]/repository[:tag][@digest]`. Pure.
 
 Grammar: distribution-spec 1.1, "Pulling manifests", for repositories and tags; the reference grammar of the
-distribution project for the host, for what is implied when it is left out (Docker Hub, `library/`), and for
-the 255 characters that a name may have.
+distribution project for the host, its default (Docker Hub, `library/`), and the limit of 255 characters.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _HUB_NAMES = {"docker.io", "index.docker.io", "registry-1.docker.io"}
 class Reference:
     """An image, or a repository, in a registry. `host` has its port, where one was given.
 
-    At least one of `tag` and `digest` is there; with both, the digest says what is meant and the tag is for
-    people.
+    At least one of `tag` and `digest` is set. With both, the digest decides and the tag is for readers.
     """
 
     host: str
@@ -52,7 +50,7 @@ class Reference:
 
     @property
     def what(self) -> str:
-        """What a registry is asked for: the digest where there is one, else the tag."""
+        """The name in requests: the digest if there is one, else the tag."""
         return self.digest or self.tag or DEFAULT_TAG
 
     def at(self, digest: str) -> Reference:
@@ -61,10 +59,10 @@ class Reference:
 
 
 def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
-    """Read a reference as people write it.
+    """Parse a reference as users write it.
 
     Without a host it is Docker Hub's, where a name of one part is below `library/`. Without tag and digest it
-    has the tag `tag`. Raise UsageError that says what is wrong with it.
+    gets the tag `tag`. Raise UsageError for an invalid reference.
     """
     rest, at, digest = text.partition("@")
     try:
@@ -86,7 +84,7 @@ def parse_reference(text: str, *, tag: str | None = DEFAULT_TAG) -> Reference:
 
 
 def check_repository(repository: str, text: str = "") -> str:
-    """Give the name of a repository back when its grammar is right; `text` is what messages quote."""
+    """Return a valid name of a repository; raise UsageError, quoting `text`, for any other."""
     if not _REPOSITORY.fullmatch(repository):
         hint = "; repositories are written in lower case" if repository != repository.lower() else ""
         raise UsageError(
@@ -96,7 +94,7 @@ def check_repository(repository: str, text: str = "") -> str:
 
 
 def check_tag(tag: str, text: str = "") -> str:
-    """Give a tag back when its grammar is right; `text` is what messages quote."""
+    """Return a valid tag; raise UsageError, quoting `text`, for any other."""
     if not _TAG.fullmatch(tag):
         raise UsageError(f"'{_short(text or tag)}': {_short(tag)!r} can't be a tag")
     return tag
@@ -112,7 +110,7 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address is this machine's own, by its text; nothing is looked up."""
+    """Whether a host's name or address is a loopback one, without resolving it."""
     name = name.strip("[]").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
         return True
@@ -125,7 +123,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Host and the rest. The first part is a host when nothing but a host can look like that."""
+    """Split off the host: the first part, if it can only be a host."""
     first, slash, rest = text.partition("/")
     if slash and (first == "localhost" or any(mark in first for mark in ".:[")):
         return first, rest

@@ -1,8 +1,7 @@
-"""Attaches documents to images, and finds them: referrers, with or without the API for them.
+"""Attaches documents to images and lists them: referrers, with or without the registry's API.
 
-Protocol: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Whether a registry has the
-API is told by asking for the list: a registry has been seen to acknowledge a subject (`OCI-Subject`) without
-listing it.
+Protocol: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Requesting the list shows
+whether a registry has the API: one registry acknowledged a subject (`OCI-Subject`) without listing it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NO_API = frozenset({400, 404, 405, 406, 415, 501})
 
 @dataclass(frozen=True)
 class Referrer:
-    """A manifest that refers to another one. `artifact_type` says what it is."""
+    """A manifest that refers to another one, with its `artifact_type`."""
 
     descriptor: Descriptor
     artifact_type: str
@@ -43,13 +42,13 @@ class Referrer:
 
 
 def fallback_tag(digest: str) -> str:
-    """The tag under which a registry without the API keeps the list: `sha256-abc…`."""
+    """The tag of the list in a registry without the API: `sha256-abc…`."""
     algorithm, _, encoded = digest.partition(":")
     return f"{algorithm[:32]}-{encoded[:64]}"
 
 
 def referrers(repository: Repository, digest: str, *, artifact_type: str | None = None) -> list[Referrer]:
-    """What refers to the manifest with this digest, of one type or of all. Raise RegistryError."""
+    """The referrers of the manifest with this digest, of one type or of all. Raise RegistryError."""
     listed = _listed(repository, digest)
     found = _fallback(repository, digest) if listed is None else listed
     return [each for each in found if artifact_type in (None, each.artifact_type)]
@@ -64,11 +63,10 @@ def push_referrer(
     media_type: str,
     annotations: Mapping[str, str] | None = None,
 ) -> Referrer:
-    """Attach a document to the manifest `subject`, and see that it is listed.
+    """Attach a document to the manifest `subject`, and check that it is listed. Idempotent.
 
-    The same content with the same annotations gives the same manifest, so that a second time changes
-    nothing. Where the registry has no list of its own, the one under the fall-back tag is extended. Two that
-    extend that one at the same moment can lose one; it is read back, and tried again. Raise RegistryError.
+    In a registry without the API, the list under the fallback tag is extended. Concurrent writers can
+    overwrite each other's list, so it is read back, and the write repeated. Raise RegistryError.
     """
     blobs = {EMPTY_TYPE: EMPTY, media_type: content}
     config, layer = (sha256_descriptor(kind, data) for kind, data in blobs.items())
@@ -110,7 +108,7 @@ def _manifest(
 
 
 def _listed(repository: Repository, digest: str) -> list[Referrer] | None:
-    """The registry's own list; None when it keeps none."""
+    """The list of the registry's API; None without the API."""
     asked = repository.asked(f"referrers of {digest}")
     path, found = f"referrers/{digest}", []
     for _ in range(MOST_PAGES):
@@ -142,7 +140,7 @@ def _fallback(repository: Repository, digest: str) -> list[Referrer]:
 
 
 def _extend(repository: Repository, digest: str, referrer: Referrer) -> list[Referrer]:
-    """Add to the list under the fall-back tag; what it then is."""
+    """Add to the list under the fallback tag; return the new list."""
     listed = _fallback(repository, digest)
     if all(each.descriptor.digest != referrer.descriptor.digest for each in listed):
         entries = [_entry(each) for each in (*listed, referrer)]
@@ -171,7 +169,7 @@ def _referrer(value: Any, where: str) -> Referrer:  # noqa: ANN401 - JSON
 
 
 def _entry(referrer: Referrer) -> dict[str, Any]:
-    """What an index says of a referrer: its own type and annotations are pulled up."""
+    """A referrer's row in the index, with its type and annotations."""
     annotations = {"annotations": dict(referrer.annotations)} if referrer.annotations else {}
     kind = {"artifactType": referrer.artifact_type} if referrer.artifact_type else {}
     return {**referrer.descriptor.document(), **kind, **annotations}

@@ -1,8 +1,7 @@
-"""The operations on one repository of a registry: manifests, blobs, and what they are promised to be.
+"""The operations on one repository of a registry: manifests and blobs.
 
-Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is compared with the digest it was
-asked by; of a document that was asked by a tag, the digest is computed here and compared with what the
-registry says.
+Endpoints: distribution-spec 1.1, "Endpoints". Every document and blob is verified by the requested digest.
+For a tag the digest is computed here, and compared with the registry's header.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ UNSEEN: ProgressStep = _Unseen()
 
 @dataclass(frozen=True)
 class RawManifest:
-    """A manifest or index as the registry has it: the bytes, which have the digest."""
+    """The bytes of a manifest or index, with media type and digest."""
 
     media_type: str
     digest: str
@@ -50,15 +49,15 @@ class RawManifest:
 
     @property
     def descriptor(self) -> Descriptor:
-        """What a document says to point to it."""
+        """Its descriptor."""
         return Descriptor(self.media_type, self.digest, len(self.content))
 
 
 class Repository:
     """One repository of a registry, opened with `open_repository`. May be used by several threads.
 
-    Every operation raises RegistryError with the registry's own words when it is refused: NotThere, Denied,
-    Unreachable among them; and WrongContent for bytes that are not those that were asked for.
+    Every operation raises RegistryError with the registry's message when it is refused (among them NotFound,
+    Denied, Unreachable), and WrongContent for bytes that differ from the requested digest.
     """
 
     def __init__(self, client: RegistryClient, name: str, *, push: bool) -> None:
@@ -71,7 +70,7 @@ class Repository:
         return f"{self.host}/{self.name}"
 
     def asked(self, what: str) -> RegistryOperation:
-        """What messages say of a request."""
+        """The subject of a request, for messages."""
         return RegistryOperation(self.host, self.name, what)
 
     def send(
@@ -83,7 +82,7 @@ class Repository:
         headers: dict[str, str] | None = None,
         body: bytes | None = None,
     ) -> Response:
-        """Send a request about something in the repository: by a path below its own, or a whole address."""
+        """Send a request for a path below the repository, or for a full URL."""
         url = path if "://" in path else f"/v2/{self.name}/{path}"
         request = RegistryRequest(
             method, url, self.asked(what), self.scopes, headers or {}, body, frozenset(expect or (200,))
@@ -102,7 +101,7 @@ class Repository:
         return RawManifest(media_type, digest, body)
 
     def head(self, what: str) -> str | None:
-        """The digest of what a tag or digest names, as far as the registry says; None when it has none."""
+        """The digest of a tag or digest in the registry, or None."""
         headers = {"Accept": ", ".join(DOCUMENT_TYPES)}
         with self.send("HEAD", f"manifests/{what}", f"manifest {what}", 200, 404, headers=headers) as answer:
             if answer.status == 404:
@@ -113,7 +112,7 @@ class Repository:
         return self.manifest(what).digest
 
     def put_manifest(self, document: RawManifest, tag: str | None = None) -> str:
-        """Store a manifest under its digest, or under a tag. Give the header `OCI-Subject` of the answer."""
+        """Store a manifest under its digest or a tag. Return the header `OCI-Subject` of the answer."""
         what = tag or document.digest
         asked = self.asked(f"put manifest {what}")
         headers = {"Content-Type": document.media_type}
@@ -140,9 +139,9 @@ class Repository:
         return True
 
     def fetch_blob(self, descriptor: Descriptor, sink: BinaryIO, *, step: ProgressStep = UNSEEN) -> None:
-        """Write a blob to a file that can be sought in; verified when this returns.
+        """Write a blob to a seekable file, verified when this returns.
 
-        A transfer that breaks off goes on from there.
+        An interrupted transfer resumes.
         """
         what = f"blob {descriptor.digest}"
         request = RegistryRequest(
@@ -162,10 +161,10 @@ class Repository:
         mount_from: Sequence[str] = (),
         step: ProgressStep = UNSEEN,
     ) -> bool:
-        """Have a blob in the repository; whether it had to be sent.
+        """Store a blob in the repository; return whether it was sent.
 
-        It is mounted from another repository of the registry, where one of `mount_from` has it. What is sent
-        is compared with the digest on its way: IntegrityError.
+        It is mounted when one of the repositories `mount_from` has it. The blob is hashed while it is sent:
+        raise IntegrityError for another digest.
         """
         if self.has_blob(descriptor):
             step.advance(descriptor.size)
@@ -184,9 +183,9 @@ class Repository:
 def open_repository(
     reference: Reference, settings: RegistrySettings, *, push: bool = False
 ) -> Iterator[Repository]:
-    """The repository of a reference, for the length of a `with`; with `push`, to write to.
+    """The repository of a reference, for the length of a `with`; writable with `push`.
 
-    Nothing is sent before it is used. Ctrl-C, or an error, ends what other threads have under way.
+    The first operation connects. Ctrl-C, or an error, ends the requests of all threads.
     """
     client = RegistryClient(reference.host, settings)
     try:
@@ -198,7 +197,7 @@ def open_repository(
 
 
 def read(answer: Response, asked: RegistryOperation, *, limit: int = LARGEST_DOCUMENT) -> bytes:
-    """The body of an answer that is a document. Raise RegistryError for one too long or not whole."""
+    """The body of a document. Raise RegistryError when it is too long or incomplete."""
     try:
         body = answer.beginning(limit)
     except ConnectionBroken as problem:
@@ -224,7 +223,7 @@ def _media_type(answer: Response, asked: RegistryOperation) -> str:
 
 
 def _check_body(what: str, body: bytes, said: str, asked: RegistryOperation) -> str:
-    """The digest of a document that was asked by `what`, of which the registry says `said`."""
+    """Verify a document requested by `what`, whose digest the registry says is `said`; return its digest."""
     expected = what if is_digest(what) else said if is_digest(said) else ""
     algorithm = expected.partition(":")[0] or "sha256"
     found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
@@ -234,7 +233,7 @@ def _check_body(what: str, body: bytes, said: str, asked: RegistryOperation) -> 
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is a digest that can be compared with."""
+    """Whether a text is a digest of a supported algorithm."""
     try:
         check_digest(text, "")
     except ArchiveRefused:

@@ -1,4 +1,4 @@
-"""What a token lets its bearer do: `repository:library/alpine:pull,push`. Pure.
+"""The scopes of tokens: `repository:library/alpine:pull,push`. Pure.
 
 Grammar: "Docker Registry v2 authentication: token scope" of the distribution project.
 """
@@ -22,7 +22,7 @@ def repository_scope(repository: str, actions: Iterable[str]) -> str:
 
 
 def united(scopes: Iterable[str]) -> tuple[str, ...]:
-    """The same scopes, sorted, each resource once with all actions. What is no scope is left out."""
+    """The scopes, sorted, each resource once with all its actions. Malformed scopes are dropped."""
     actions: dict[str, set[str]] = {}
     for scope in scopes:
         match = _SCOPE.fullmatch(scope)

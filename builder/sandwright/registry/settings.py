@@ -1,4 +1,4 @@
-"""How registries are spoken to: trust, credentials, patience."""
+"""Settings for registries: trust, credentials, retries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandwright.registry.credentials import ANONYMOUS, CredentialSource
 from sandwright.registry.reference import HUB, is_loopback, split_host
 
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-"""Whom this machine trusts for https; where it is not there, whom `certifi` trusts."""
+"""The certificates that this host trusts; without the file, those of `certifi`."""
 
 _AUTHORITY_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _HUB_SERVER = "registry-1.docker.io"
@@ -22,7 +22,7 @@ TOKEN_SERVERS: Mapping[str, str] = {
     "registry.digitalocean.com": "api.digitalocean.com",
     "docker.elastic.co": "docker-auth.elastic.co",
 }
-"""By registry: its token server, where that is another host, as its operator documents it."""
+"""Token servers on another host than their registry, as the operators document them."""
 
 TOKEN_SERVERS_VARIABLE = "SANDWRIGHT_TOKEN_SERVERS"  # noqa: S105 - a variable's name
 """More hosts, separated by commas or blanks, that logins may be sent to when a registry names them."""
@@ -30,13 +30,13 @@ TOKEN_SERVERS_VARIABLE = "SANDWRIGHT_TOKEN_SERVERS"  # noqa: S105 - a variable's
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to wait for a registry; all times in seconds.
+    """How often and how long to try a server. All times are in seconds.
 
-    `reach` is the most that finding out whether it can be reached takes, names looked up included. `connect`
-    and `stall` are without a connection or a byte, `commit` without an answer to what was sent. A failure
-    that may pass is tried again until there were `attempts`, after a pause of `pause` that doubles every
-    time; a registry's own wish (Retry-After) is granted up to `longest`. `slowest` is the fewest bytes per
-    second of a blob, after `grace`; `answer` the longest that a document may take.
+    `reach` bounds the first contact, name resolution included. `connect` and `stall` bound the time without a
+    connection or a byte, `commit` the time without an answer to an upload. A transient failure is retried up
+    to `attempts` times, after a pause of `pause` that doubles each time. A server's Retry-After counts up to
+    `longest`. `slowest` is the minimum of bytes per second of a file, after `grace`; `answer` bounds the time
+    of a document.
     """
 
     reach: float = 5.0
@@ -53,12 +53,12 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """What a client of registries goes by.
+    """The settings of a client of registries.
 
-    `insecure` are hosts, as references write them, to which plain http may be spoken; to this machine's own
-    addresses it always may. Where https is offered it is used, and its certificate must be good, there too.
-    `authorities` is a file of certificates to trust in place of the machine's. `token_servers` are hosts that
-    a login may be sent to when a registry names them, beside its own and TOKEN_SERVERS.
+    `insecure` are hosts, as references write them, that may be used with plain http; loopback addresses
+    always may. Where https is offered it is used, with a valid certificate. `authorities` is a file of
+    certificates that replaces the host's. `token_servers` are hosts that may receive a login when a registry
+    names them, besides the registry itself and TOKEN_SERVERS.
     """
 
     credentials: CredentialSource = ANONYMOUS
@@ -68,16 +68,16 @@ class RegistrySettings:
     token_servers: frozenset[str] = frozenset()
 
     def knows_token_server(self, registry: str, host: str) -> bool:
-        """Whether a registry's login may be sent to a host, which the registry names as its token server.
+        """Whether a registry's login may be sent to a host that the registry names as its token server.
 
-        What a registry says is no reason by itself: it may be anybody's, or broken into.
+        The registry's word alone is no reason: it may be malicious or compromised.
         """
         name = host.strip("[]").lower().rstrip(".")
         own, _ = split_host(registry)
         return name in (own.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
 
     def may_be_plain(self, host: str) -> bool:
-        """Whether plain http may be spoken to `host[:port]`."""
+        """Whether `host[:port]` may be used with plain http."""
         name, _ = split_host(host)
         return is_loopback(name) or host in self.insecure or name in self.insecure
 
@@ -94,5 +94,5 @@ class RegistrySettings:
 
 
 def server(host: str) -> str:
-    """The host that answers for a registry: Docker Hub's has another name than its references."""
+    """The server of a registry: Docker Hub's differs from the name in references."""
     return _HUB_SERVER if host == HUB else host

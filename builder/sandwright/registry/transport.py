@@ -1,4 +1,4 @@
-"""Sends one HTTP request, as it is: no redirect is followed, no credential added, nothing tried again."""
+"""Sends single HTTP requests: without redirects, credentials or retries."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from sandwright.registry.settings import RegistrySettings
 CHUNK = 1 << 20
 
 FailureKind = Literal["unreachable", "cut", "untrusted", "plain"]
-"""How an client broke: nobody answered; it broke off; the certificate is not good; it is not TLS at all."""
+"""How a request failed: no answer; cut off; an invalid certificate; no TLS at all."""
 
 
 class ConnectionBroken(Exception):
-    """No whole answer came."""
+    """No complete answer arrived."""
 
     def __init__(self, reason: str, kind: FailureKind) -> None:
-        """`reason` is a clause for people."""
+        """`reason` is a clause for messages."""
         self.kind = kind
         super().__init__(reason)
 
 
 class Body(Protocol):
-    """What is sent: bytes in pieces, from the start each time it is iterated over; its length is known."""
+    """A request body of known length, which can be iterated over again from the start."""
 
     def __iter__(self) -> Iterator[bytes]: ...
     def __len__(self) -> int: ...
 
 
 class Transport:
-    """Connections to servers, kept open between requests; one for all threads of a client."""
+    """Keeps connections to servers open between requests, for all threads of a client."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self.patience = settings.patience
@@ -64,9 +64,9 @@ class Transport:
         seconds: float | None = None,
         slow: float | None = None,
     ) -> Response:
-        """Send a request; the answer's body is still to be read. Raise ConnectionBroken, Cancelled.
+        """Send a request, and return before reading the body. Raise ConnectionBroken, Cancelled.
 
-        `seconds` replaces the patience for a connection and for the first byte, `slow` that for a byte alone.
+        `seconds` replaces the limits of connecting and of the first byte, `slow` that of a byte alone.
         """
         if self.stopped.is_set():
             raise Cancelled
@@ -89,19 +89,19 @@ class Transport:
         return Response(self, response)
 
     def wait(self, seconds: float) -> None:
-        """Do nothing for a while. Raise Cancelled when an end is asked for meanwhile."""
+        """Sleep. Raise Cancelled after `stop`."""
         if self.stopped.wait(seconds):
             raise Cancelled
 
     def stop(self) -> None:
-        """End what is under way, and let nothing begin."""
+        """End all requests, and refuse new ones."""
         self.reading.stop()
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._sessions, "session", None)
         if session is None:
             session = self.reading.session()
-            session.trust_env = False  # or .netrc would add credentials that nobody asked for
+            session.trust_env = False  # or .netrc would add credentials
             session.headers.clear()
             session.headers.update(
                 {"User-Agent": f"sandwright/{sandwright.__version__}", "Accept-Encoding": "identity"}
@@ -110,14 +110,14 @@ class Transport:
         return session
 
     def _proxies(self, url: str) -> dict[str, str]:
-        """The environment's, but for what is on this machine."""
+        """The proxies of the environment; none for loopback addresses."""
         if is_loopback(urllib.parse.urlsplit(url).hostname or ""):
             return {}
         return dict(requests.utils.get_environ_proxies(url, no_proxy=None))
 
 
 class Response:
-    """An answer whose status and headers are there. `foreign`: another server than the registry's gave it."""
+    """An answer with status and headers. `foreign`: it is from another server than the registry's."""
 
     def __init__(self, transport: Transport, response: requests.Response) -> None:
         self.status = response.status_code
@@ -146,7 +146,7 @@ class Response:
                 yield chunk
                 if self._transport.stopped.is_set():
                     raise Cancelled
-            if self._transport.stopped.is_set():  # a body of unknown length ends so, too
+            if self._transport.stopped.is_set():  # a body of unknown length ends the same way
                 raise Cancelled
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if self._transport.stopped.is_set():
@@ -170,20 +170,20 @@ class Response:
         return b"".join(held)[: limit + 1]
 
     def finish(self) -> None:
-        """Read a short rest, so that the connection can be used again, and close."""
+        """Read a short rest, so that the connection can be reused, and close."""
         with contextlib.suppress(ConnectionBroken):
             self.beginning(1 << 16)
         self.close()
 
     def close(self) -> None:
-        """Give the connection back, or close it when something of the body is left."""
+        """Return the connection to the pool, or close it when some of the body is unread."""
         if self._response.request.method == "HEAD" or self.status == 204:
             with contextlib.suppress(ConnectionBroken, Cancelled):
                 self.beginning(0)  # there is nothing, which has to be noticed
         self._response.close()
 
     def retry_after(self) -> float:
-        """The seconds that the server asks to wait (RFC 9110, 10.2.3); 0 when it has no wish."""
+        """The seconds that the server asks to wait (RFC 9110, 10.2.3), or 0."""
         wish = self.headers.get("Retry-After", "").strip()
         if wish.isdecimal():
             return float(wish[:9])
@@ -194,7 +194,7 @@ class Response:
 
 
 def broken(error: Exception) -> ConnectionBroken:
-    """What an exception of the libraries below means, with its innermost reason."""
+    """Translate an exception of `requests`, with its innermost reason."""
     chain = list(_chain(error))
     inner = chain[-1]
     reason = printable(str(inner)) or type(inner).__name__

@@ -1,7 +1,7 @@
-"""Sends one blob: mounted from a neighbour, in one request, or as a stream that goes on where it broke off.
+"""Uploads one blob: mounts it, sends it in one request, or streams it and resumes after interruptions.
 
-Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ: some take no chunks at all, then the blob
-is sent as a whole; some forget an upload under way, then it is begun anew; what one has received it is asked.
+Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ. Some refuse chunks: the blob is sent as a
+whole. Some lose an upload: it restarts. After a failure the registry is asked how much it has received.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ Source = Callable[[], BinaryIO]
 """Opens the blob for reading, from its start."""
 
 SMALL = 8 << 20
-"""Bytes up to which a blob is sent with its name, in a request that can only be made anew as a whole."""
+"""Blobs up to this size are sent in one request, which can only be repeated as a whole."""
 
 CHUNK = 64 << 20
-"""Bytes in a request once a longer one failed: some front-ends let no more than 100 MB pass. Before, all of a
-blob goes in one: with a registry on the same machine, chunks of this size cost it a fifth more."""
+"""The size of chunks after a longer request failed: some front-ends limit requests to 100 MB. The first try
+sends the whole blob: on a local registry, chunks of this size took a fifth longer."""
 
 LARGEST_CHUNK = 1 << 30
 BEGINNINGS = 3
 _PIECE = 1 << 18
 _MAY_PASS = frozenset({0, 408, 416, 500, 502, 504})
-"""Statuses, 0 for none, after which it is worth asking what has arrived."""
+"""Statuses, 0 for none, after which the upload may resume."""
 
 _TOO_LONG = 413
 _NO_CHUNKS = frozenset({400, 405, 411, _TOO_LONG, 415, 416, 501})
-"""What registries say to a first chunk that take none."""
+"""Answers to a first chunk of registries that accept no chunks."""
 
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,19})", re.ASCII)
 
 
 class _Lost(Exception):
-    """The registry knows nothing of the upload any more."""
+    """The registry lost the upload."""
 
 
 class _NoChunks(Exception):
-    """The registry takes no chunks."""
+    """The registry accepts no chunks."""
 
 
 class Upload:
-    """One blob on its way."""
+    """The upload of one blob."""
 
     def __init__(
         self,
@@ -87,18 +87,18 @@ class Upload:
         self._least = 0
 
     def mount(self, repository: str, scopes: tuple[str, ...]) -> bool:
-        """Ask the registry to take the blob from another of its repositories; whether it did."""
+        """Ask the registry to mount the blob from another repository; return whether it did."""
         query = urllib.parse.urlencode({"mount": self._descriptor.digest, "from": repository})
         try:
             answer = self._post(f"?{query}", scopes, 201, 202)
         except (Denied, NotFound):
-            return False  # it may not be read, or not by us
+            return False  # not readable, or not by us
         if answer.status == 202:
             self._follow(answer)
         return answer.status == 201
 
     def run(self) -> None:
-        """Send it. Raise RegistryError when it isn't taken, IntegrityError when its digest is another."""
+        """Send the blob. Raise RegistryError when it is refused, IntegrityError for another digest."""
         chunked = self._descriptor.size > (SMALL if self._chunk is None else self._chunk)
         for _ in range(BEGINNINGS):
             try:
@@ -131,7 +131,7 @@ class Upload:
         return answer
 
     def _follow(self, answer: Response) -> None:
-        """Take note of where the upload goes on."""
+        """Remember the location where the upload continues."""
         location = answer.headers.get("Location", "")
         if location:
             self._location = self._client.resolve(location, answer.url, self._asked)
@@ -163,7 +163,7 @@ class Upload:
         return min(at + max(self._chunk, self._least), self._descriptor.size)
 
     def _consider(self, error: RegistryError, at: int, troubles: int) -> None:
-        """Whether the upload can go on after an error, and how; if not, raise it."""
+        """Decide how the upload continues after an error; raise it when it can't."""
         if error.status == 404:
             raise _Lost from error
         if self._chunk is None and (error.status == _TOO_LONG or troubles > 1):
@@ -176,7 +176,7 @@ class Upload:
             raise error
 
     def _send_chunk(self, at: int, end: int) -> int:
-        """Send the bytes from `at` to `end`; up to where the registry has it then."""
+        """Send the bytes from `at` to `end`; return how many the registry has then."""
         headers = {"Content-Type": "application/octet-stream", "Content-Range": f"{at}-{end - 1}"}
         part = self._content.part(at, end)
         request = RegistryRequest(
@@ -188,7 +188,7 @@ class Upload:
         return self._reached(answer, end, otherwise=end)
 
     def _state(self, sent: int) -> int:
-        """Ask how much of the upload has arrived."""
+        """Ask the registry how much it has received."""
         request = RegistryRequest(
             "GET", self._location, self._asked, self._scopes, expect=frozenset({200, 202, 204, 400, 404, 416})
         )
@@ -211,7 +211,7 @@ class Upload:
         return count
 
     def _put(self, rest: _Part) -> None:
-        """Send the rest, which may be nothing, and have it called what it is."""
+        """Send the rest, possibly empty, and commit the blob under its digest."""
         self._content.settle(len(rest) == 0)
         joined = "&" if urllib.parse.urlsplit(self._location).query else "?"
         url = f"{self._location}{joined}{urllib.parse.urlencode({'digest': self._descriptor.digest})}"
@@ -249,7 +249,7 @@ class Upload:
 
 
 class _Content:
-    """What is sent, hashed as it goes by. No byte of the end leaves unless all of it has the digest."""
+    """The content of the upload, hashed on the way. The last bytes are sent only after the digest matches."""
 
     def __init__(
         self, source: Source, descriptor: Descriptor, asked: RegistryOperation, transport: Transport
@@ -266,7 +266,7 @@ class _Content:
         return _Part(self, start, end)
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
-        """The same, in pieces, from the source. Raise IntegrityError when it is not what it should be."""
+        """The bytes in pieces, from the source. Raise IntegrityError for another size or digest."""
         with self._source() as file:
             file.seek(start)
             at = start
@@ -292,7 +292,7 @@ class _Content:
 
 
 class _Part:
-    """A part of the content as a request's body."""
+    """A range of the content as a request's body."""
 
     def __init__(self, content: _Content, start: int, end: int) -> None:
         self._content = content
