@@ -1,8 +1,7 @@
-"""Descriptors, digests and platforms: the grammar by which one blob of an image names another. Pure.
+"""Descriptors, digests and platforms, and the JSON of OCI documents. Pure.
 
-Everything here is read from documents that a stranger wrote. A digest is checked before it becomes part
-of a path (CVE-2024-3727), a size before it is trusted, a document before it is taken for a manifest or an
-index (CVE-2021-41190).
+The documents are not trusted. A digest is checked before it becomes part of a path (CVE-2024-3727), a size
+before it is used, a document before it counts as a manifest or an index (CVE-2021-41190).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sandwright.errors import ArchiveRefused, UsageError
 
 REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"
-"""Where Docker (since 25) and BuildKit put the whole name, with the tag alone in `REF_NAME`."""
+"""The full name in images of Docker (since 25) and BuildKit, which put only the tag into `REF_NAME`."""
 
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -54,7 +53,7 @@ LAYER_TYPES = frozenset(
 )
 
 HEX_LENGTH = {"sha256": 64, "sha512": 128}
-"""The digest algorithms that we can verify, with the number of hex digits of each."""
+"""The supported digest algorithms, with their number of hex digits."""
 
 _DIGEST = re.compile(r"([a-z0-9]+(?:[+._-][a-z0-9]+)*):([a-zA-Z0-9=_-]+)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -66,7 +65,7 @@ _IMPLIED_VARIANT = {"amd64": "v1", "arm64": "v8", "arm": "v7"}
 class Platform:
     """An operating system and an architecture in Go's words (`linux`, `arm64`), perhaps a variant (`v8`).
 
-    The variant that an architecture implies (arm64's is v8) is the same as none.
+    The implied variant of an architecture (v8 for arm64) equals none.
     """
 
     os: str
@@ -77,7 +76,7 @@ class Platform:
         return "/".join(filter(None, (self.os, self.architecture, self.variant)))
 
     def normal(self) -> Platform:
-        """The same platform in the spelling that compares equal."""
+        """The platform in its canonical spelling."""
         architecture = _ARCHITECTURES.get(self.architecture, self.architecture)
         implied = self.variant == _IMPLIED_VARIANT.get(architecture)
         return Platform(self.os, architecture, "" if implied else self.variant)
@@ -95,7 +94,7 @@ class Descriptor:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the annotations call it: the reference name of the image-spec, and containerd's full name."""
+        """Its names in the annotations: the reference name of the image-spec, and containerd's full name."""
         return tuple(self.annotations[key] for key in (REF_NAME, IMAGE_NAME) if key in self.annotations)
 
     @property
@@ -109,10 +108,10 @@ class Descriptor:
 
 
 def check_digest(value: object, where: str) -> str:
-    """Give a digest back when its grammar, algorithm and length are right; `where` begins the message else.
+    """Return a valid digest; raise ArchiveRefused, with `where`, for any other.
 
-    Hex digits must be lower case: image-spec descriptor.md, "Registered Algorithms". An algorithm that we
-    can't compute is refused too, since nothing it names could be verified.
+    Hex digits must be lower case: image-spec descriptor.md, "Registered Algorithms". Unsupported algorithms
+    are refused, since their blobs can't be verified.
     """
     match = _DIGEST.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -127,7 +126,7 @@ def check_digest(value: object, where: str) -> str:
 
 
 def parse_platform(text: str) -> Platform:
-    """A platform as a person writes it: `linux/amd64`, `linux/arm/v7`. Raise UsageError for anything else."""
+    """Parse a platform of a user: `linux/amd64`, `linux/arm/v7`. Raise UsageError for anything else."""
     parts = text.split("/")
     if not 2 <= len(parts) <= 3 or not all(
         re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", part) for part in parts
@@ -139,7 +138,7 @@ def parse_platform(text: str) -> Platform:
 
 
 def read_platform(value: object, where: str) -> Platform | None:
-    """The `platform` object of a descriptor; None where there is none."""
+    """The `platform` object of a descriptor, or None."""
     if value is None:
         return None
     fields = mapping(value, where)
@@ -150,7 +149,7 @@ def read_platform(value: object, where: str) -> Platform | None:
 
 
 def read_descriptor(value: object, where: str) -> Descriptor:
-    """A descriptor in a document. Raise ArchiveRefused, with `where`, for one that breaks a rule."""
+    """Parse a descriptor in a document. Raise ArchiveRefused, with `where`, for an invalid one."""
     fields = mapping(value, where)
     media_type = fields.get("mediaType")
     if not isinstance(media_type, str) or not media_type:
@@ -164,12 +163,12 @@ def read_descriptor(value: object, where: str) -> Descriptor:
 
 
 def parse_json(raw: bytes, where: str) -> dict[str, Any]:
-    """A JSON object, read as `parse_json_value` reads it."""
+    """Parse a JSON object as `parse_json_value` does."""
     return dict(mapping(parse_json_value(raw, where), where))
 
 
 def parse_json_value(raw: bytes, where: str) -> object:
-    """A JSON value, strictly: UTF-8, no key twice, no NaN; readers differ on what those mean."""
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, on which parsers differ."""
     try:
         value: object = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -178,7 +177,7 @@ def parse_json_value(raw: bytes, where: str) -> object:
 
 
 def check_document(document: Mapping[str, Any], media_type: str, where: str) -> None:
-    """Refuse a document that is not clearly what its descriptor's media type says (CVE-2021-41190).
+    """Refuse a document that does not clearly match the media type of its descriptor (CVE-2021-41190).
 
     Its own mediaType may be absent (image-spec before 1.1 left it out, and umoci still does) but not
     different. It must not hold fields of both a manifest and an index, in whatever case: Go's decoder

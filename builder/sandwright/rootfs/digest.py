@@ -1,4 +1,4 @@
-"""Streams that are what their descriptor promised."""
+"""Verifies streams by size and digest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sandwright.rootfs.tar.reader import Readable
 
 
 class VerifiedReader:
-    """A stream that must turn out to be `size` bytes with the digest `digest`.
+    """Reads a stream that must have `size` bytes and the digest `digest`.
 
-    Reading raises IntegrityError as soon as it is longer, and at its end when it is shorter or differs.
-    Only when `read` has given nothing is the stream proved. `size` None leaves the length open. Raise
-    ArchiveRefused for a digest that is none.
+    Reading raises IntegrityError as soon as the stream is longer, and at its end when it is shorter or
+    differs. The stream is verified only after `read` has returned nothing. `size` None allows any length.
+    Raise ArchiveRefused for an invalid digest.
     """
 
     def __init__(self, stream: Readable, digest: str, *, size: int | None = None, name: str) -> None:

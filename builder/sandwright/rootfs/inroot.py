@@ -1,9 +1,7 @@
-"""Looks at a root file system from inside, without entering it.
+"""Resolves paths in a root file system as after chroot, without entering it.
 
-A path of an image means what it would mean after chroot: an absolute link starts again at the root, `..`
-stops there. Every step is taken from an open directory and follows no link by itself, so that nothing
-outside the root is ever looked at, whatever links lie in the way (CVE-2024-9676, CVE-2026-55686 and their
-kind).
+An absolute link starts again at the root, and `..` stops there. Every step opens one name in an open
+directory and follows no link by itself, so links can't lead out of the root (CVE-2024-9676, CVE-2026-55686).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ MOST_LINKS = 40
 """Links in one path before the kernel gives up (MAXSYMLINKS)."""
 
 DEEPEST = 512
-"""Directories below one another that are gone into. Each costs a descriptor; a process may have 1,024."""
+"""The most nested directories of a walk. Each needs a descriptor; a process may have 1,024."""
 
 _PASS = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,9 +34,8 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 class ResolvedPath:
     """Where a path leads. `path` is absolute and free of links, `..` and `.`; `/` is the root.
 
-    `status` is None when nothing is there; then `path` is where it would be, with what is left of the way as
-    written. `links` are the symbolic links that
-    were followed, in order, each as an absolute path free of links but for its last component.
+    `status` is None when nothing is there; then `path` ends with the unresolved rest as written. `links` are
+    the followed symbolic links, in order: absolute paths, free of links but for the last component.
     """
 
     path: bytes
@@ -57,7 +54,7 @@ class ResolvedPath:
 
     @property
     def is_link(self) -> bool:
-        """Whether a symbolic link is there, which `locate` was told not to follow."""
+        """Whether a symbolic link is there, which `locate` did not follow."""
         return self.status is not None and stat.S_ISLNK(self.status.st_mode)
 
     @property
@@ -86,7 +83,7 @@ KINDS = {
 
 @dataclass
 class _Walk:
-    """The open directories from the root to where a walk stands, and what is ahead (next one last)."""
+    """The open directories from the root to the current one, and the names ahead (the next one last)."""
 
     fds: list[int]
     names: list[bytes]
@@ -119,10 +116,10 @@ class _Walk:
 
 
 class Root:
-    """A root file system that is looked at. A context manager; holds one open directory."""
+    """A root file system. A context manager that holds one open directory."""
 
     def __init__(self, path: Path) -> None:
-        """Open the directory `path`. Links in `path` itself are the caller's own and are followed."""
+        """Open the directory `path`, following links in `path` itself."""
         self.name = str(path)
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -193,9 +190,9 @@ class Root:
             return sorted(os.fsencode(name) for name in os.listdir(fd))  # noqa: PTH208 - by descriptor
 
     def tree(self, path: bytes) -> Iterator[bytes]:
-        """Everything below the directory that `path` leads to, but for directories that hold something.
+        """Everything below the directory that `path` leads to, apart from non-empty directories.
 
-        Paths are free of links; links are given and not followed. The order is not defined.
+        Paths are free of links; links are listed and not followed. The order is undefined.
         """
         ahead = [self.locate(path).path]
         while ahead:
@@ -211,7 +208,7 @@ class Root:
                 yield folder
 
     def measure(self) -> tuple[int, int]:
-        """How many files, links and the like there are, and the bytes of all files, each inode once."""
+        """The number of entries that are no directories, and the bytes of all files, each inode once."""
         count, sizes, ahead = 0, {}, [b"/"]
         while ahead:
             folder = ahead.pop().rstrip(b"/")
@@ -256,9 +253,9 @@ class Root:
 
 
 def _steps(walk: _Walk, *, follow: bool) -> tuple[bytes, os.stat_result | None]:
-    """Walk to the end; give the name in the last directory (`b""`: that directory itself) and what is there.
+    """Walk to the end; return the name in the last directory (`b""`: the directory itself) and its status.
 
-    Where the way ends early, the name holds all that is left of it.
+    When the path ends early, the name holds the rest of it.
     """
     while walk.ahead:
         name = walk.ahead.pop()
@@ -281,7 +278,7 @@ def _steps(walk: _Walk, *, follow: bool) -> tuple[bytes, os.stat_result | None]:
 
 
 def _rest(name: bytes, ahead: list[bytes]) -> bytes:
-    """What is left of a path whose next component is not there."""
+    """The rest of a path whose next component is missing."""
     return b"/".join([name, *reversed(ahead)])
 
 

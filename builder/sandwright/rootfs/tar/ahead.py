@@ -1,7 +1,7 @@
 """Reads a stream ahead of its consumer, in a thread.
 
-Inflating and hashing release the interpreter's lock, so a chain of these keeps several processors busy. At
-most `DEPTH` pieces wait, whatever the stream is.
+Decompressing and hashing release the interpreter's lock, so a chain of readers uses several processors. At
+most `DEPTH` pieces wait in memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _LARGER = 8 * CHUNK
 class ReadAhead:
     """A stream, read by a thread until it ends, fails, or `close` is called. Use it as a context manager.
 
-    What reading the stream raises, reading this raises, at the same place. The thread reads `CHUNK` at a
-    time: few large pieces, since it needs the interpreter's lock whenever it hands one over.
+    Errors of the stream are raised at the same offset. The thread reads large pieces of `CHUNK` bytes, since
+    passing one on needs the interpreter's lock.
     """
 
     def __init__(self, stream: Readable) -> None:
@@ -44,7 +44,7 @@ class ReadAhead:
         return piece[:size]
 
     def close(self) -> None:
-        """Stop the thread and wait until it has: at most until the read that it is in comes back."""
+        """Stop the thread, and wait for its current read."""
         self._stopped = True
         self._room.put(True)
         self._thread.join()
@@ -79,10 +79,9 @@ class ReadAhead:
 
 
 def _settle_allocator() -> None:
-    """Have the C library keep memory of the size of pieces when it gets it back.
+    """Make the C library keep freed memory of the size of pieces.
 
-    glibc takes every block above a threshold from the kernel, zeroed page by page, and gives it back at
-    once, until a larger one was freed (mallopt(3), M_MMAP_THRESHOLD). That is a quarter of the time of
-    decompressing.
+    glibc maps every block above a threshold anew, zeroed by the kernel, until a larger block was freed
+    (mallopt(3), M_MMAP_THRESHOLD). That would take a quarter of the time of decompressing.
     """
     bytes(_LARGER)

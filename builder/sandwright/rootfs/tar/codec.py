@@ -1,8 +1,8 @@
-"""Takes the compression off a stream: gzip, Zstandard, xz or none, told apart by their first bytes.
+"""Decompresses streams: gzip, Zstandard, xz or none, detected by their first bytes.
 
-All of it happens in this process: a helper program found on a PATH has been somebody else's (CVE-2014-9357,
-GHSA-x86f-5xw2-fm2r). Output comes in bounded pieces however well the input was compressed, and a stream
-that is cut, damaged, or followed by something else is an error, never a short read.
+Decompression runs in this process: helper programs on PATH have been replaced (CVE-2014-9357,
+GHSA-x86f-5xw2-fm2r). Output comes in bounded pieces, whatever the compression ratio. A truncated or damaged
+stream, or one with trailing data, is an error, never a short read.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\0"
 def decompressed(
     stream: Readable, *, name: str, allow: Collection[Codec] = LAYER, limits: ArchiveLimits = DEFAULT
 ) -> DecompressedStream:
-    """The stream without its compression, which is one of `allow`; xz is for packages only.
+    """Decompress a stream with a codec of `allow`; xz is for packages only.
 
-    `name` is what messages call the stream. Raise ArchiveRefused when it is compressed in another way;
-    reading raises IntegrityError where the data is damaged or ends early, ArchiveRefused where it grows
-    beyond `limits.ratio`.
+    `name` is the stream's name in messages. Raise ArchiveRefused for another codec; reading raises
+    IntegrityError when the data are damaged or truncated, ArchiveRefused when they grow beyond
+    `limits.ratio`.
     """
     source = _Source(stream)
     codec = _codec(source.peek(6), name)
@@ -52,7 +52,7 @@ def decompressed(
 
 
 class DecompressedStream:
-    """A stream with its compression taken off. `codec` says which it was; `bytes` is what came out so far."""
+    """A decompressed stream. `codec` is its compression, `bytes` the output so far."""
 
     def __init__(self, codec: Codec, source: _Source, name: str, limits: ArchiveLimits) -> None:
         self.codec: Codec = codec
@@ -63,7 +63,7 @@ class DecompressedStream:
         self._produce = _producer(codec, source)
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; nothing only at the end of a stream that is whole."""
+        """The next bytes, at most `size`; nothing only at the end of a complete stream."""
         try:
             data = self._produce(size)
         except EOFError:
@@ -80,7 +80,7 @@ class DecompressedStream:
 
 
 class _Source:
-    """The compressed stream, counted, with a look ahead."""
+    """The compressed stream, counted and peekable."""
 
     def __init__(self, stream: Readable) -> None:
         self.bytes = 0
@@ -138,7 +138,7 @@ def _zstd(source: _Source) -> Callable[[int], bytes]:
 
 
 class _Decompressor(Protocol):
-    """What the decompressors of isal and lzma have in common."""
+    """The common interface of the decompressors of isal and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -185,7 +185,7 @@ class _Members:
         return piece
 
     def _next(self) -> bool:
-        """Whether another member follows the one that has ended. Zeros may fill up the end (tapes, xz)."""
+        """Whether another member follows. Zeros may pad the end (tapes, xz)."""
         while len(rest := self._input[self._at : self._at + len(self._magic)]) < len(self._magic):
             more = self._source.read()
             if not more:

@@ -1,4 +1,4 @@
-"""What one member of an archive is, and the grammar of its name."""
+"""The members of an archive, and the grammar of their names."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sandwright.rootfs.tar.limits import DEFAULT, ArchiveLimits
 
 NO_XATTRS: Mapping[bytes, bytes] = MappingProxyType({})
 WHITEOUT = b".wh."
-"""How the names of a layer begin that take something away (image-spec layer.md, "Whiteouts")."""
+"""The prefix of whiteouts in a layer (image-spec layer.md, "Whiteouts")."""
 
 COMPONENT = 255
-"""Bytes that one name in a directory may have (NAME_MAX of Linux)."""
+"""The most bytes of a name in a directory (NAME_MAX of Linux)."""
 
 
 class EntryKind(Enum):
-    """What a member is. The value is the word for messages."""
+    """The type of a member. The value is its name in messages."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -52,23 +52,22 @@ class TarEntry:
 
 
 class EntryRefused(Exception):
-    """Why a member is not let through, as a clause. Whoever reads the archive adds which and where."""
+    """The reason why a member is refused, as a clause. The reader of the archive adds its name."""
 
 
 def show(path: bytes) -> str:
-    """A member's name for a message: printable, quoted, and not endless."""
+    """A member's name for messages: printable, quoted, and shortened."""
     text = path.decode("utf-8", "backslashreplace")
     text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return f"'{text}'" if len(text) <= 200 else f"'{text[:150]}…{text[-45:]}'"
 
 
 def normalise(raw: bytes, *, limits: ArchiveLimits = DEFAULT) -> bytes:
-    """The path that a member's name means inside the root; `b""` for the root.
+    """The path of a member's name inside the root; `b""` for the root.
 
-    A leading slash is taken off, empty and `.` components too. Raise ValueError, with the reason as its
-    text, for a name that is empty or too long, holds NUL, or has a `..` component. `..` is refused even
-    where it stays inside: no writer of layers makes it, and readers differ on what it means behind a
-    symbolic link.
+    Leading slashes, empty and `.` components are removed. Raise ValueError, with the reason, for a name that
+    is empty or too long, contains NUL, or has a `..` component. `..` is refused even where it stays inside:
+    no writer of layers creates it, and readers differ on its meaning after a symbolic link.
     """
     if not raw:
         raise ValueError("its name is empty")

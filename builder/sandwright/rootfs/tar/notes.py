@@ -1,4 +1,4 @@
-"""What was met on the way and is worth telling: counted by kind, with the first few names."""
+"""Collects remarks about members of an archive: counted by kind, with the first few names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ REST = "more of other kinds"
 
 @dataclass
 class Note:
-    """How often one thing happened, and to which members first (at most `EXAMPLES`)."""
+    """How often a remark occurred, and the first members (at most `EXAMPLES`)."""
 
     count: int = 0
     examples: list[bytes] = field(default_factory=list)
 
 
 class Notes:
-    """A collection that stays small, however large the archive is and whatever it makes up.
+    """A collection of bounded size, for archives of any size and content.
 
-    There are at most `KINDS` kinds; all further ones are counted as `REST`.
+    It holds at most `KINDS` kinds; further kinds count as `REST`.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Notes:
             note.examples.append(path)
 
     def merge(self, other: Notes) -> None:
-        """Take over what another collection holds."""
+        """Add another collection."""
         for kind, note in other:
             mine = self._note(kind)
             mine.count += note.count

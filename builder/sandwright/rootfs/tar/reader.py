@@ -1,9 +1,8 @@
 """Reads a tar archive as a stream, strictly, without Python's tarfile.
 
-tarfile is no boundary on the interpreters we support (CVE-2025-4517, CVE-2025-8194, CVE-2026-11972), and it
-is slow. This reader knows ustar, pax and GNU archives, refuses what it does not know, and believes no
-number. Where an archive says one thing twice, readers differ on what it means (CVE-2025-62518): such
-archives are refused.
+tarfile is no security boundary on the supported interpreters (CVE-2025-4517, CVE-2025-8194, CVE-2026-11972),
+and it is slow. This reader supports ustar, pax and GNU archives, refuses everything else, and bounds every
+number. Parsers differ on archives with contradictory headers (CVE-2025-62518), so those are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sandwright.rootfs.tar.member import NOTHING, ExtendedHeader, PlainHeaders
 from sandwright.rootfs.tar.notes import Notes
 
 CHUNK = 1 << 19
-"""Bytes that are asked of a stream at a time."""
+"""The most bytes of one read."""
 
 _LONGEST_PLAIN = 256  # name and prefix of a header without extensions
 
@@ -36,15 +35,14 @@ class Readable(Protocol):
 class TarReader:
     """The members of an archive, one after another.
 
-    Iterate once; while a member is current, `chunks()` gives its content. What is not taken is skipped.
-    After the last member the stream is read to its end, so that whoever hashes it has seen all of it. A
-    stream that ends between two members, without the two blocks of zeros, is taken as complete: some
-    writers of layers leave them out, and every runtime accepts that.
+    Iterate once; while a member is current, `chunks()` returns its content. Unread content is skipped. After
+    the last member the stream is read to its end, so that a hash covers all of it. A stream that ends between
+    two members, without the two blocks of zeros, is complete: some writers of layers omit them, and every
+    runtime accepts that.
 
-    `name` is what messages call the archive. `notes` collects what was changed, or not understood but
-    harmless; `entries` and `bytes` count what was read so far. Raise IntegrityError for a stream that is
-    damaged or ends early, ArchiveRefused for a member that is not let through or a limit that is reached;
-    both name the member.
+    `name` is the archive's name in messages. `notes` collects what was changed, or ignored as harmless;
+    `entries` and `bytes` count what was read so far. Raise IntegrityError for a damaged or truncated stream,
+    ArchiveRefused for a refused member or an exceeded limit; both name the member.
     """
 
     def __init__(

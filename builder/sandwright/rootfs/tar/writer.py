@@ -24,15 +24,15 @@ _OCTAL_LONG = 0o77777777777
 
 
 class Writable(Protocol):
-    """Where an archive goes."""
+    """The destination of an archive."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of `data`."""
+        """Write all of `data`."""
         ...
 
 
 class TarWriter:
-    """An archive in the making: `add` each member, then `close`.
+    """Writes an archive: `add` each member, then `close`.
 
     The format is ustar, with a PAX header before a member that ustar can't hold: a long or non-ASCII name,
     an id above 2,097,151, 8 GiB, a time before 1970 or with a fraction, xattrs. There are no names of users
@@ -47,7 +47,7 @@ class TarWriter:
         """Write a member and, for a file, its content.
 
         Raise ValueError for an entry that `Reader` would not give (a name that is not normalised, for one),
-        and IntegrityError when the content's length is not `entry.size`; the archive is of no use then.
+        and IntegrityError when the content's length is not `entry.size`; the archive is invalid then.
         """
         self._sink.write(_head(entry))
         written = 0

@@ -1,7 +1,7 @@
-"""Follows the frames of a Zstandard stream, to know whether it is whole.
+"""Follows the frames of a Zstandard stream, to detect truncation.
 
-The library's reader gives a short read for a stream that was cut inside a frame, as it does at the end of a
-whole one. The frame format is RFC 8878, section 3.1.
+The library's reader ends a stream that was cut inside a frame the same way as a complete one. The frame
+format is RFC 8878, section 3.1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RLE, _RESERVED = 1, 3
 
 @dataclass(slots=True)
 class _Want:
-    """What comes next: `skip` bytes of no interest, then `take` that decide. `between`: it may end here."""
+    """The next bytes: skip `skip`, then read `take`. `between`: the stream may end here."""
 
     skip: int
     take: int
@@ -28,7 +28,7 @@ class _Want:
 
 
 class ZstdFrames:
-    """A compressed stream that passes through unchanged while its frames are followed."""
+    """Passes a compressed stream through unchanged, and follows its frames."""
 
     def __init__(self, source: Readable) -> None:
         self._source = source
@@ -38,17 +38,17 @@ class ZstdFrames:
 
     @staticmethod
     def begin(magic: bytes) -> bool:
-        """Whether a stream that starts so is Zstandard; it may start with a frame that is to be skipped."""
+        """Whether a stream with these first bytes is Zstandard; it may start with a skippable frame."""
         return magic.startswith(_MAGIC) or (magic[1:4] == _SKIPPABLE and magic[0] & 0xF0 == 0x50)
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, unchanged. Raise ValueError where no frame can go on like that."""
+        """The next bytes, unchanged. Raise ValueError for an invalid frame."""
         data = self._source.read(size)
         self._follow(data)
         return data
 
     def finish(self) -> bytes:
-        """Nothing, when the stream has ended between two frames. Raise EOFError when it has not."""
+        """Return nothing at an end between two frames. Raise EOFError at any other end."""
         if self._have or self._want.skip or not self._want.between:
             raise EOFError
         return b""
@@ -70,7 +70,7 @@ class ZstdFrames:
 
 
 def _walk() -> Generator[_Want, bytes, None]:
-    """What to take next, and given it, what then, without end."""
+    """Yield what to read next; receive it; repeat without end."""
     skip = 0
     while True:
         magic = yield _Want(skip, 4, between=True)
@@ -83,7 +83,7 @@ def _walk() -> Generator[_Want, bytes, None]:
 
 
 def _frame() -> Generator[_Want, bytes, int]:
-    """Follow a frame to its last block; give the bytes that are left of it."""
+    """Follow a frame to its last block; return the number of bytes after it."""
     descriptor = (yield _Want(0, 1))[0]
     single = bool(descriptor & 0x20)
     content = descriptor >> 6

@@ -1,4 +1,4 @@
-"""Layers as blobs: opened, decompressed and proved, and looked through for what they take away."""
+"""Layers as blobs: opens, decompresses and verifies them, and collects their whiteouts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sandwright.rootfs.unpacking.merge import Whiteouts, collect, mentions_white
 
 @dataclass(frozen=True)
 class ImageLayer:
-    """A layer as its descriptor and the image's configuration promise it.
+    """A layer, as its descriptor and the image's configuration describe it.
 
-    `digest` and `size` are those of the blob, `diff_id` that of the archive without compression. `open`
-    gives the blob from its start; it is called once or more, and from more than one thread.
+    `digest` and `size` are those of the blob, `diff_id` is the digest of the uncompressed archive. `open`
+    opens the blob; it may be called several times, from several threads.
     """
 
     digest: str
@@ -40,7 +40,7 @@ class ImageLayer:
         return f"layer {self.digest}"
 
     def check(self) -> None:
-        """Raise ArchiveRefused for digests that are none, and for a media type of no layer we know."""
+        """Raise ArchiveRefused for invalid digests and unsupported media types."""
         check_digest(self.digest, "layer")
         check_digest(self.diff_id, f"{self.name}: diff_id")
         if self.media_type not in LAYER_TYPES:
@@ -48,9 +48,9 @@ class ImageLayer:
 
     @contextlib.contextmanager
     def archive(self, limits: ArchiveLimits, watch: Callable[[int], None]) -> Iterator[DecompressedStream]:
-        """The layer's archive, read and proved ahead in a thread, to the end by the time that it ends.
+        """The layer's archive, read and verified ahead in a thread.
 
-        `watch` is called with the length of every piece of the blob.
+        `watch` is called with the length of each read of the blob.
         """
         with self.open() as blob:
             proved = VerifiedReader(_Watched(blob, watch), self.digest, size=self.size, name=self.name)
@@ -58,7 +58,7 @@ class ImageLayer:
                 yield decompressed(ahead, name=self.name, limits=limits)
 
     def removals(self, limits: ArchiveLimits, watch: Callable[[int], None]) -> Whiteouts:
-        """What the layer takes away from those below. It is read twice if whiteouts are possible."""
+        """The whiteouts of the layer. It is read twice if it may have any."""
         with self.archive(limits, watch) as archive:
             if not mentions_whiteouts(archive):
                 return Whiteouts()
@@ -67,7 +67,7 @@ class ImageLayer:
 
 
 class WhiteoutPrefetch:
-    """Finds out in a thread, ahead of need, what each layer but the lowest takes away. A context manager."""
+    """Collects the whiteouts of each layer but the lowest, ahead in a thread. A context manager."""
 
     def __init__(self, layers: Sequence[ImageLayer], limits: ArchiveLimits) -> None:
         self._layers = layers[1:]
@@ -77,7 +77,7 @@ class WhiteoutPrefetch:
         self._thread = threading.Thread(target=self._run, name="sandwright-prefetch", daemon=True)
 
     def next(self) -> Whiteouts:
-        """What the next layer takes away, the second one first. Raise what finding it out raised."""
+        """The whiteouts of the next layer, the second one first. Raise the errors of reading it."""
         found = self._found.get()
         if isinstance(found, BaseException):
             raise found
@@ -107,7 +107,7 @@ class WhiteoutPrefetch:
 
 
 class _Watched:
-    """A stream whose reading is watched."""
+    """A stream that reports its reads."""
 
     def __init__(self, stream: Readable, watch: Callable[[int], None]) -> None:
         self._stream = stream

@@ -1,9 +1,9 @@
-"""What a layer takes away from the layers below it: whiteouts and opaque directories.
+"""Whiteouts and opaque directories: what a layer removes from the layers below it.
 
-The order of members inside a layer says nothing about them (image-spec layer.md: a whiteout applies to
-lower layers only). So a layer is applied in two steps: first what it takes away, then what it brings. The
-first step needs to know the whiteouts before any member is put down: `scan` reads the layer once for them.
-That costs no more than taking its compression off when the four bytes `.wh.` are nowhere in it.
+A whiteout applies to lower layers only, whatever the order of members (image-spec layer.md). So a layer is
+applied in two steps: first its whiteouts, then its entries. The first step needs all whiteouts before any
+entry is extracted, so `collect` reads the layer once more. A layer without the four bytes `.wh.` is only
+decompressed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ NOTHING_THERE = "whiteout of something that is not there"
 
 @dataclass
 class Whiteouts:
-    """What a layer takes away. All paths are as the layer writes them.
+    """The whiteouts of a layer. All paths are as the layer writes them.
 
-    `gone` are paths; `emptied` are directories that lose what lower layers put into them. `directories` are
-    those that the layer itself has as members: a lower layer's link of that name is not followed, for it is
-    replaced.
+    `gone` are removed paths; `emptied` are opaque directories. `directories` are members of the layer itself:
+    a lower layer's link of that name is not followed, because the directory replaces it.
     """
 
     gone: set[bytes] = field(default_factory=set)
@@ -38,7 +37,7 @@ class Whiteouts:
 
 
 def whiteout(path: bytes) -> bytes | None:
-    """What a whiteout takes away: a path, or its own path when it empties its folder; else None.
+    """The path that a whiteout removes, or its own path when it is opaque; None for other members.
 
     Raise EntryRefused for a whiteout of nothing, of `.` or of `..`, and for the metadata of AUFS: early
     images kept hard links there, and no tool writes it today.
@@ -57,7 +56,7 @@ def whiteout(path: bytes) -> bytes | None:
 
 
 def mentions_whiteouts(stream: Readable) -> bool:
-    """Whether the bytes `.wh.` are anywhere in an archive. It is read to its end when they are not."""
+    """Whether an archive contains the bytes `.wh.`. It is read to its end if not."""
     tail = b""
     while piece := stream.read(CHUNK):
         if WHITEOUT in piece or WHITEOUT in tail + piece[: len(WHITEOUT)]:
@@ -67,7 +66,7 @@ def mentions_whiteouts(stream: Readable) -> bool:
 
 
 def collect(reader: TarReader, limits: ArchiveLimits) -> Whiteouts:
-    """The removals that an archive's members stand for. Raise what `TarReader` raises."""
+    """Collect the whiteouts of an archive. Raise the errors of `TarReader`."""
     removals, held = Whiteouts(), 0
     for entry in reader:
         try:
@@ -89,10 +88,10 @@ def collect(reader: TarReader, limits: ArchiveLimits) -> Whiteouts:
 
 
 def apply_whiteouts(removals: Whiteouts, tree: RootfsTree, notes: Notes) -> None:
-    """Remove from the tree of the lower layers what a layer takes away, the upper directories first.
+    """Apply a layer's whiteouts to the tree of the lower layers, upper directories first.
 
-    So `.wh.lib` comes before `lib/.wh.x`, which then finds nothing, even where `lib` was a link to
-    somewhere. What finds nothing goes to `notes`.
+    So `.wh.lib` comes before `lib/.wh.x`, which then finds nothing, even where `lib` was a link. Whiteouts
+    without a target go to `notes`.
     """
     steps = [(path.count(b"/"), path, _remove) for path in removals.gone]
     steps += [(path.count(b"/"), path, _empty) for path in removals.emptied]
@@ -123,7 +122,7 @@ def _empty(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
 
 
 def _behind_replaced(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool:
-    """Whether `path` goes through a link of a lower layer in whose place this layer puts a directory."""
+    """Whether `path` goes through a link of a lower layer that this layer replaces with a directory."""
     for prefix in _prefixes(path):
         if prefix in removals.directories:
             folder, _, name = prefix.rpartition(b"/")

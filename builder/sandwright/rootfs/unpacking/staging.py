@@ -1,9 +1,8 @@
-"""A directory that is not there until it is complete.
+"""Creates a directory that appears only when it is complete.
 
-It is made under another name beside its destination, open to its owner alone, and renamed in the end. Its
-maker holds a lock (flock) on it, so that what a killed process left behind can be told from what is being
-made: the next one removes it. The directory beside both is locked for the moment in which one is looked for
-or made.
+It is created under another name beside its destination, accessible to its owner alone, and renamed at the
+end. Its creator holds a lock (flock) on it, so the next process can recognise and remove the leftovers of a
+killed one. The parent directory is locked while one is looked for or created.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PAUSE = 0.02
 
 
 class StagedDirectory:
-    """A directory in the making. `fd` is open; `publish` gives it its name."""
+    """An unfinished directory. `fd` is open; `publish` gives it its name."""
 
     def __init__(self, fd: int, parent: int, name: str, destination: Path) -> None:
         self.fd = fd
@@ -36,7 +35,7 @@ class StagedDirectory:
         self._destination = destination
 
     def publish(self) -> None:
-        """Rename it to its destination. Raise HostError when something has come to be there."""
+        """Rename it to its destination. Raise HostError when the destination exists."""
         try:
             os.rename(self._name, self._destination.name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
         except (FileExistsError, NotADirectoryError) as error:
@@ -46,16 +45,16 @@ class StagedDirectory:
         self.published = True
 
     def discard(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove it with its content."""
         remove_tree(self._name, self._parent)
 
 
 @contextlib.contextmanager
 def staged(destination: Path) -> Iterator[StagedDirectory]:
-    """A new directory, mode 0700, for the length of a `with`; what is not published by then is removed.
+    """A new directory, mode 0700, for the length of a `with`, removed at the end unless published.
 
-    Directories that are missing above `destination` are made with mode 0700. Raise HostError when something
-    is at `destination`, or when another process holds the directory above it for half a minute.
+    Missing parents of `destination` are created with mode 0700. Raise HostError when `destination` exists, or
+    when another process locks its parent for half a minute.
     """
     parent = _open_parent(destination)
     try:
@@ -106,7 +105,7 @@ def _locked(fd: int, path: Path) -> Iterator[None]:
 
 
 def _sweep(parent: int) -> None:
-    """Remove what processes that are no more left behind."""
+    """Remove the leftovers of killed processes."""
     for name in os.listdir(parent):
         if (
             not name.startswith(PREFIX)
@@ -127,7 +126,7 @@ def _sweep(parent: int) -> None:
 
 
 def _disinherit(fd: int) -> None:
-    """Take off what the directory above gives to new ones: its group, setgid, ACLs."""
+    """Remove what new directories inherit: group, setgid, ACLs."""
     for name in ("system.posix_acl_default", "system.posix_acl_access"):
         with contextlib.suppress(OSError):
             os.removexattr(fd, name)

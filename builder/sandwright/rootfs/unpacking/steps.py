@@ -1,4 +1,4 @@
-"""Bounds how far the members of an archive may lead us through directories and links. Pure."""
+"""Bounds the directories and links that the members of an archive lead through. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _EACH = 32
 
 
 class StepBudget:
-    """How many directories may be entered for all members together: 200,000, and 32 for each member.
+    """Bounds the directories entered for all members together: 200,000, and 32 for each member.
 
-    Images take fewer than ten for a member. An archive whose members lie a thousand directories deep, each
-    far from the one before, takes a thousand for each, so that its cost grows with the square of its length.
+    Images need fewer than ten for a member. Without the bound, an archive of deep, distant members would cost
+    the square of its length.
     """
 
     def __init__(self) -> None:
         self._left = _FREE
 
     def allow(self) -> None:
-        """Another member is to be found."""
+        """Add the steps of another member."""
         self._left += _EACH
 
     def spend(self, path: bytes) -> None:
-        """Take one step on the way to `path`. Raise EntryRefused when there is none left."""
+        """Spend one step towards `path`. Raise EntryRefused when none is left."""
         self._left -= 1
         if self._left < 0:
             raise EntryRefused(

@@ -1,8 +1,8 @@
-"""Keeps unpacked root file systems, one for each image digest, shared by all bundles of that image.
+"""Stores unpacked root file systems, one for each image digest, shared by all bundles of that image.
 
-An entry is a directory named after the digest, and a JSON file that says what was done to it. The
-directory is there only when it is complete: it is unpacked and prepared under another name and renamed.
-Whoever works on a digest holds a lock; what a killed process left behind is removed by the next one.
+An entry is a directory named after the digest, and a JSON file about it. The directory appears only when it
+is complete: it is unpacked and prepared under another name, and renamed. A process that works on a digest
+holds a lock; the next one removes the leftovers of a killed process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OURS = re.compile(r"\.?(?:sha256|sha384|sha512|minimal)-")
 
 @dataclass(frozen=True)
 class StoredRootfs:
-    """A root file system of the store. `fresh`: this call made it; `record`: what was kept about it."""
+    """A root file system of the store, with its `record`. `fresh`: this call created it."""
 
     rootfs: Path
     record: Mapping[str, Any]
@@ -35,11 +35,11 @@ class StoredRootfs:
 
 
 def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, Any]]) -> StoredRootfs:
-    """The root file system called `name`, made if it is not there.
+    """The root file system called `name`, created if missing.
 
-    `make` gets a path that does not exist, in a directory that only this user can enter, makes a
-    directory there and gives the record, which must be JSON. Whatever it raises leaves the store as it
-    was. Two processes that want the same name wait for each other.
+    `make` receives a path that does not exist, in a directory that only this user can enter. It creates a
+    directory there and returns the record, which must be JSON. An error leaves the store as it was. Two
+    processes that need the same name wait for each other.
     """
     rootfs, record = store / name, store / f"{name}.json"
     with explained(store):
@@ -47,7 +47,7 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
         if there := _complete(rootfs, record):
             return there
     with explained(store), locked(store / f".{name}.lock"):
-        if there := _complete(rootfs, record):  # somebody made it while we waited
+        if there := _complete(rootfs, record):  # created while we waited
             return there
         part = store / f".{name}.part"
         remove_tree(part)
@@ -56,7 +56,7 @@ def stored_rootfs(store: Path, name: str, make: Callable[[Path], Mapping[str, An
         try:
             made = make(part / "rootfs")
             write_atomically(record, encode(made))
-            _on_disk(part)  # or the name could outlive a loss of power, and what it names not
+            _on_disk(part)  # or after a loss of power the name could exist without the content
             (part / "rootfs").rename(rootfs)
         finally:
             remove_tree(part)
@@ -68,13 +68,13 @@ def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
         return None
     try:
         return StoredRootfs(rootfs, json.loads(record.read_text(encoding="utf-8")), fresh=False)
-    except ValueError:  # not what we wrote
+    except ValueError:  # not our record
         return None
 
 
 @contextlib.contextmanager
 def explained(what: object) -> Iterator[None]:
-    """Turn what the operating system refuses into a HostError that names `what`."""
+    """Turn errors of the operating system into a HostError that names `what`."""
     try:
         yield
     except OSError as error:
@@ -84,13 +84,13 @@ def explained(what: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, alone of all processes, for the length of a `with`; then it is gone."""
+    """Hold the lock file `path` exclusively for the length of a `with`, then remove it."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
         if _still(path, fd):
             break
-        os.close(fd)  # its last holder removed it while we waited
+        os.close(fd)  # its last holder removed it meanwhile
     try:
         yield
     finally:
@@ -99,10 +99,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes) -> bool:
-    """Write a file beside its place and rename it. Give false, and do nothing, when it holds `content`.
+    """Write a temporary file and rename it to `path`. Return false if `path` holds `content` already.
 
-    The name beside it is always the same, under a lock on the directory, so that what a killed process
-    left is written over by the next.
+    The temporary name is fixed, under a lock on the directory, so the next process overwrites leftovers.
     """
     with contextlib.suppress(FileNotFoundError):
         if not path.is_symlink() and path.read_bytes() == content:
@@ -129,7 +128,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all that is in it, following no link; nothing when it is not there."""
+    """Remove a directory and its content, if it exists, following no link."""
     parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -154,9 +153,9 @@ def _on_disk(directory: Path) -> None:
 
 
 def _private(store: Path) -> None:
-    """Make the store, and keep everyone else out: images hold setuid programs (CVE-2021-41091, -41103).
+    """Create the store, closed to other users: images hold setuid programs (CVE-2021-41091, -41103).
 
-    A directory that holds other things is not taken: its mode is somebody's choice.
+    A directory with other content is refused, since changing its mode would affect that.
     """
     store.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = store.stat()
