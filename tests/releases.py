@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sandwright.image.build import BuiltImage, Fetcher
 from sandwright.release.evidence import Matrix
-from sandwright.release.signing import Key, load_key
-from sandwright.release.subject import Proof, Release, prepare
+from sandwright.release.signing import SigningKey, load_key
+from sandwright.release.subject import Release, ReleaseEvidence, prepare
 from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import World
@@ -64,7 +64,7 @@ def with_row(report: ImageReport, image: str, **changes: object) -> ImageReport:
 
 def released(world: World, built: Mapping[str, BuiltImage], name: str = "app", **more: object) -> Release:
     """An image of a small world, ready to be published; by default without a matrix."""
-    proof = Proof(report_of(built), needed=False)
+    proof = ReleaseEvidence(report_of(built), needed=False)
     return prepare(world.catalogue, name, proof, output=world.output, supply=supply(world), **more)  # type: ignore[arg-type]
 
 
@@ -88,6 +88,6 @@ def write_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> t
     return own, public
 
 
-def new_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> Key:
+def new_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> SigningKey:
     """A new key, loaded."""
     return load_key(str(write_key(directory, name, kind=kind)[0]), environ={})

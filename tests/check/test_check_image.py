@@ -24,7 +24,7 @@ from sandwright.check.secrets import secrets_in
 from sandwright.errors import ArchiveRefused, UsageError
 from sandwright.image.layered import LayeredTree
 from sandwright.image.tree import FileNode
-from sandwright.release.contents import Contents
+from sandwright.release.contents import ImageContents
 from sandwright.rootfs.descriptor import parse_json
 from sandwright.rootfs.tar.entry import EntryKind
 from sandwright.rootfs.tar.limits import ArchiveLimits
@@ -450,7 +450,7 @@ def _accounts(number: int) -> None:
     tree.add(b"etc", FileNode(EntryKind.DIRECTORY, "a test", 0o755, 0, 0, 0))
     tree.add(b"etc/passwd", FileNode(EntryKind.FILE, "a test", 0o644, 0, 0, 0))
     tree.kept[b"etc/passwd"] = line.encode()
-    assert list(check_files(Contents({}, tree), {}, "amd64"))
+    assert list(check_files(ImageContents({}, tree), {}, "amd64"))
 
 
 def _blank_lines(number: int) -> None:

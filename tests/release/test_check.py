@@ -29,9 +29,9 @@ from sandwright.registry.referrer import fallback_tag, push_referrer, referrers
 from sandwright.registry.repository import RawManifest, Repository, open_repository
 from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.release.bundle import BUNDLE
-from sandwright.release.check import Again, check_image
+from sandwright.release.check import RebuildOptions, check_image
 from sandwright.release.publish import make_plan, publish
-from sandwright.release.signing import Key, load_verifier
+from sandwright.release.signing import SigningKey, load_verifier
 from sandwright.release.statement import PROVENANCE, SIGNATURE
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import ProbeFinding, Verdict
@@ -66,7 +66,7 @@ def release(world: World, built: dict[str, BuiltImage]) -> Release:
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Key:
+def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
     return new_key(tmp_path_factory.mktemp("key"))
 
 
@@ -77,7 +77,7 @@ class Stage:
     server: Server
     name: str
     release: Release
-    key: Key
+    key: SigningKey
     scratch: Path
 
     @property
@@ -93,7 +93,7 @@ class Stage:
             publish(repository, plan, self.key)
 
     def check(
-        self, key: Key | None = None, again: Again | None = None, what: str = "1"
+        self, key: SigningKey | None = None, again: RebuildOptions | None = None, what: str = "1"
     ) -> list[ProbeFinding]:
         scratch = self.scratch / uuid.uuid4().hex
         scratch.mkdir(parents=True)
@@ -101,7 +101,7 @@ class Stage:
         with open_repository(self.reference, IMPATIENT) as repository:
             return list(check_image(repository, what, verifier, scratch, again=again))
 
-    def failed(self, key: Key | None = None, again: Again | None = None) -> tuple[str, str]:
+    def failed(self, key: SigningKey | None = None, again: RebuildOptions | None = None) -> tuple[str, str]:
         """The one check that fails, with what it says; those after it are skipped."""
         findings = self.check(key, again)
         (found,) = (each for each in findings if each.verdict is Verdict.FAIL)
@@ -111,13 +111,15 @@ class Stage:
 
 
 @pytest.fixture
-def empty(server: Server, release: Release, key: Key, tmp_path: Path) -> Stage:
+def empty(server: Server, release: Release, key: SigningKey, tmp_path: Path) -> Stage:
     """A repository without anything in it."""
     return Stage(server, f"own-{uuid.uuid4().hex[:12]}/app", release, key, tmp_path / "scratch")
 
 
 @pytest.fixture(scope="module")
-def template(server: Server, release: Release, key: Key, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def template(
+    server: Server, release: Release, key: SigningKey, tmp_path_factory: pytest.TempPathFactory
+) -> Stage:
     """The release, published."""
     stage = Stage(server, "template/app", release, key, tmp_path_factory.mktemp("template"))
     stage.bring()
@@ -132,7 +134,7 @@ def stage(empty: Stage, template: Stage) -> Stage:
 
 
 def test_all_is_well_and_made_again(world: World, stage: Stage) -> None:
-    found = stage.check(again=Again(supply(world)))
+    found = stage.check(again=RebuildOptions(supply(world)))
     assert [each.check for each in found] == [*CHECKS, "rebuild"]
     assert {each.verdict for each in found} == {Verdict.PASS}
     assert found[-1].detail == f"made again, it is {stage.release.root.digest}"
@@ -233,7 +235,7 @@ def test_no_such_image(empty: Stage) -> None:
         empty.check()
 
 
-def _attach_again(repository: Repository, stage: Stage, key: Key, kind: str, **changes: Any) -> None:
+def _attach_again(repository: Repository, stage: Stage, key: SigningKey, kind: str, **changes: Any) -> None:
     """Attach a statement of ours, changed and signed."""
     (claim,) = (each for each in stage.release.claims if each.predicate_type == kind)
     payload = json.dumps({**json.loads(claim.payload), **changes}).encode()
@@ -490,7 +492,7 @@ def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:
     _forge(built["app"])
     forged = replace(empty, release=released(world, {**built, "app": _read_again(built["app"])}))
     forged.bring()
-    what, detail = forged.failed(again=Again(supply(world)))
+    what, detail = forged.failed(again=RebuildOptions(supply(world)))
     assert what == "rebuild"
     place = "linux/amd64: layer 4: 'etc/app.conf'"
     assert f"made again, it is another image: {place}: mode: 0644 published, 0640 made" in detail

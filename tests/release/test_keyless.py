@@ -15,7 +15,7 @@ import pytest
 from releases import new_key
 from sandwright.errors import ArchiveRefused, HostError, UsageError
 from sandwright.release.bundle import NotSigned
-from sandwright.release.keyless import Login, load_identity, log_in
+from sandwright.release.keyless import KeylessSigner, load_identity, log_in
 from sigstoreserver import ISSUER, Sigstore, sigstore, token
 
 WHO = "https://forge.example/team/app/.github/workflows/release.yml@refs/tags/v1"
@@ -39,7 +39,7 @@ def trust(server: Sigstore, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def login(trust: str, tmp_path_factory: pytest.TempPathFactory) -> Login:
+def login(trust: str, tmp_path_factory: pytest.TempPathFactory) -> KeylessSigner:
     return log_in(written(tmp_path_factory.mktemp("token") / "token", token(WHO)), trust=trust)
 
 
@@ -48,7 +48,7 @@ def written(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_signed_and_opened(login: Login, trust: str) -> None:
+def test_signed_and_opened(login: KeylessSigner, trust: str) -> None:
     bundle = login.sign(statement())
     assert load_identity(WHO, ISSUER, trust=trust).opened(bundle, "x") == statement()
     assert str(login.verifier) == f"{WHO} ({ISSUER})"
@@ -62,12 +62,12 @@ def test_signed_and_opened(login: Login, trust: str) -> None:
         ("", ISSUER, "SANs do not match"),
     ],
 )
-def test_somebody_else(login: Login, trust: str, subject: str, issuer: str, said: str) -> None:
+def test_somebody_else(login: KeylessSigner, trust: str, subject: str, issuer: str, said: str) -> None:
     with pytest.raises(NotSigned, match=f"x: not signed by .*{said}"):
         load_identity(subject, issuer, trust=trust).opened(login.sign(statement()), "x")
 
 
-def test_keys_and_identities_do_not_stand_for_each_other(login: Login, tmp_path: Path) -> None:
+def test_keys_and_identities_do_not_stand_for_each_other(login: KeylessSigner, tmp_path: Path) -> None:
     key = new_key(tmp_path)
     with pytest.raises(NotSigned, match=r"x: not signed by .*, but by a key"):
         login.verifier.opened(key.sign(statement()), "x")
@@ -75,7 +75,7 @@ def test_keys_and_identities_do_not_stand_for_each_other(login: Login, tmp_path:
         key.verifier.opened(login.sign(statement()), "x")
 
 
-def test_services_that_are_not_trusted(login: Login, tmp_path: Path) -> None:
+def test_services_that_are_not_trusted(login: KeylessSigner, tmp_path: Path) -> None:
     with sigstore() as other:
         trust = written(tmp_path / "trust.json", json.dumps(other.trust()))
     with pytest.raises(NotSigned):
@@ -112,14 +112,14 @@ def _certificate(one: dict[str, Any], _other: dict[str, Any]) -> None:
     [_payload, _envelope, _entry, _no_entry, _promise, _certificate],
     ids=lambda each: each.__name__.strip("_"),
 )
-def test_changed(login: Login, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+def test_changed(login: KeylessSigner, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
     one, other = (json.loads(login.sign(statement(name))) for name in ("app", "other"))
     change(one, other)
     with pytest.raises(NotSigned, match="x: not signed by"):
         login.verifier.opened(json.dumps(one).encode(), "x")
 
 
-def test_no_bundle(login: Login) -> None:
+def test_no_bundle(login: KeylessSigner) -> None:
     with pytest.raises(ArchiveRefused, match=r"x: not a bundle of version 0\.3"):
         login.verifier.opened(b"{}", "x")
 

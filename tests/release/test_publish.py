@@ -25,7 +25,7 @@ from sandwright.registry.transport import Response
 from sandwright.release.bundle import BUNDLE
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
-from sandwright.release.signing import Key, load_key
+from sandwright.release.signing import SigningKey, load_key
 from sandwright.release.subject import Release
 from sandwright.verify.smoke.report import write_report
 from sandwright.verify.verdict import ProbeFinding, Verdict
@@ -85,7 +85,7 @@ def single(small: World, of_one: dict[str, BuiltImage]) -> Release:
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Key:
+def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
     return new_key(tmp_path_factory.mktemp("key"))
 
 
@@ -93,13 +93,13 @@ def at(server: Server, name: str) -> Reference:
     return parse_reference(f"{server.host}/{name}")
 
 
-def bring(reference: Reference, release: Release, key: Key, *tags: str) -> Published:
+def bring(reference: Reference, release: Release, key: SigningKey, *tags: str) -> Published:
     with open_repository(reference, RegistrySettings(), push=True) as repository:
         plan = make_plan(repository, release, key.verifier, tags or ("1",))
         return publish(repository, plan, key)
 
 
-def checked(reference: Reference, key: Key, scratch: Path) -> list[ProbeFinding]:
+def checked(reference: Reference, key: SigningKey, scratch: Path) -> list[ProbeFinding]:
     with open_repository(reference, RegistrySettings()) as repository:
         return list(check_image(repository, reference.what, key.verifier, scratch, name="app"))
 
@@ -131,7 +131,7 @@ class Watch:
 
 
 def test_everything_is_there_before_the_tag_is_moved(
-    server: Server, release: Release, key: Key, monkeypatch: pytest.MonkeyPatch
+    server: Server, release: Release, key: SigningKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch(monkeypatch)
     done = bring(at(server, "order"), release, key, "1", "stable")
@@ -186,7 +186,7 @@ def test_a_second_run_sends_nothing_and_takes_no_time(
 
 
 def test_another_key_signs_beside_the_first(
-    server: Server, single: Release, key: Key, tmp_path: Path
+    server: Server, single: Release, key: SigningKey, tmp_path: Path
 ) -> None:
     reference, other = at(server, "keys:1"), new_key(tmp_path, "other")
     bring(reference, single, key)
@@ -197,7 +197,7 @@ def test_another_key_signs_beside_the_first(
         assert {finding.verdict for finding in found} == {Verdict.PASS}
 
 
-def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key: Key) -> None:
+def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key: SigningKey) -> None:
     reference = at(server, "planned")
     with open_repository(reference, RegistrySettings(), push=True) as repository:
         lines = list(make_plan(repository, release, key.verifier, ["1"]).describe())
@@ -227,7 +227,7 @@ def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key
 
 
 def test_ended_before_each_change(
-    server: Server, single: Release, key: Key, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, single: Release, key: SigningKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At no moment is there a tag on something that isn't whole and signed; going on completes it.
 
@@ -256,7 +256,11 @@ def test_ended_before_each_change(
 
 
 def test_a_tag_stays_while_its_successor_is_not_whole(
-    small: World, of_one: dict[str, BuiltImage], server: Server, key: Key, monkeypatch: pytest.MonkeyPatch
+    small: World,
+    of_one: dict[str, BuiltImage],
+    server: Server,
+    key: SigningKey,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = released(small, of_one, "base"), released(small, of_one)
     bring(at(server, "moving"), first, key)
@@ -319,7 +323,7 @@ def lose(server: Server, digest: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def published(server: Server, single: Release, key: Key) -> str:
+def published(server: Server, single: Release, key: SigningKey) -> str:
     """A repository with the release in it."""
     bring(at(server, "published"), single, key)
     return "published"
@@ -327,7 +331,7 @@ def published(server: Server, single: Release, key: Key) -> str:
 
 @pytest.mark.parametrize("what", ["layer", "SBOM", "signature", "list"])
 def test_what_the_registry_lost_is_brought_again(  # noqa: PLR0917 - fixtures
-    server: Server, published: str, single: Release, key: Key, tmp_path: Path, what: str
+    server: Server, published: str, single: Release, key: SigningKey, tmp_path: Path, what: str
 ) -> None:
     server.copy(published, f"lost/{what.lower()}")
     reference = at(server, f"lost/{what.lower()}:1")

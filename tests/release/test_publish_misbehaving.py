@@ -20,7 +20,7 @@ from sandwright.registry.repository import open_repository
 from sandwright.registry.settings import RegistrySettings, RetryPolicy
 from sandwright.release.check import check_image
 from sandwright.release.publish import Published, make_plan, publish
-from sandwright.release.signing import Key
+from sandwright.release.signing import SigningKey
 from sandwright.release.subject import Release
 from sandwright.verify.verdict import ProbeFinding, Verdict
 from smallworld import small_world
@@ -39,7 +39,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Key:
+def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
     return new_key(tmp_path_factory.mktemp("key"))
 
 
@@ -49,13 +49,13 @@ def registry() -> Iterator[StandIn]:
         yield server
 
 
-def bring(registry: StandIn, release: Release, key: Key) -> Published:
+def bring(registry: StandIn, release: Release, key: SigningKey) -> Published:
     reference = parse_reference(f"{registry.host}/a/b:1")
     with open_repository(reference, QUICK, push=True) as repository:
         return publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)
 
 
-def checked(registry: StandIn, key: Key, scratch: Path) -> list[ProbeFinding]:
+def checked(registry: StandIn, key: SigningKey, scratch: Path) -> list[ProbeFinding]:
     with open_repository(parse_reference(f"{registry.host}/a/b:1"), QUICK) as repository:
         return list(check_image(repository, "1", key.verifier, scratch, name="app"))
 
@@ -74,7 +74,7 @@ def listing(handler: Handler) -> bool:
     return answer(200, body, Content_Type=INDEX)(handler)
 
 
-def test_with_the_referrers_api(registry: StandIn, release: Release, key: Key, tmp_path: Path) -> None:
+def test_with_the_referrers_api(registry: StandIn, release: Release, key: SigningKey, tmp_path: Path) -> None:
     registry.fault("/referrers/", listing)
     assert bring(registry, release, key).tagged == ("1",)
     others = (".sig", ".att")  # where cosign 2 looks
@@ -84,7 +84,7 @@ def test_with_the_referrers_api(registry: StandIn, release: Release, key: Key, t
     assert {each.verdict for each in checked(registry, key, tmp_path)} == {Verdict.PASS}
 
 
-def test_without(registry: StandIn, release: Release, key: Key, tmp_path: Path) -> None:
+def test_without(registry: StandIn, release: Release, key: SigningKey, tmp_path: Path) -> None:
     registry.fault("/referrers/", error(405, "UNSUPPORTED"))
     bring(registry, release, key)
     manifest = release.manifests["linux/amd64"].digest
@@ -172,7 +172,9 @@ FAULTS: dict[str, tuple[str, Fault, type[SandwrightError], str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_it_fails_clearly_and_is_completed(registry: StandIn, release: Release, key: Key, name: str) -> None:
+def test_it_fails_clearly_and_is_completed(
+    registry: StandIn, release: Release, key: SigningKey, name: str
+) -> None:
     pattern, fault, kind, message = FAULTS[name]
     registry.fault(pattern, fault)
     with pytest.raises(kind, match=f"(?s){registry.host}.*{message}"):
@@ -184,7 +186,7 @@ def test_it_fails_clearly_and_is_completed(registry: StandIn, release: Release, 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_passes_is_waited_for(
-    registry: StandIn, release: Release, key: Key, tmp_path: Path, status: int
+    registry: StandIn, release: Release, key: SigningKey, tmp_path: Path, status: int
 ) -> None:
     registry.fault("PUT .*/manifests/", error(status, "BUSY"), honest)
     registry.fault("GET .*/manifests/", error(status, "BUSY"), honest)
@@ -211,7 +213,7 @@ def other_bytes(handler: Handler) -> bool:
 def test_checking_what_a_registry_makes_up(  # noqa: PLR0917 - fixtures and a table
     registry: StandIn,
     release: Release,
-    key: Key,
+    key: SigningKey,
     tmp_path: Path,
     pattern: str,
     fault: Fault,
@@ -227,7 +229,12 @@ def test_checking_what_a_registry_makes_up(  # noqa: PLR0917 - fixtures and a ta
 
 @pytest.mark.parametrize(("status", "kind"), [(401, Denied), (403, Denied), (500, Unavailable)])
 def test_a_registry_that_refuses_is_no_verdict(  # noqa: PLR0917 - fixtures and a table
-    registry: StandIn, release: Release, key: Key, tmp_path: Path, status: int, kind: type[SandwrightError]
+    registry: StandIn,
+    release: Release,
+    key: SigningKey,
+    tmp_path: Path,
+    status: int,
+    kind: type[SandwrightError],
 ) -> None:
     """Nothing is said about an image that can't be had: that is an error of its own."""
     bring(registry, release, key)

@@ -20,7 +20,7 @@ from sandwright.check.structure import (
     relative,
 )
 from sandwright.image.tree import FileNode, FileTree
-from sandwright.release.contents import Contents
+from sandwright.release.contents import ImageContents
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
 
@@ -38,7 +38,7 @@ _UNWANTED = (b"AGPL", b"WTFPL")
 _LET_THROUGH = b"libgnutls30"
 
 
-def check_structure(tests: StructureTests, image: Image, contents: Contents) -> Iterator[ImageFinding]:
+def check_structure(tests: StructureTests, image: Image, contents: ImageContents) -> Iterator[ImageFinding]:
     """What of the tests doesn't hold, but for the commands: findings of rule `structure/test`."""
     config = image.config.get("config") or {}
     variables = environment(config, tests.global_env_vars)

@@ -12,7 +12,7 @@ from sandwright.check.finding import ImageFinding
 from sandwright.check.secrets import secret_variable, secrets_in, secrets_in_command
 from sandwright.errors import BuildError
 from sandwright.image.tree import FileTree
-from sandwright.release.contents import Contents
+from sandwright.release.contents import ImageContents
 from sandwright.rootfs.bundles.identity import AccountFiles, resolve_user
 from sandwright.rootfs.images.source import Image
 from sandwright.rootfs.tar.entry import EntryKind
@@ -61,7 +61,7 @@ _CONFIG: Mapping[str, _Type] = {
 """Fields by what they have to be, if they are not null."""
 
 
-def check_configuration(image: Image, contents: Contents) -> Iterator[ImageFinding]:
+def check_configuration(image: Image, contents: ImageContents) -> Iterator[ImageFinding]:
     """All findings of rules `config/…` and `secret/configuration`."""
     document, wrong = _typed(image.config, _DOCUMENT, "")
     config, inner = _typed(document.get("config") or {}, _CONFIG, "config.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sandwright.check.finding import ImageFinding
 from sandwright.image.tree import FileTree
-from sandwright.release.contents import Contents
+from sandwright.release.contents import ImageContents
 from sandwright.rootfs.elf import Elf
 from sandwright.rootfs.tar.entry import EntryKind, show
 
@@ -46,7 +46,9 @@ class AccountLine:
     password: str
 
 
-def check_files(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[ImageFinding]:
+def check_files(
+    contents: ImageContents, elves: Mapping[bytes, Elf], architecture: str
+) -> Iterator[ImageFinding]:
     """All findings of rules `files/…`. `elves`: what ELF files say of themselves, by the layer's path."""
     tree = contents.tree
     yield from _merged(tree)
@@ -136,7 +138,7 @@ def _owners(tree: FileTree) -> Iterator[ImageFinding]:
         )
 
 
-def _places(contents: Contents) -> Iterator[ImageFinding]:
+def _places(contents: ImageContents) -> Iterator[ImageFinding]:
     tree = contents.tree
     for path in _TEMPORARY:
         node = tree.get(path)
@@ -171,7 +173,9 @@ def _places(contents: Contents) -> Iterator[ImageFinding]:
             yield ImageFinding("files/cache", folder.decode(), f"has {len(left)} files with {size} bytes")
 
 
-def _programs(contents: Contents, elves: Mapping[bytes, Elf], architecture: str) -> Iterator[ImageFinding]:
+def _programs(
+    contents: ImageContents, elves: Mapping[bytes, Elf], architecture: str
+) -> Iterator[ImageFinding]:
     names = {path.rpartition(b"/")[2] for path in contents.files}
     here = {
         real: elf

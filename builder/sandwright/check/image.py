@@ -17,7 +17,7 @@ from sandwright.check.layers import Programs, check_layers
 from sandwright.check.structure import StructureTests
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.progress import SILENT, Progress
-from sandwright.release.contents import Contents, read_contents
+from sandwright.release.contents import ImageContents, read_contents
 from sandwright.rootfs.images.source import Image, open_image
 
 _NANO = 1_000_000_000
@@ -99,7 +99,7 @@ def _findings(image: Image, budget: int | None, tests: Sequence[StructureTests])
         yield from check_structure(each, image, contents)
 
 
-def _contents(image: Image, tests: Sequence[StructureTests]) -> Contents:
+def _contents(image: Image, tests: Sequence[StructureTests]) -> ImageContents:
     """The image's files, with the content of those asked about; what links lead to takes a second reading."""
     asked = frozenset[bytes]().union(*(each.paths() for each in tests))
 

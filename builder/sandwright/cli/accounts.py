@@ -1,4 +1,4 @@
-"""Tasks about the accounts of the method `user`: making one for a project, and taking it away."""
+"""Commands about the accounts of the method `user`: making one for a project, and removing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sandwright.methods.user.setup import AccountPlan
 
 NOT_DONE = 3
-"""The exit status when a plan was shown, and nothing done."""
+"""The exit status after only showing a plan."""
 
 
 def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""A method's artifacts in their directory: what differs from what is rendered, and making it the same.
+"""Compares a method's artifacts with the files in their directory, and updates the files.
 
 A manifest beside them holds the digest of each file that was written. What a policy no longer renders to is
 removed when the manifest says that it was written by us and it is still what was written. The directory may
@@ -45,7 +45,7 @@ class Changes:
         return [str(self.directory / each) for each in [*stale, *(f"{s} (not ours)" for s in self.strange)]]
 
     def apply(self) -> None:
-        """Write and remove. Raise UsageError where the file system does not let us."""
+        """Write and remove. Raise UsageError when the file system refuses."""
         from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
 
         try:
@@ -69,7 +69,7 @@ class Changes:
 
 
 def changes(rendered: Rendered, directory: Path) -> Changes:
-    """What a directory lacks or has too much. Raise UsageError when it is, or holds, a symbolic link."""
+    """How a directory differs from the rendered artifacts. Raise UsageError for a symbolic link."""
     from sandwright.render.artifact import json_artifact  # noqa: PLC0415
 
     digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
@@ -90,7 +90,7 @@ def changes(rendered: Rendered, directory: Path) -> Changes:
 
 
 def content(path: Path) -> bytes:
-    """What a file holds; nothing where there is none."""
+    """The content of a file; empty without one."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _mode(directory: Path, artifact: Artifact) -> bool:
-    """Whether a file that is there may be executed although it should not, or the other way round."""
+    """Whether a file's executable bit is wrong."""
     path = directory / artifact.name
     return path.exists() and bool(path.stat().st_mode & stat.S_IXUSR) is not artifact.executable
 

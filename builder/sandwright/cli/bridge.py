@@ -1,4 +1,4 @@
-"""Tasks about shims: run something beside a bridge, and ask what a policy lets through."""
+"""Commands about shims: running a program beside a bridge, and checking a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandwright.cli import console
 from sandwright.cli.inputs import load_policy
-from sandwright.cli.trust import looked_at
+from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 
 
@@ -26,7 +26,7 @@ def bridge(
 
     if not words:
         raise UsageError("give a command to run, behind --")
-    looked_at(policy, set, word=trust_policy)
+    require_trust(policy, set, accepted=trust_policy)
     with serve(load_policy(policy, set).resolve()) as running:
         environment, passed = {**os.environ, **running.environment}, (running.channel,)
         return foreground.run(words, environment, deliver=lambda *_: "", relay=False, passed=passed)

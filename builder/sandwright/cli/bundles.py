@@ -1,4 +1,4 @@
-"""The task that makes runtime bundles of images."""
+"""The command that makes runtime bundles of images."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def bundle(
 
 
 def _open(image: str, platform: str, ref: str, output: Path) -> Image:
-    """An image by the name it was built under, else by the path it lies at."""
+    """A built image by its name, or an image by its path."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.rootfs.images.source import open_image  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The task that looks images over: `sandwright check-image`."""
+"""The command that audits images: `sandwright check-image`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_image(
     sarif: str = "",
     junit: str = "",
 ) -> None:
-    """Look an image over: documents, layers, files, configuration, secrets, size. Fails on an error."""
+    """Audit an image. Raise VerdictError for findings that are errors."""
     from sandwright.check import report  # noqa: PLC0415
     from sandwright.check.finding import Waiver  # noqa: PLC0415
     from sandwright.check.image import check_image as run_checks  # noqa: PLC0415
@@ -78,7 +78,7 @@ def _show(checked: CheckResult) -> None:
 
 
 def _platforms(path: Path, platform: str) -> Iterator[str | None]:
-    """Those to look at: the one asked for, all of a layout of ours, else this machine's if it must be."""
+    """The platforms to audit: `platform`, all of a layout of ours, or this machine's if there are several."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.image.existing import read_layout  # noqa: PLC0415
     from sandwright.rootfs.images.source import open_image  # noqa: PLC0415

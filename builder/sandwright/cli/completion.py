@@ -79,12 +79,12 @@ def _flags(option: Option) -> list[str]:
 
 
 def _first(command: Command) -> tuple[str, ...]:
-    """The words that the first positional argument takes, where these are few."""
+    """The choices of the first positional argument."""
     return command.positional[0].values() if command.positional else ()
 
 
 def _files(command: Command) -> str:
-    """What is offered where no option is begun: the command's own words, or files."""
+    """What completes a word that is no option: the choices of the first argument, or files."""
     words = _first(command)
     return f"words='{' '.join(words)}'" if words else "{ compopt -o default; words=; }"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PLAIN_WIDTH = 160
-"""Columns of a table when nobody says how wide the page is."""
+"""Columns of a table where no terminal has a width."""
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def watching() -> Iterator[Progress]:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print rows under headings on standard output. Cells are text, shown as they are."""
+    """Print rows under headings on standard output. Cells are plain text."""
     from rich.box import SIMPLE  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -60,7 +60,7 @@ def write(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print one line on standard error: something to know, although the task goes on."""
+    """Print one line on standard error: a warning."""
     print(f"sandwright: {visible(text)}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Tasks about images that an engine builds: Dockerfiles, and builds with Docker, Podman or Buildah."""
+"""Commands that build images in an engine: Dockerfiles, and builds with Docker, Podman or Buildah."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineBuildOptions:
-    """What a build with an engine is to do beside building."""
+    """How to build in an engine, and what to do afterwards."""
 
     engine: str
     smoke: bool
@@ -52,7 +52,7 @@ class EngineBuildOptions:
         for option, value in given.items():
             if value:
                 raise UsageError(
-                    f"--{option} can't be with --engine: an engine starts the images that it has built"
+                    f"--{option} can't be with --engine: an engine smoke-tests the images that it builds"
                 )
 
 
@@ -145,7 +145,7 @@ def build_with_engine(
 
 @dataclass(frozen=True)
 class _Done:
-    """What came of a run. `different` has a line for each difference without a reason."""
+    """The outcome of a build. `different` has a line for each difference without a reason."""
 
     built: Sequence[EngineBuiltImage]
     different: Sequence[str]
@@ -178,7 +178,7 @@ def _built(
 
 
 def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: str) -> None:
-    """Write the report, with what was seen of other images that the engine still has."""
+    """Write the report, with earlier results of other images that the engine still has."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
     from sandwright.verify.smoke.merge import merge_reports  # noqa: PLC0415
     from sandwright.verify.smoke.report import read_report, write_report  # noqa: PLC0415
@@ -194,7 +194,7 @@ def _write(report: ImageReport, where: Path, engine: BuildEngine, repository: st
 def _opened(
     options: EngineBuildOptions, host: MachineFacts
 ) -> Iterator[tuple[BuildEngine, Callable[[], Open]]]:
-    """The engine, and what gives how to start images in it."""
+    """The engine, and a function that connects to it for smoke tests."""
     if options.engine == "docker":
         from sandwright.image.engines.docker import DockerBuilder  # noqa: PLC0415
         from sandwright.runtime.dockerd import docker_client  # noqa: PLC0415
@@ -223,7 +223,7 @@ def _start_podman(host: MachineFacts) -> Open:
 def _compare(
     request: BuildRequest, engine: BuildEngine, built: Sequence[EngineBuiltImage], progress: Progress
 ) -> list[str]:
-    """A line for each difference from what the embedded builder makes that has no reason."""
+    """A line for each unexplained difference from the image of the embedded builder."""
     from sandwright.image.documents import architecture  # noqa: PLC0415
     from sandwright.image.engines.build import embedded  # noqa: PLC0415
     from sandwright.image.engines.trees import compare, explained, read_files, unexplained  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Tasks that answer what a profile decides: ours, or anybody's."""
+"""Commands that evaluate a profile: ours, or anybody's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sbpl_eval(
     batch: str = "",
     json: bool = False,
 ) -> None:
-    """Say whether a Seatbelt profile allows an operation, and which rule at which line decides."""
+    """Show whether a Seatbelt profile allows an operation, and which rule at which line decides."""
     from sandwright.evaluate.sbpl.command import evaluate_batch, evaluate_command  # noqa: PLC0415
     from sandwright.evaluate.sbpl.imports import FileImporter  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ def seccomp_eval(
     cap: Sequence[str] | None = None,
     json: bool = False,
 ) -> None:
-    """Say what a seccomp profile does with a system call, and by which rule."""
+    """Show what a seccomp profile does with a system call, and by which rule."""
     from sandwright.seccomp.command import evaluate_command  # noqa: PLC0415
 
     if not profile or not syscall:

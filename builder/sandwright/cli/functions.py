@@ -1,4 +1,4 @@
-"""Which function carries a command out. Each is imported when its command runs, since most need much."""
+"""The function of each command, imported when the command runs: most import much."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Usage: sandwright COMMAND [OPTIONS]
        sandwright COMMAND --help
 """
 WIDTH = 110
-"""Columns at most; and those where nobody says how wide the page is."""
+"""The most columns; also the columns where no terminal has a width."""
 
 
 def summary() -> str:

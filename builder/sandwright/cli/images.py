@@ -1,4 +1,4 @@
-"""Tasks about images: set-up, locks, builds, smoke runs, archives."""
+"""Commands about images: set-up, builds, smoke tests, archives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def setup(*, group: Sequence[str] | None = None, dry_run: bool = False) -> None:
-    """Install what comes from the distribution, saying first what that is. Needs root or sudo."""
+    """List the packages of the distribution that are needed, and install them. Needs root or sudo."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.setup import plan_setup  # noqa: PLC0415
 
@@ -57,7 +57,7 @@ def build_images(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Build images for all their platforms, unpack them, and start them under every runtime there is."""
+    """Build images for all their platforms, unpack them, and smoke-test them under every runtime."""
     from sandwright.image.build import build_images as build  # noqa: PLC0415
     from sandwright.image.plan import plan_build  # noqa: PLC0415
 
@@ -188,7 +188,7 @@ def _show(
     output: Path,
     seconds: float,
 ) -> None:
-    """Print the final table and what is to be known beside it. Raise VerdictError unless all is green."""
+    """Print the final table and its notes. Raise VerdictError unless all is green."""
     from sandwright.verify.smoke.report import columns, table  # noqa: PLC0415
 
     if report is None:
@@ -233,7 +233,7 @@ def _show(
 
 
 def _missing(left_out: Sequence[SkippedImage], columns: int) -> list[list[str]]:
-    """Rows of the final table for the images that are not there; the reason follows below it."""
+    """Rows of the final table for images that were not built; the reasons follow below it."""
     return [[each.name, "", f"not built: {each.reason}", *[""] * (columns - 3)] for each in left_out]
 
 

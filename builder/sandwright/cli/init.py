@@ -1,4 +1,4 @@
-"""The task that proposes a policy for a project that has none: `sandwright init`."""
+"""The command that proposes a policy for a project: `sandwright init`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sandwright.adopt.init import Proposed
 
 NOT_WRITTEN = 3
-"""The exit status when a policy was shown, and nothing written."""
+"""The exit status after only showing a policy."""
 
 
 def init(*, directory: str = ".", method: str = "", yes: bool = False) -> int:
@@ -25,16 +25,16 @@ def init(*, directory: str = ".", method: str = "", yes: bool = False) -> int:
     sys.stdout.flush()
     for note in found.notes:
         console.warn(note)
-    if not yes and not _asked(found):
+    if not yes and not _confirmed(found):
         console.warn("nothing was written")
         return NOT_WRITTEN
     found.write()
-    _say(found)
+    _tell_next(found)
     return 0
 
 
-def _asked(found: Proposed) -> bool:
-    """Whether a person says yes; no where nobody can be asked."""
+def _confirmed(found: Proposed) -> bool:
+    """Whether the person at the terminal says yes; no without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         console.warn("no terminal to ask on; with --yes it is written")
         return False
@@ -45,7 +45,7 @@ def _asked(found: Proposed) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _say(found: Proposed) -> None:
+def _tell_next(found: Proposed) -> None:
     """What was written, and what comes next; on standard error, beside the policy on standard output."""
     lines = [f"{path} is written" for path in found.files]
     lines += ["next:", *(f"  {each}" for each in found.next_steps)]

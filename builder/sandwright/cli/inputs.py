@@ -24,7 +24,7 @@ RegistrySettingsFactory = Callable[[], "RegistrySettings"]
 
 
 def read_file(file: str) -> bytes:
-    """The bytes of a file that a person named. Raise UsageError when it can't be read, or is too large."""
+    """The bytes of a file from the command line. Raise UsageError when it can't be read, or is too large."""
     try:
         with Path(file).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -36,7 +36,7 @@ def read_file(file: str) -> bytes:
 
 
 def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:
-    """Where a built image lies, by its name, or else the path that was given.
+    """The path of a built image by its name, or the given path.
 
     Raise UsageError where there is neither; `kind` says what the path may be.
     """

@@ -1,4 +1,4 @@
-"""The task that proves user mapping: `sandwright prove-mapping`."""
+"""The command that proves user mapping: `sandwright prove-mapping`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def prove_mapping(
     runtime: str = "",
     output: str = "build",
 ) -> None:
-    """Prove whom an image with `config.init` runs as, started in every way, and whose the new files are.
+    """Prove which user an image with `config.init` runs as, and who owns new files.
 
     Only root can. Fails on anything that is not as expected.
     """

@@ -1,4 +1,4 @@
-"""The task that measures what gVisor's outer container needs: `sandwright minimise-capabilities`."""
+"""The command that measures what gVisor's outer container needs: `sandwright minimise-capabilities`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks about policies: what one becomes, what it says, and what is wrong with a profile."""
+"""Commands about policies: rendering, explaining and linting."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def explain(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     json: bool = False,
 ) -> None:
-    """Say what a policy answers to a question, and what each method's artifacts do, by which rule."""
+    """Show what a policy answers to a question, and what each method's artifacts do, by which rule."""
     from sandwright.methods import registry  # noqa: PLC0415
 
     if not question or not subject:
@@ -114,7 +114,7 @@ def schema(*, document: str) -> None:
 
 
 def lint(*, file: str, facts: str = "") -> None:
-    """Say what is likely wrong in a profile or policy, whoever wrote it; fail on an error."""
+    """Show what is likely wrong in a profile or policy. Raise VerdictError for an error."""
     lines = list(_lint(file, facts))
     for _, line in lines:
         console.line(line)
@@ -145,7 +145,7 @@ def _lint(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 
 def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
-    """What has less effect than it seems, and what is denied though Git tracks it.
+    """Settings with less effect than they seem to have, and denied files that Git tracks.
 
     Nothing where the policy can't be resolved on this host, which `render` and `run` say.
     """
@@ -202,7 +202,7 @@ def _make(out: Path) -> None:
 
 
 def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:
-    """Say what has less effect than it seems, and when a Mac's profile is made from a Linux host's facts."""
+    """Warn of settings with less effect than they seem to have, and of Seatbelt for Linux."""
     from sandwright.inputs import InputTracker  # noqa: PLC0415
     from sandwright.methods import registry  # noqa: PLC0415
     from sandwright.policy.remarks import remarks  # noqa: PLC0415
@@ -243,7 +243,7 @@ def _show_changes(found: Changes) -> None:
 
 
 def _number(text: str) -> int:
-    """An argument of a system call, as the kernel gets it."""
+    """The number of an argument, as the kernel gets it."""
     try:
         value = int(text, 0)
     except ValueError:

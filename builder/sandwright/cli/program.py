@@ -23,7 +23,7 @@ NOTHING_RUN = 125
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words behind `sandwright` ask for; give the exit status."""
+    """Run the command line behind `sandwright`; give the exit status."""
     if not words or tuple(words) in (("-h",), ("--help",), ("-l",), ("--list",)):
         from sandwright.cli.help import summary  # noqa: PLC0415 - only for who asks
 
@@ -52,8 +52,8 @@ def main(words: Sequence[str]) -> int:
 def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """Carry out a command; give its exit status.
 
-    An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143. `run` looks after its errors
-    and signals itself.
+    An error of ours gives its message and exit code, Ctrl-C 130, SIGTERM 143. `run` handles its
+    errors and signals itself.
     """
     try:
         check(command, values)

@@ -1,4 +1,4 @@
-"""Tasks that move images to and from registries."""
+"""Commands that move images to and from registries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def push_image(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Push an image with all its platforms: by digest, read back and compared, and tagged at the end."""
+    """Push an image with all its platforms by digest, read it back, compare it, and tag it last."""
     from sandwright.image.remote import open_layout  # noqa: PLC0415
     from sandwright.registry.push import push  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
@@ -63,7 +63,7 @@ def pull_image(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Pull an image into an OCI layout, every part compared with its digest."""
+    """Pull an image into an OCI layout, and compare every part with its digest."""
     from sandwright.image.cache import Cache, default_cache  # noqa: PLC0415
     from sandwright.image.remote import pull_layout  # noqa: PLC0415
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415

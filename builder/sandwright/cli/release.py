@@ -1,4 +1,4 @@
-"""Tasks of a release: SBOMs, proofs of images, publishing with evidence, checking what was published."""
+"""Commands of a release: SBOMs, proofs of images, publishing with evidence, checking a published image."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sbom(
     output: str = "build",
     mirror: str = "",
 ) -> None:
-    """Write the SBOM of a built image: every package, and every file, those that no package owns too."""
+    """Write the SBOM of a built image: every package, and every file, even those of no package."""
     from sandwright.image.lock import Lock  # noqa: PLC0415
     from sandwright.release import sources  # noqa: PLC0415
     from sandwright.release.inventories import check_sbom, make_sboms, path_of  # noqa: PLC0415
@@ -112,7 +112,7 @@ def publish(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Publish built images with SBOM, provenance, evidence and signature; tags move when all is read back.
+    """Publish built images with SBOM, provenance, evidence and signature; move tags last.
 
     Refuses an image whose smoke run or matrix was not green for its very digest, before anything is sent.
     """
@@ -164,10 +164,10 @@ def verify_image(
     authorities: str = "",
     logins: str = "",
 ) -> None:
-    """Check a published image: whose signature it has, provenance, SBOM, evidence, every byte."""
+    """Check a published image: signature, provenance, SBOM, evidence, every byte."""
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
     from sandwright.registry.repository import open_repository  # noqa: PLC0415
-    from sandwright.release.check import Again, check_image  # noqa: PLC0415
+    from sandwright.release.check import RebuildOptions, check_image  # noqa: PLC0415
     from sandwright.verify.verdict import Verdict  # noqa: PLC0415
 
     verifier = signers.verifier(key, identity=identity, issuer=issuer, trust=trust)
@@ -179,7 +179,11 @@ def verify_image(
         tempfile.TemporaryDirectory(prefix="sandwright-verify-") as scratch,
         open_repository(source, settings) as repository,
     ):
-        again = Again(fetcher(mirror, registry=lambda: settings), list(platform or ())) if rebuild else None
+        again = (
+            RebuildOptions(fetcher(mirror, registry=lambda: settings), list(platform or ()))
+            if rebuild
+            else None
+        )
         for finding in check_image(
             repository, source.what, verifier, Path(scratch), name=name, again=again, progress=progress
         ):
@@ -202,12 +206,12 @@ def _prepared(
 ) -> Release:
     from sandwright.release.evidence import read_matrix  # noqa: PLC0415
     from sandwright.release.provenance import BUILDER  # noqa: PLC0415
-    from sandwright.release.subject import Proof, prepare  # noqa: PLC0415
+    from sandwright.release.subject import ReleaseEvidence, prepare  # noqa: PLC0415
     from sandwright.verify.smoke.report import read_report  # noqa: PLC0415
 
     matrix = read_matrix(output / "release" / name)
     wanted = [each for each in methods if each != NO_MATRIX]
-    proof = Proof(read_report(output), matrix, require, wanted, needed=NO_MATRIX not in methods)
+    proof = ReleaseEvidence(read_report(output), matrix, require, wanted, needed=NO_MATRIX not in methods)
     return prepare(
         catalogue,
         name,
@@ -229,7 +233,7 @@ def _publish(
     dry_run: bool,
     progress: Progress,
 ) -> None:
-    """Publish one image, and say what was done; or what would be."""
+    """Publish one image, and show the outcome; with `dry_run`, the plan."""
     from sandwright.registry.reference import parse_reference  # noqa: PLC0415
     from sandwright.registry.repository import open_repository  # noqa: PLC0415
     from sandwright.release.publish import make_plan  # noqa: PLC0415
@@ -252,7 +256,7 @@ def _publish(
 
 
 def _names(words: list[str], to: str) -> tuple[list[str], str]:
-    """The images, and where to: that is the last word, unless it was said."""
+    """The names of the images, and HOST/PREFIX: the last word, unless `--to` names it."""
     names, prefix = (words, to) if to else (words[:-1], words[-1] if words else "")
     prefix = prefix.rstrip("/")
     if not names or not prefix:

@@ -1,4 +1,4 @@
-"""`sandwright run`, with no more imported than a command needs that is to start at once."""
+"""`sandwright run`, with few imports, so that the command starts at once."""
 
 from __future__ import annotations
 

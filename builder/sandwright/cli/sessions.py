@@ -1,4 +1,4 @@
-"""Commands about sessions: which methods work here, what runs, and clearing up."""
+"""Commands about sessions: which methods work here, what runs, and cleaning up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def doctor(
     fresh: bool = False,
     json: bool = False,
 ) -> None:
-    """Say which methods work here, by starting a sandbox of each; what the others lack, and how to get it."""
+    """Show which methods work here, by starting a sandbox of each; and what the others lack."""
     from sandwright.session.doctor import diagnose  # noqa: PLC0415
 
     found = diagnose(fresh=fresh, methods=tuple(method or ()))
@@ -32,7 +32,7 @@ def doctor(
 
 
 def status(*, json: bool = False) -> None:
-    """Show the sessions of this user that run, and what is enforced in each."""
+    """Show this user's running sessions, and what each enforces."""
     from sandwright.session import state  # noqa: PLC0415
 
     found = [data for data in state.read_all() if state.runs(data)]

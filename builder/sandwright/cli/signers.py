@@ -1,4 +1,4 @@
-"""Who signs, and who must have signed: options that tasks of a release share."""
+"""Makes the signer and the verifier that the options of a release name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) -> Signer:
-    """Who signs, by the options of `publish`. Raise UsageError for none, and for two."""
+    """The signer that the options of `publish` name. Raise UsageError for none, and for two."""
     if keyless and (key or public_key):
         raise UsageError("publish: either --key or --keyless")
     if not keyless:
@@ -29,7 +29,7 @@ def signer(key: str, public_key: str, *, keyless: bool, token: str, trust: str) 
 
 
 def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
-    """Who must have signed, by the options of `verify-image`. Raise UsageError for nobody, and for two."""
+    """The verifier that the options of `verify-image` name. Raise UsageError for none, and for two."""
     if key and (identity or issuer or trust):
         raise UsageError("verify-image: either --key, or --identity with --issuer")
     if key:

@@ -1,4 +1,4 @@
-"""The task by which a user gives the word for a policy: `sandwright trust`."""
+"""The command that accepts what a policy loosens: `sandwright trust`."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ def trust(
     yes: bool = False,
     forget: bool = False,
 ) -> None:
-    """Show what a policy lets through that `default` doesn't, and let it, once for what it says now.
+    """Show what a policy allows beyond the preset `default`, and accept the policy as it is now.
 
-    Asks on a terminal. A policy that says or lets through something else needs the word again.
+    Asks on a terminal. A policy that says or allows something else must be accepted again.
     """
-    from sandwright.session import trust as words  # noqa: PLC0415
+    from sandwright.session import trust as store  # noqa: PLC0415
 
     found = _loosened(policy)
     if forget:
-        words.forget(found)
-        console.line(f"{found.policy}: nobody's word counts")
+        store.forget(found)
+        console.line(f"{found.policy}: no longer accepted")
         return
     if not found.allows:
-        console.line(f"{found.policy} lets through nothing that the preset default doesn't")
+        console.line(f"{found.policy} allows nothing beyond the preset default")
         return
-    console.line(f"{found.policy} lets through what the preset default doesn't:")
+    console.line(f"{found.policy} allows beyond the preset default:")
     for each in found.allows:
         console.line(f"  {each}")
-    console.line(f"{words.VARIABLE}={found.digest}")
+    console.line(f"{store.VARIABLE}={found.digest}")
     if not yes and not _agreed():
-        raise VerdictError("nothing was written: the policy stays untrusted")
-    console.line(f"kept in {words.record(found)}")
+        raise VerdictError("declined at the prompt: the policy stays untrusted")
+    console.line(f"recorded in {store.record(found)}")
 
 
-def looked_at(policy: str, settings: Sequence[str] | None, *, word: bool) -> None:
-    """Say what a policy's file loosens. Raise UsageError when it needs the user's word and has it not."""
-    from sandwright.session import trust as words  # noqa: PLC0415
+def require_trust(policy: str, settings: Sequence[str] | None, *, accepted: bool) -> None:
+    """Warn of what a policy's file loosens. Raise UsageError unless the user accepted it."""
+    from sandwright.session import trust as store  # noqa: PLC0415
 
     found = _loosened(policy, settings)
-    words.require(found, word=word)
+    store.require(found, word=accepted)
     if found.allows:
         console.warn(found.line())
 
@@ -63,11 +63,11 @@ def _loosened(policy: str, settings: Sequence[str] | None = None) -> Loosened:
 
 
 def _agreed() -> bool:
-    """Whether the person at the terminal says yes. Raise UsageError where nobody sits at one."""
+    """Whether the person at the terminal says yes. Raise UsageError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "there is no terminal to ask on; in CI set the variable above, or say --yes if you looked at it"
+            "there is no terminal to ask on; in CI set the variable above, or give --yes after a review"
         )
-    console.write("Let it? [y/N] ")
+    console.write("Accept? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""The tasks that prove sandboxes: `sandwright verify` and `prove`."""
+"""The commands that prove sandboxes: `sandwright verify` and `prove`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.trust import looked_at
+from sandwright.cli.trust import require_trust
 from sandwright.errors import VerdictError
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def verify(
 ) -> None:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
-    Fails on anything that is not as expected, and on anything undecided. A skip says why; it fails for
-    methods that `--require` names.
+    Raise VerdictError for a probe with another outcome than expected, or none. Every skip gives a reason, and
+    fails for methods in `require`.
     """
     from sandwright.verify import command as proving  # noqa: PLC0415
 
-    looked_at(policy, set, word=trust_policy)
+    require_trust(policy, set, accepted=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(
             Path(policy),
@@ -53,10 +53,10 @@ def prove(
     require: str = "",
     output: str = "build",
 ) -> None:
-    """Prove the presets that ship, with every method that works here, and write reports to build/verify.
+    """Prove the shipped presets with every method that works here, and write reports to build/verify.
 
-    Each in a new project that grants itself to be written: verify/PRESET/ gets verify.json, junit.xml and
-    verify.html. Fails as `verify` does.
+    Each preset has a new project with write access to itself: verify/PRESET/ gets verify.json, junit.xml and
+    verify.html. Raise like `verify`.
     """
     from sandwright.verify import shipped  # noqa: PLC0415
 

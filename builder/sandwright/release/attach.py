@@ -22,7 +22,7 @@ MOST = 500
 
 
 @dataclass(frozen=True)
-class Attached:
+class AttachedDocument:
     """A document of one layer that is attached to `subject`. `manifest` is the digest of what attaches it."""
 
     artifact_type: str
@@ -34,7 +34,9 @@ class Attached:
         return f"{self.artifact_type} {self.manifest}"
 
 
-def attached(repository: Repository, subject: str, types: Collection[str]) -> tuple[list[Attached], int]:
+def attached(
+    repository: Repository, subject: str, types: Collection[str]
+) -> tuple[list[AttachedDocument], int]:
     """The documents of these types that are attached to a manifest, and how many others are.
 
     Those that are listed and gone, or not what the list says, count as others. Raise RegistryError, and
@@ -48,14 +50,14 @@ def attached(repository: Repository, subject: str, types: Collection[str]) -> tu
     return found, len(listed) - len(found)
 
 
-def _found(repository: Repository, listed: Referrer, subject: str) -> Attached | None:
+def _found(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
     try:
         return _document(repository, listed, subject)
     except (ArchiveRefused, NotFound):
         return None
 
 
-def _document(repository: Repository, listed: Referrer, subject: str) -> Attached | None:
+def _document(repository: Repository, listed: Referrer, subject: str) -> AttachedDocument | None:
     """What is listed, if it is what the list says, and of one layer. Who may push can attach anything."""
     manifest = repository.manifest(listed.descriptor.digest)
     where = f"{repository}: {listed.artifact_type} {manifest.digest}"
@@ -65,7 +67,7 @@ def _document(repository: Repository, listed: Referrer, subject: str) -> Attache
         return None
     config, content = node.blobs
     fetch(repository, config, where)
-    return Attached(listed.artifact_type, subject, manifest.digest, content)
+    return AttachedDocument(listed.artifact_type, subject, manifest.digest, content)
 
 
 def fetch(repository: Repository, content: Descriptor, where: str) -> bytes:

@@ -26,12 +26,12 @@ from sandwright.release.attach import attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Verifier
 from sandwright.release.contents import read_contents
 from sandwright.release.listed import MEDIA_TYPES, check, read_sbom
-from sandwright.release.provenance import Byproduct, Made
-from sandwright.release.pulled import PullTarget
+from sandwright.release.provenance import Byproduct, Provenance
+from sandwright.release.pulled import PulledLayout
 from sandwright.release.rebuild import rebuild
 from sandwright.release.sbom import FORMATS
 from sandwright.release.sources import Sources
-from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
+from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
 from sandwright.release.subject import DOCUMENT_TYPES, LOCK_TYPE, SOURCES_TYPE
 from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor
 from sandwright.rootfs.images.source import open_image
@@ -39,7 +39,7 @@ from sandwright.verify.verdict import ProbeFinding, Verdict
 
 
 @dataclass(frozen=True)
-class Again:
+class RebuildOptions:
     """How an image is made again. Without `platforms`, for all that it was published for."""
 
     supply: Fetcher
@@ -53,7 +53,7 @@ def check_image(
     scratch: Path,
     *,
     name: str = "",
-    again: Again | None = None,
+    again: RebuildOptions | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[ProbeFinding]:
     """Check the image that a tag or digest names, a finding at a time; `scratch` is an empty directory.
@@ -98,7 +98,7 @@ def _tried(name: str, step: Callable[[], str]) -> ProbeFinding:
 class _Found:
     """A provenance with the documents that it names, and the sources among them."""
 
-    made: Made
+    made: Provenance
     contents: Mapping[Byproduct, bytes]
 
     def one(self, artifact_type: str, attached_to: str, where: str) -> tuple[bytes, str]:
@@ -119,7 +119,7 @@ class _Check:
     """One image under examination. Each step goes by what those before it have proved."""
 
     _root: Descriptor
-    _signatures: Sequence[Statement]
+    _signatures: Sequence[InTotoStatement]
     _platforms: Mapping[str, str]
     _found: Sequence[_Found]
     _written: Sequence[tuple[Sources, Lock | BaseLock]]
@@ -131,7 +131,7 @@ class _Check:
         self._verifier = verifier
         self._scratch = scratch
         self._progress = progress
-        self._place = PullTarget(scratch / "layout")
+        self._place = PulledLayout(scratch / "layout")
         self._name = str(repository)
         self._image = image
 
@@ -238,7 +238,7 @@ class _Check:
                     told.append(f"{each.name}: {evidence.check_published(raw, subjects, where)}")
         return "; ".join(dict.fromkeys(told))
 
-    def rebuild(self, again: Again) -> str:
+    def rebuild(self, again: RebuildOptions) -> str:
         """Made again from the published sources, it is the same."""
         digests = {
             rebuild(
@@ -259,7 +259,7 @@ class _Check:
         """The index and its manifests."""
         return {self._root.digest, *self._platforms.values()}
 
-    def _signed(self, digest: str, kind: str) -> list[Statement]:
+    def _signed(self, digest: str, kind: str) -> list[InTotoStatement]:
         """The statements of a kind about a manifest that the key has signed. Raise NotSigned for none."""
         there, others = attached(self._repository, digest, {BUNDLE})
         found, reasons = [], []
@@ -288,7 +288,7 @@ class _Check:
                     return found
         raise ArchiveRefused(f"{self._name}: the signature of {asked.digest} names no index")
 
-    def _fetched(self, made: Made) -> dict[Byproduct, bytes]:
+    def _fetched(self, made: Provenance) -> dict[Byproduct, bytes]:
         """The documents that a provenance names."""
         there = [
             each

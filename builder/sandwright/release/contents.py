@@ -23,7 +23,7 @@ _JOBS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class LayeredFile:
     """Anything but a directory. `kind` is never a hard link: each of its names is the file that it names.
 
     `digests` are by algorithm, in hex; of a symbolic link they are those of its target as written, of a
@@ -38,13 +38,13 @@ class File:
 
 
 @dataclass
-class Contents:
+class ImageContents:
     """The files of an image by path (relative, normalised), and the shape of its tree.
 
     `tree.kept` has the content of the files that were asked for.
     """
 
-    files: dict[bytes, File]
+    files: dict[bytes, LayeredFile]
     tree: FileTree
 
 
@@ -58,7 +58,7 @@ def read_contents(
     *,
     algorithms: Sequence[str] = ("sha256",),
     keep: Callable[[bytes], bool] = nothing,
-) -> Contents:
+) -> ImageContents:
     """Read all layers of an image, two at a time, each compared with its digest and diff_id.
 
     `keep` picks files whose content is wanted, by the path that a layer gives them. Raise IntegrityError for
@@ -72,7 +72,7 @@ def read_contents(
     with ThreadPoolExecutor(_JOBS, "sandwright-contents") as pool:
         for number, layer in enumerate(pool.map(read, image.layers), 1):
             tree.apply(layer, number)
-    return Contents(tree.files(), tree.tree)
+    return ImageContents(tree.files(), tree.tree)
 
 
 _Layer = LayerEntries[tuple[Mapping[str, str], bytes | None]]
@@ -117,9 +117,9 @@ class _Layered:
         self._layered = LayeredTree(_OWNER)
         self.tree = self._layered.tree
         self._algorithms = algorithms
-        self._files: dict[bytes, File] = {}
+        self._files: dict[bytes, LayeredFile] = {}
 
-    def files(self) -> dict[bytes, File]:
+    def files(self) -> dict[bytes, LayeredFile]:
         """What is there in the end, by path, sorted."""
         return {
             path: self._files[path]
@@ -148,7 +148,7 @@ class _Layered:
 
     def _file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None
-    ) -> File | None:
+    ) -> LayeredFile | None:
         """What a member is, of which a hard link says so by the file at `same`."""
         if entry.kind is EntryKind.DIRECTORY:
             return None
@@ -157,7 +157,7 @@ class _Layered:
             if before is None:
                 what = f"{show(entry.path)} is a hard link to {show(entry.link)}, which is no file before it"
                 raise ArchiveRefused(what)
-            return File(before.kind, before.size, before.digests, before.link, number)
+            return LayeredFile(before.kind, before.size, before.digests, before.link, number)
         if entry.kind is not EntryKind.FILE:
             digests = hashed(iter((entry.link,)), self._algorithms)
-        return File(entry.kind, entry.size, digests, entry.link, number)
+        return LayeredFile(entry.kind, entry.size, digests, entry.link, number)

@@ -22,9 +22,9 @@ from sandwright.registry.graph import sha256_descriptor
 from sandwright.registry.repository import RawManifest, Repository
 from sandwright.release.attach import fetch
 from sandwright.release.bundle import BUNDLE, NotSigned
-from sandwright.release.signing import Key, PublicKey
+from sandwright.release.signing import PublicKey, SigningKey
 from sandwright.release.statement import SIGNATURE
-from sandwright.release.subject import Claim, Release
+from sandwright.release.subject import Release, ReleaseStatement
 from sandwright.rootfs.descriptor import Descriptor, canonical, mapping, parse_json, read_descriptor, sequence
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -41,11 +41,11 @@ LARGEST = 16 << 20
 
 
 @dataclass(frozen=True)
-class Lacking:
+class MissingEvidence:
     """What is not there for a manifest: an attestation of `claim`, without one a signature."""
 
     subject: Descriptor
-    claim: Claim | None = None
+    claim: ReleaseStatement | None = None
 
     @property
     def name(self) -> str:
@@ -59,21 +59,21 @@ class Lacking:
         return f"{self.subject.digest.replace(':', '-', 1)}.{'att' if self.claim else 'sig'}"
 
 
-def lacking(repository: Repository, release: Release, verifier: object) -> tuple[Lacking, ...]:
+def lacking(repository: Repository, release: Release, verifier: object) -> tuple[MissingEvidence, ...]:
     """What the registry lacks of them that a key has signed; nothing where no key signs."""
     if not isinstance(verifier, PublicKey):
         return ()
     subjects = {each.digest: each for each in (release.root, *release.manifests.values())}
-    wanted = [Lacking(each) for each in subjects.values()]
+    wanted = [MissingEvidence(each) for each in subjects.values()]
     for claim in release.claims:
         if claim.predicate_type != SIGNATURE:
-            wanted += [Lacking(subject, claim) for subject in claim.subjects]
+            wanted += [MissingEvidence(subject, claim) for subject in claim.subjects]
     return tuple(
         each for each in wanted if not _is_there(repository, each, _layers(repository, each.tag), verifier)
     )
 
 
-def sign(repository: Repository, each: Lacking, key: Key) -> None:
+def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None:
     """Sign what is lacking, put it beside what is there under its tag, and read that back.
 
     Two that do so at the same moment can lose one; it is tried again. Raise RegistryError, WrongContent,
@@ -144,7 +144,7 @@ def _layers(repository: Repository, tag: str) -> list[dict[str, Any]]:
 
 
 def _is_there(
-    repository: Repository, wanted: Lacking, layers: Sequence[dict[str, Any]], verifier: PublicKey
+    repository: Repository, wanted: MissingEvidence, layers: Sequence[dict[str, Any]], verifier: PublicKey
 ) -> bool:
     where = f"{repository}: {wanted.tag}"
     found = [read_descriptor(layer, where) for layer in layers]

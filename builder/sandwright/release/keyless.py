@@ -61,7 +61,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Login:
+class KeylessSigner:
     """An identity that signs, for as long as its token is good."""
 
     signer: Signer
@@ -90,7 +90,7 @@ def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
     return _identity(subject, issuer, _configuration(trust))
 
 
-def log_in(token: str = "", *, trust: str = "") -> Login:
+def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
     """The identity of a token in a file; without one, that which the environment has (in CI systems).
 
     A certificate is asked for: raise HostError when that is refused, UsageError without a good token.
@@ -103,7 +103,7 @@ def log_in(token: str = "", *, trust: str = "") -> Login:
     verifier = _identity(held.identity, held.federated_issuer, configuration)
     try:
         context = SigningContext.from_trust_config(configuration)
-        return Login(within(PATIENCE, lambda: Signer(held, context)), verifier)
+        return KeylessSigner(within(PATIENCE, lambda: Signer(held, context)), verifier)
     except Exception as error:  # whatever a service, or the way to it, comes to
         raise _refused(error) from error
 

@@ -9,7 +9,7 @@ from typing import Any
 from sandwright.errors import ArchiveRefused, IntegrityError
 from sandwright.image import lock
 from sandwright.release import cyclonedx, spdx
-from sandwright.release.contents import File
+from sandwright.release.contents import LayeredFile
 from sandwright.release.sbom import Format, text
 from sandwright.rootfs.descriptor import parse_json
 
@@ -17,7 +17,7 @@ MOST_DIFFERENCES = 10
 
 
 @dataclass(frozen=True)
-class Listed:
+class ParsedSbom:
     """What an SBOM says: of which image, which files with which SHA-256, which packages.
 
     `packages` are name, version and SHA-256 (empty where it gives none).
@@ -28,7 +28,7 @@ class Listed:
     packages: frozenset[tuple[str, str, str]]
 
 
-def read_sbom(raw: bytes, kind: Format, where: str) -> Listed:
+def read_sbom(raw: bytes, kind: Format, where: str) -> ParsedSbom:
     """Read a document of ours. Raise ArchiveRefused, which begins with `where`, for one that is none."""
     document = parse_json(raw, where)
     try:
@@ -38,8 +38,8 @@ def read_sbom(raw: bytes, kind: Format, where: str) -> Listed:
 
 
 def compare(
-    listed: Listed,
-    files: Mapping[bytes, File],
+    listed: ParsedSbom,
+    files: Mapping[bytes, LayeredFile],
     digest: str,
     locked: Collection[lock.LockedPackage] | None = None,
 ) -> list[str]:
@@ -53,8 +53,8 @@ def compare(
 
 
 def check(
-    listed: Listed,
-    files: Mapping[bytes, File],
+    listed: ParsedSbom,
+    files: Mapping[bytes, LayeredFile],
     digest: str,
     locked: Collection[lock.LockedPackage] | None,
     where: str,
@@ -66,7 +66,10 @@ def check(
 
 
 def _differences(
-    listed: Listed, files: Mapping[bytes, File], digest: str, locked: Collection[lock.LockedPackage] | None
+    listed: ParsedSbom,
+    files: Mapping[bytes, LayeredFile],
+    digest: str,
+    locked: Collection[lock.LockedPackage] | None,
 ) -> Iterator[str]:
     if listed.digest != digest:
         yield f"subject: the SBOM is of {listed.digest}, the image is {digest}"
@@ -87,13 +90,13 @@ def _differences(
             yield f"package {name} {version} {total}: {has}"
 
 
-def _cyclonedx(document: Mapping[str, Any]) -> Listed:
+def _cyclonedx(document: Mapping[str, Any]) -> ParsedSbom:
     if (document["bomFormat"], document["specVersion"]) != ("CycloneDX", "1.6"):
         raise ValueError("neither CycloneDX 1.6")
     found = list(_flat(document["components"]))
     files = [each for each in found if each["type"] == "file"]
     packages = [each for each in found if each["type"] == "library"]
-    return Listed(
+    return ParsedSbom(
         document["metadata"]["component"]["version"],
         _distinct([(each["name"], _hash(each)) for each in files]),
         frozenset((each["name"], each["version"], _hash(each)) for each in packages),
@@ -111,12 +114,12 @@ def _hash(component: Mapping[str, Any]) -> str:
     return str(next(sums, ""))
 
 
-def _spdx(document: Mapping[str, Any]) -> Listed:
+def _spdx(document: Mapping[str, Any]) -> ParsedSbom:
     if document["spdxVersion"] != "SPDX-2.3":
         raise ValueError("not SPDX 2.3")
     image = next(each for each in document["packages"] if each["SPDXID"] == "SPDXRef-Image")
     others = [each for each in document["packages"] if each is not image]
-    return Listed(
+    return ParsedSbom(
         image["versionInfo"],
         _distinct([(each["fileName"].removeprefix("."), _checksum(each)) for each in document["files"]]),
         frozenset((each["name"], each["versionInfo"], _checksum(each)) for each in others),

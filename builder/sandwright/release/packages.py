@@ -17,7 +17,7 @@ from sandwright.errors import BuildError
 from sandwright.image import lock
 from sandwright.image.deb import parse_control
 from sandwright.image.tree import FileTree
-from sandwright.release.contents import Contents
+from sandwright.release.contents import ImageContents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.licences import UNKNOWN, Licence, debian_licence, spdx_licence
 
@@ -84,7 +84,7 @@ def system(tree: FileTree) -> tuple[str, str]:
 
 
 def find_packages(
-    contents: Contents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, DebFiles]
+    contents: ImageContents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, DebFiles]
 ) -> list[Package]:
     """The packages of an image, sorted. `locked` are those of its lock, `debs` what each of them brings.
 
@@ -137,7 +137,7 @@ def _promised(claim: _Claim, brought: DebFiles | None) -> Iterator[tuple[bytes, 
 
 
 def _unaltered(
-    promised: Iterator[tuple[bytes, str, str]], contents: Contents, place: Callable[[bytes], bytes]
+    promised: Iterator[tuple[bytes, str, str]], contents: ImageContents, place: Callable[[bytes], bytes]
 ) -> Iterator[bytes]:
     """The files of a package that the image has with its content; where nobody knows that, that it has."""
     for path, algorithm, digest in promised:
@@ -162,7 +162,7 @@ def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
     return place
 
 
-def _licence(claim: _Claim, contents: Contents, brought: DebFiles | None) -> Licence:
+def _licence(claim: _Claim, contents: ImageContents, brought: DebFiles | None) -> Licence:
     """What the image's copyright file states; where that is the package's own, it was read before."""
     if claim.kind == "apk":
         return spdx_licence(claim.licence)

@@ -20,7 +20,7 @@ from sandwright.image.plan import builder_checksum
 from sandwright.release import packages
 from sandwright.release.sbom import package_url
 from sandwright.release.sources import Sources
-from sandwright.release.statement import Statement, digest_of, resource, resources
+from sandwright.release.statement import InTotoStatement, digest_of, resource, resources
 from sandwright.rootfs.descriptor import mapping, sequence, strings
 
 BUILD_TYPE = "urn:sandwright:build:v1"
@@ -32,7 +32,7 @@ ARTIFACT_TYPE = "dev.sandwright.artifact-type"
 
 
 @dataclass(frozen=True)
-class Parameters:
+class BuildParameters:
     """What a build was asked for. `epoch` is the time that the image's files have, in seconds."""
 
     image: str
@@ -41,14 +41,14 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Made:
+class Provenance:
     """What a provenance says. `digest` is that of the image's index; `dependencies` and `documents` by name.
 
     `code` and `codec` are checksum and compressor of the builder.
     """
 
     digest: str
-    parameters: Parameters
+    parameters: BuildParameters
     dependencies: Mapping[str, str]
     documents: tuple[Byproduct, ...]
     code: str
@@ -65,7 +65,7 @@ class Byproduct:
     attached_to: str
 
 
-def read(found: Statement, digest: str, where: str) -> Made:
+def read(found: InTotoStatement, digest: str, where: str) -> Provenance:
     """What a provenance says of the image with that digest. Raise ArchiveRefused for one that is not ours."""
     definition = mapping(found.predicate.get("buildDefinition"), f"{where}: buildDefinition")
     details = mapping(found.predicate.get("runDetails"), f"{where}: runDetails")
@@ -84,9 +84,9 @@ def read(found: Statement, digest: str, where: str) -> Made:
     version = mapping(mapping(details.get("builder"), where).get("version"), f"{where}: version")
     dependencies = resources(definition.get("resolvedDependencies"), f"{where}: resolvedDependencies")
     listed = resources(details.get("byproducts"), f"{where}: byproducts")
-    return Made(
+    return Provenance(
         digest,
-        Parameters(image, platforms, epoch),
+        BuildParameters(image, platforms, epoch),
         {str(each.get("name")): digest_of(each, where) for each in dependencies},
         tuple(_read_byproduct(each, f"{where}: byproducts[{n}]") for n, each in enumerate(listed)),
         str(version.get("code")),
@@ -103,7 +103,7 @@ def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
 
 
 def predicate(
-    parameters: Parameters,
+    parameters: BuildParameters,
     sources: Sources,
     lock: Lock | BaseLock,
     byproducts: Iterable[Mapping[str, Any]],

@@ -20,12 +20,12 @@ from sandwright.registry.reference import check_tag
 from sandwright.registry.referrer import push_referrer
 from sandwright.registry.repository import RawManifest as Stored
 from sandwright.registry.repository import Repository
-from sandwright.release.attach import Attached, attached, fetch
+from sandwright.release.attach import AttachedDocument, attached, fetch
 from sandwright.release.bundle import BUNDLE, NotSigned, Signer, Verifier
-from sandwright.release.cosign import Lacking, lacking, sign
+from sandwright.release.cosign import MissingEvidence, lacking, sign
 from sandwright.release.provenance import sha256
-from sandwright.release.signing import Key
-from sandwright.release.subject import DOCUMENT_TYPES, Claim, Release, ReleaseDocument
+from sandwright.release.signing import SigningKey
+from sandwright.release.subject import DOCUMENT_TYPES, Release, ReleaseDocument, ReleaseStatement
 from sandwright.rootfs.descriptor import Descriptor
 
 TITLE = "org.opencontainers.image.title"
@@ -46,8 +46,8 @@ class PublishPlan:
     where: str
     parts: tuple[Descriptor, ...]
     documents: tuple[ReleaseDocument, ...]
-    claims: tuple[tuple[Claim, Descriptor], ...]
-    others: tuple[Lacking, ...]
+    claims: tuple[tuple[ReleaseStatement, Descriptor], ...]
+    others: tuple[MissingEvidence, ...]
     tags: tuple[tuple[str, str | None], ...]
 
     @property
@@ -137,7 +137,7 @@ def publish(
         _attach(repository, subject, BUNDLE, bundles[claim.name], annotations)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
-        assert isinstance(key, Key), "only what keys sign is planned"
+        assert isinstance(key, SigningKey), "only what keys sign is planned"
         sign(repository, other, key)
         sent.append(f"{other.name} of {other.subject.digest}")
     read_back(repository, release, key.verifier, sent=plan.documents)
@@ -183,7 +183,7 @@ def _attach(
     )
 
 
-def _attached(repository: Repository, release: Release) -> list[Attached]:
+def _attached(repository: Repository, release: Release) -> list[AttachedDocument]:
     """What is attached to the image and each of its platforms."""
     found = []
     for subject in (release.root, *release.manifests.values()):
@@ -201,21 +201,21 @@ def _missing(repository: Repository, release: Release) -> Iterator[Descriptor]:
             yield node.descriptor
 
 
-def _has_document(there: Sequence[Attached], document: ReleaseDocument) -> Attached | None:
+def _has_document(there: Sequence[AttachedDocument], document: ReleaseDocument) -> AttachedDocument | None:
     wanted = (document.artifact_type, document.subject.digest, sha256(document.content))
     return next(
         (each for each in there if (each.artifact_type, each.subject, each.content.digest) == wanted), None
     )
 
 
-def _has_whole(repository: Repository, there: Sequence[Attached], document: ReleaseDocument) -> bool:
+def _has_whole(repository: Repository, there: Sequence[AttachedDocument], document: ReleaseDocument) -> bool:
     found = _has_document(there, document)
     return found is not None and repository.has_blob(found.content)
 
 
 def _unsigned(
-    repository: Repository, release: Release, there: Sequence[Attached], verifier: Verifier
-) -> Iterator[tuple[Claim, Descriptor]]:
+    repository: Repository, release: Release, there: Sequence[AttachedDocument], verifier: Verifier
+) -> Iterator[tuple[ReleaseStatement, Descriptor]]:
     """The claims that no bundle there has the key's signature for, each with the manifest that lacks it."""
     signed = set()
     for each in there:
@@ -228,7 +228,7 @@ def _unsigned(
                 yield claim, subject
 
 
-def _signed(repository: Repository, bundle: Attached, verifier: Verifier) -> bytes | None:
+def _signed(repository: Repository, bundle: AttachedDocument, verifier: Verifier) -> bytes | None:
     """The statement in a bundle that the key has signed; None where it is somebody else's, gone, or none."""
     where = f"{repository}: {bundle}"
     try:

@@ -12,7 +12,7 @@ from sandwright.image.layout import LAYOUT_FILE, on_disk
 from sandwright.rootfs.descriptor import OCI_INDEX, Descriptor
 
 
-class PullTarget:
+class PulledLayout:
     """An OCI layout in the making, as pulls see it."""
 
     def __init__(self, path: Path) -> None:

@@ -14,13 +14,13 @@ from sandwright.image.plan import builder_checksum
 from sandwright.progress import SILENT, Progress
 from sandwright.release import sources
 from sandwright.release.difference import first_difference, of_values
-from sandwright.release.provenance import Made
+from sandwright.release.provenance import Provenance
 from sandwright.release.sources import Sources
 from sandwright.rootfs.descriptor import parse_json
 
 
 def rebuild(
-    made: Made,
+    made: Provenance,
     written: Sources,
     published: Path,
     scratch: Path,
@@ -65,7 +65,7 @@ def rebuild(
     return built.digest
 
 
-def _builder(made: Made) -> str:
+def _builder(made: Provenance) -> str:
     """What of the builder is another one's, where something is."""
     found = [
         f"{what} {theirs}, here {ours}"
@@ -78,7 +78,7 @@ def _builder(made: Made) -> str:
     return f" (it was built by another sandwright: {'; '.join(found)})" if found else ""
 
 
-def _indexes(made: Made, published: Path, built: Path) -> str:
+def _indexes(made: Provenance, published: Path, built: Path) -> str:
     """Where the indexes differ, when the manifests don't."""
     try:
         one, other = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.image import lock
-from sandwright.release.contents import Contents, File, read_contents
+from sandwright.release.contents import ImageContents, LayeredFile, read_contents
 from sandwright.release.debfiles import DebFiles
 from sandwright.release.packages import Package, algorithms, find_packages, keeps, system
 from sandwright.rootfs.images.source import Image
@@ -39,7 +39,7 @@ class Inventory:
     created: str
     system: tuple[str, str]
     packages: tuple[Package, ...]
-    files: Mapping[bytes, File]
+    files: Mapping[bytes, LayeredFile]
     unowned: tuple[bytes, ...]
 
     @property
@@ -72,7 +72,7 @@ def take_inventory(
 def inventory_of(
     name: str,
     image: Image,
-    contents: Contents,
+    contents: ImageContents,
     locked: Sequence[lock.LockedPackage],
     debs: Mapping[str, DebFiles],
 ) -> Inventory:
@@ -122,7 +122,7 @@ def text(path: bytes) -> str:
     return "/" + path.decode("utf-8", "backslashreplace")
 
 
-def kind_of(file: File) -> str:
+def kind_of(file: LayeredFile) -> str:
     """What a file is, where it is no regular one; empty for one that is."""
     if file.kind is EntryKind.SYMLINK:
         return f"symbolic link to {file.link.decode('utf-8', 'backslashreplace')}"

@@ -68,7 +68,7 @@ class PublicKey:
 
 
 @dataclass(frozen=True)
-class Key:
+class SigningKey:
     """A private key, or a key service, with the public key that goes with it."""
 
     signer: Signer
@@ -89,7 +89,9 @@ class Key:
             raise HostError(f"{self.verifier.source}: it does not sign: {said}") from error
 
 
-def load_key(where: str, *, public: str = "", environ: Mapping[str, str], now: datetime | None = None) -> Key:
+def load_key(
+    where: str, *, public: str = "", environ: Mapping[str, str], now: datetime | None = None
+) -> SigningKey:
     """The key in a PEM file (PKCS #8, with or without a password), or the one that a key service's URI names.
 
     A key service needs `public`, the file of its public key. A certificate beside the key, or in `public`,
@@ -108,7 +110,7 @@ def load_key(where: str, *, public: str = "", environ: Mapping[str, str], now: d
                 raise UsageError(f"{each.source}: it is not the public key of {where}")
     from securesystemslib.signer import CryptoSigner  # noqa: PLC0415 - an extra
 
-    return Key(CryptoSigner(private, verifier.key), verifier)
+    return SigningKey(CryptoSigner(private, verifier.key), verifier)
 
 
 def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
@@ -217,7 +219,7 @@ def _certificates(raw: bytes, where: str, now: datetime | None) -> Sequence[Publ
         raise UsageError(f"{where}: not a certificate in PEM: {error}") from None
 
 
-def _from_service(where: str, public: str, now: datetime | None) -> Key:
+def _from_service(where: str, public: str, now: datetime | None) -> SigningKey:
     from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, Signer  # noqa: PLC0415
 
     if not public:
@@ -230,4 +232,4 @@ def _from_service(where: str, public: str, now: datetime | None) -> Key:
         signer = Signer.from_priv_key_uri(where, verifier.key)
     except Exception as error:  # whatever the library of a key service raises
         raise HostError(f"{where}: the key can't be used: {type(error).__name__}: {error}") from error
-    return Key(signer, verifier)
+    return SigningKey(signer, verifier)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sandwright
-from sandwright.release.contents import File
+from sandwright.release.contents import LayeredFile
 from sandwright.release.packages import Package
 from sandwright.release.sbom import Inventory, kind_of, package_url, source_of, text
 from sandwright.rootfs.descriptor import canonical
@@ -100,7 +100,7 @@ def _analysed(inventory: Inventory, paths: Iterable[bytes]) -> dict[str, Any]:
     }
 
 
-def _file(file: File, path: bytes, ref: str) -> dict[str, Any]:
+def _file(file: LayeredFile, path: bytes, ref: str) -> dict[str, Any]:
     kind = kind_of(file)
     return {
         "SPDXID": ref,

@@ -22,7 +22,7 @@ _STATEMENT = "https://in-toto.io/Statement/v1"
 
 
 @dataclass(frozen=True)
-class Statement:
+class InTotoStatement:
     """A statement. `subjects` maps digests (`sha256:…`) to names."""
 
     predicate_type: str
@@ -30,7 +30,7 @@ class Statement:
     predicate: Mapping[str, Any]
 
 
-def encode(statement: Statement) -> bytes:
+def encode(statement: InTotoStatement) -> bytes:
     """The statement's bytes."""
     return canonical(
         {
@@ -44,7 +44,7 @@ def encode(statement: Statement) -> bytes:
     )
 
 
-def decode(raw: bytes, where: str) -> Statement:
+def decode(raw: bytes, where: str) -> InTotoStatement:
     """Read a statement. Raise ArchiveRefused, which begins with `where`, for what is none."""
     document = parse_json(raw, where)
     if document.get("_type") != _STATEMENT:
@@ -57,7 +57,7 @@ def decode(raw: bytes, where: str) -> Statement:
         at = f"{where}: subject[{number}]"
         digests = strings(mapping(each, at).get("digest"), f"{at}.digest")
         subjects.update({f"{name}:{value}": str(each.get("name", "")) for name, value in digests.items()})
-    return Statement(kind, subjects, mapping(document.get("predicate"), f"{where}: predicate"))
+    return InTotoStatement(kind, subjects, mapping(document.get("predicate"), f"{where}: predicate"))
 
 
 def resource(name: str, digest: str, **more: object) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from sandwright.release import evidence, provenance, sources, statement
 from sandwright.release.evidence import Matrix
 from sandwright.release.inventories import Sboms, make_sboms
 from sandwright.release.listed import MEDIA_TYPES
-from sandwright.release.provenance import BUILDER, Parameters
-from sandwright.release.statement import PROVENANCE, SIGNATURE, Statement
+from sandwright.release.provenance import BUILDER, BuildParameters
+from sandwright.release.statement import PROVENANCE, SIGNATURE, InTotoStatement
 from sandwright.rootfs.descriptor import OCI_INDEX, OCI_MANIFEST, Descriptor, parse_json
 from sandwright.verify.smoke.report import ImageReport
 
@@ -49,7 +49,7 @@ class ReleaseDocument:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReleaseStatement:
     """A statement to sign, and the manifests that it is attached to."""
 
     name: str
@@ -67,7 +67,7 @@ class Release:
     root: Descriptor
     manifests: Mapping[str, Descriptor]
     documents: tuple[ReleaseDocument, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[ReleaseStatement, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Subject:
 
 
 @dataclass(frozen=True)
-class Proof:
+class ReleaseEvidence:
     """What was seen of images: the smoke run's report, the matrix of an image; what of it is required.
 
     `require` are runtimes, `methods` those of the matrix, without which there must be a matrix all the same
@@ -113,7 +113,7 @@ class Proof:
 def prepare(
     catalogue: Mapping[str, ImageDefinition],
     name: str,
-    proof: Proof,
+    proof: ReleaseEvidence,
     *,
     output: Path,
     supply: Fetcher,
@@ -139,7 +139,7 @@ def prepare(
         *seen,
     ]
     predicate = provenance.predicate(
-        Parameters(name, tuple(subject.manifests), subject.epoch),
+        BuildParameters(name, tuple(subject.manifests), subject.epoch),
         written,
         lock,
         [_byproduct(each) for each in documents],
@@ -160,7 +160,7 @@ def built_image(output: Path, name: str) -> ImageLayout:
     return read_layout(layout)
 
 
-def _evidence(subject: _Subject, proof: Proof) -> Iterator[ReleaseDocument]:
+def _evidence(subject: _Subject, proof: ReleaseEvidence) -> Iterator[ReleaseDocument]:
     smoke = evidence.smoke_evidence(subject.name, subject.digests, proof.report, require=proof.require)
     yield ReleaseDocument("smoke run", evidence.SMOKE_TYPE, smoke, subject.root)
     matrix = evidence.matrix_evidence(
@@ -186,17 +186,17 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
     )
 
 
-def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[Claim]:
+def _claims(subject: _Subject, predicate: Mapping[str, Any]) -> Iterator[ReleaseStatement]:
     """What is signed: how it came about with all that belongs to it, and last that it is ours."""
     name, manifests = subject.name, subject.manifests
     subjects = {
         subject.root.digest: name,
         **{each.digest: f"{name} {platform}" for platform, each in manifests.items()},
     }
-    made = statement.encode(Statement(PROVENANCE, subjects, predicate))
-    yield Claim("provenance", PROVENANCE, made, (subject.root,))
-    signed = statement.encode(Statement(SIGNATURE, subjects, {}))
-    yield Claim("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
+    made = statement.encode(InTotoStatement(PROVENANCE, subjects, predicate))
+    yield ReleaseStatement("provenance", PROVENANCE, made, (subject.root,))
+    signed = statement.encode(InTotoStatement(SIGNATURE, subjects, {}))
+    yield ReleaseStatement("signature", SIGNATURE, signed, (subject.root, *manifests.values()))
 
 
 def _epoch(existing: ImageLayout) -> int:
