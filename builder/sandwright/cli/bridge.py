@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.inputs import load_policy
+from sandwright.cli.arguments import load_policy
 from sandwright.cli.trust import require_trust
 from sandwright.errors import UsageError, VerdictError
 

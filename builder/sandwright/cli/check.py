@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.inputs import image_path
+from sandwright.cli.arguments import image_path
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:

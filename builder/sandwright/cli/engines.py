@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sandwright.cli import console
-from sandwright.cli.inputs import (
+from sandwright.cli.arguments import (
     RegistrySettingsFactory,
     catalogue_of,
     fetcher,

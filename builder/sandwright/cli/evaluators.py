@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.inputs import read_file
+from sandwright.cli.arguments import read_file
 from sandwright.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandwright.cli import console
-from sandwright.cli.inputs import catalogue_of, fetcher, registry_settings, source_date_epoch
+from sandwright.cli.arguments import catalogue_of, fetcher, registry_settings, source_date_epoch
 from sandwright.cli.locks import relock
 from sandwright.errors import VerdictError
 from sandwright.progress import Progress

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.inputs import RegistrySettingsFactory, catalogue_of, registry_settings
+from sandwright.cli.arguments import RegistrySettingsFactory, catalogue_of, registry_settings
 from sandwright.errors import LockError
 from sandwright.progress import Progress
 

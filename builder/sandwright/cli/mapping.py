@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.inputs import image_path
+from sandwright.cli.arguments import image_path
 from sandwright.errors import VerdictError
 
 

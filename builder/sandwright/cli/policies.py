@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console
-from sandwright.cli.inputs import load_policy, read_file
+from sandwright.cli.arguments import load_policy, read_file
 from sandwright.errors import SandwrightError, UsageError, VerdictError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.cli.inputs import image_path, registry_settings
+from sandwright.cli.arguments import image_path, registry_settings
 from sandwright.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright.cli import console, signers
-from sandwright.cli.inputs import catalogue_of, fetcher, registry_settings
+from sandwright.cli.arguments import catalogue_of, fetcher, registry_settings
 from sandwright.errors import HostError, UsageError, VerdictError
 
 if TYPE_CHECKING:
