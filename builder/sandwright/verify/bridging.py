@@ -91,7 +91,7 @@ def _probes(given: Bridging) -> Iterator[Probe]:
     own = [name for name in given.subject.policy.credentials.shims if name != NAME]
     yield _probe(
         "refused",
-        f"what the policy does not let through is refused: {', '.join([NAME, *own])}",
+        f"calls that the policy does not allow are refused: {', '.join([NAME, *own])}",
         *(
             ProbeStep(attempt("call", name, "--sandwright"), "shim.refused", holds=b"status 126\n")
             for name in (NAME, *own)
@@ -131,7 +131,7 @@ def _without(given: Bridging) -> Probe:
     tokens = given.bridged.tokens
     return _probe(
         "gone",
-        "without a bridge a shim ends with 125, and nothing is run in its place",
+        "without a bridge a shim exits with 125, and no program runs in its place",
         ProbeStep(
             attempt("call", NAME),
             "shim.gone",

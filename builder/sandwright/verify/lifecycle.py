@@ -41,7 +41,11 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     before = _names(Path(runs.subject.policy.facts.project))
     yield _status(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
     yield _status(
-        runs, "signal", ("fault", "8"), 128 + signal.SIGSEGV, "a signal's end is 128 and its number"
+        runs,
+        "signal",
+        ("fault", "8"),
+        128 + signal.SIGSEGV,
+        "a command that signal N ends has exit status 128 + N",
     )
     yield _unchanged_only(runs)
     if runs.short is not None:
@@ -119,7 +123,7 @@ def _time(runs: Runs, sandbox: RenderedSandbox) -> ProbeOutcome:
     return _outcome(
         runs,
         "time",
-        "a run ends when its time is up, and nothing of it goes on",
+        "a run ends when its time is up, with all its processes",
         expected="124",
         observed=str(status),
         wrong="; ".join(part for part in (wrong, left) if part),
@@ -316,7 +320,7 @@ def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
     return _outcome(
         runs,
         "ghosts",
-        "no file appeared in the project that nobody made: mount points leave none behind",
+        "mount points leave no file behind in the project",
         expected="nothing new",
         observed=", ".join(appeared) or "nothing new",
         wrong="there is something new in the project" if appeared else "",

@@ -23,7 +23,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "processes/account",
         Family.PROCESSES,
-        "who runs inside is not who started it, and is in no group but the account's own",
+        "the command runs as the account, in no group but the account's own",
         (
             ProbeStep(attempt("read", "/proc/self/status"), "works", lacks=(own,)),
             ProbeStep(attempt("read", "/proc/self/status"), "works", holds=b"\nGroups:\t \n"),
@@ -33,7 +33,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/of-a-person",
         Family.FILES,
-        "a person's .ssh/config that no rule of the policy denies is closed by that person's rights",
+        "file permissions hide a person's .ssh/config that no rule denies",
         (
             step("account.closed", "read", fixture.read / CLOSED),
             step("account.closed", "write", fixture.read / CLOSED),
@@ -44,7 +44,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "files/both-ways",
         Family.FILES,
-        "what either makes in the workspace the other can read and write",
+        "the account and the project's owner can read and write each other's new files",
         (
             ProbeStep(attempt("read", shared), "works", value=fixture.plain.encode()),
             step("works", "write", shared),
@@ -56,7 +56,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield Probe(
         "processes/tools",
         Family.PROCESSES,
-        "programs of the host run, as they are",
+        "programs of the host run unchanged",
         (ProbeStep(attempt("run", "/bin/sh", "-c", "test -d /usr && ls / && id"), "works", value=b"0"),),
         (ProbeStep(attempt("run", "/bin/sh", "-c", "exit 3"), "works", value=b"3"),),
     )

@@ -73,6 +73,6 @@ def _inherited(secrets: tuple[bytes, ...], control: tuple[ProbeStep, ...]) -> It
     )
     yield _probe(
         "open-directories",
-        "no process has a directory open, by whose `..` all above it is reached; nor the first one",
+        "no process has a directory open whose `..` leads out, not even the first one",
         ProbeStep(attempt("directories"), "works", value=b""),
     )

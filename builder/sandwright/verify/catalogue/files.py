@@ -51,7 +51,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "write",
-        "what is written is on the host, and belongs to who started the run",
+        "a written file is on the host, and belongs to the calling user",
         step("works", "create", made, fixture.word),
         step("works", "chmod", made, 0o640),
         step("works", "mkdir", fixture.write / "made-directory"),
@@ -86,7 +86,7 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     denied, file = fixture.read / "denied", fixture.read / "denied-file"
     yield _probe(
         "denied-directory",
-        "a denied directory shows nothing of what is in it, and nothing can be put there",
+        "a denied directory shows nothing of its contents, and nothing can be made in it",
         step("hidden.entry", "read", denied / "secret"),
         ProbeStep(attempt("list", denied), "hidden.list", value=b""),
         step("hidden.create", "create", denied / "new"),
@@ -95,7 +95,7 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-file",
-        "a denied file can be neither read nor written, and is still no directory",
+        "a denied file can be neither read nor written, and can't be used as a directory",
         ProbeStep(attempt("read", file), "hidden.file", value=b""),
         step("hidden.file.write", "write", file),
         step("hidden.kind", "list", file),
@@ -104,7 +104,7 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-in-writable",
-        "what is denied inside something writable is hidden",
+        "a denied path inside a writable one is hidden",
         step("hidden.entry", "read", fixture.write / "hidden/secret"),
         step("hidden.create", "create", fixture.write / "hidden/new"),
         controls=(writes_plain(fixture),),
@@ -112,7 +112,7 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "denied-neighbour",
-        "a name that begins like a denied one is no denied one",
+        "a name that begins like a denied one is not denied",
         ProbeStep(attempt("read", fixture.read / "denied-not"), "works", value=fixture.plain.encode()),
     )
     yield _probe(
@@ -128,14 +128,14 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
     plain, kept = fixture.read / "plain", fixture.write / "kept"
     yield _probe(
         "read-only",
-        "what may only be read can't be written, changed, or removed",
+        "a read-only path can't be written, changed or removed",
         *_all_writes("readonly.write", plain, fixture.read),
         controls=(reads_plain(fixture), writes_plain(fixture)),
         check=lambda: _unchanged(plain, fixture.plain),
     )
     yield _probe(
         "read-only-in-writable",
-        "what is read-only inside something writable stays as it is, but can be read",
+        "a read-only path inside a writable one can be read and not changed",
         *_all_writes("readonly.write", kept / "file", kept),
         step("readonly.write", "write", fixture.write / "kept-file"),
         step("readonly.write", "truncate", fixture.write / "kept-file"),
@@ -152,7 +152,7 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
     ):
         yield _probe(
             "protected",
-            "what the host runs of a repository can't be written, while commits work",
+            "files of a repository that the host runs can't be written, while commits work",
             step("readonly.write", "create", hooks / "pre-commit"),
             step("readonly.write", "write", fixture.write / ".git/config"),
             step("works", "create", fixture.write / ".git/refs/heads/main", "0"),
@@ -171,7 +171,7 @@ def _absent(subject: ProofSubject) -> Iterator[Probe]:
     if tried:
         yield _probe(
             "protected-absent",
-            "a protected name that doesn't exist in the project can't be made, whatever it would be",
+            "a protected name that doesn't exist in the project can't be made, as a file, directory or link",
             *(each for path in tried for each in makings(path, mine)),
             controls=making(mine),
             check=lambda: made(tried, mine),
@@ -227,7 +227,7 @@ def _temporary(subject: ProofSubject) -> Probe:
     claim = "works" if not private and subject.policy.is_path_readable(str(hidden)) else "tmp.hidden"
     return _probe(
         "temporary-of-host",
-        "the host's temporary files are as the policy says: hidden where the directory is private",
+        "the host's temporary files are hidden where `tmp` is private, and shown where it is shared",
         step(claim, "stat", hidden),
         controls=(reads_plain(subject.fixture),),
         skip="" if str(hidden).startswith("/tmp/") else "this host's temporary directory is not /tmp",  # noqa: S108

@@ -28,7 +28,7 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     write, control = fixture.write, (reads_plain(fixture), writes_plain(fixture))
     yield _probe(
         "symbolic-to-denied",
-        "a link to something denied leads nowhere, one made before or one made inside",
+        "a symbolic link to a denied path leads nowhere, made before the run or inside",
         step("hidden.entry", "read", fixture.read / "link-to-denied"),
         step("works", "symlink", fixture.read / "denied/secret", write / "to-denied"),
         step("hidden.entry", "read", write / "to-denied"),
@@ -36,7 +36,7 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "symbolic-to-read-only",
-        "writing through a link is writing where it leads",
+        "writing through a symbolic link obeys the rule of its target",
         step("works", "symlink", fixture.read / "plain", write / "to-plain"),
         step("readonly.write", "write", write / "to-plain"),
         step("works", "symlink", fixture.read, write / "to-read"),
@@ -52,7 +52,7 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "hard",
-        "no second name is made for what is read-only or denied",
+        "no hard link can be made to a read-only or denied file",
         step("link.across", "link", fixture.read / "plain", write / "hard"),
         step("link.across", "link", write / "kept-file", write / "hard-kept"),
         step("hidden.entry", "link", fixture.read / "denied/secret", write / "hard-denied"),
@@ -64,7 +64,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     write = subject.fixture.write
     yield _probe(
         "move-restricted",
-        "nothing restricted is moved away, replaced, or removed",
+        "no restricted path can be moved away, replaced or removed",
         step("readonly.move", "rename", write / "kept", write / "away-kept"),
         step("readonly.move", "rename", write / "kept-file", write / "away-file"),
         step("readonly.move", "rename", write / "hidden", write / "away-hidden"),
@@ -75,7 +75,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "move-parent",
-        "no directory above something restricted is moved away",
+        "no directory above a restricted path can be moved away",
         step("readonly.move", "rename", write / "deep", write / "away-deep"),
         step("readonly.move", "rename", write / "deep/er", write / "deep/away"),
         controls=_moves(write, "two"),
@@ -83,7 +83,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     if subject.linux:
         yield _probe(
             "exchange",
-            "nothing restricted is exchanged for something else",
+            "no restricted path can be exchanged for another",
             step("exchange", "exchange", write / "kept-file", write / "three-file"),
             step("exchange", "exchange", write / "deep", write / "three-moved"),
             controls=_moves(write, "three"),
@@ -91,7 +91,7 @@ def _renames(subject: ProofSubject) -> Iterator[Probe]:
     if _protects_git(subject):
         yield _probe(
             "move-repository",
-            "a repository's own directory is not moved, nor told to take its hooks from elsewhere",
+            "a repository's own directory can't be moved, and its hooks can't be redirected",
             step("readonly.move", "rename", write / ".git", write / "away-git"),
             step("covered.write", "write", write / ".git/commondir"),
             controls=_moves(write, "four"),
@@ -129,7 +129,7 @@ def _other_names(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "by-handle",
-        "no file is opened by its handle, which knows no directories",
+        "no file can be opened by its handle, past all directories",
         step("privilege.none", "handle", fixture.write),
         controls=(step("works", "list", fixture.write),),
     )

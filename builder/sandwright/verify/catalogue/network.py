@@ -41,7 +41,7 @@ def _open(subject: ProofSubject) -> Iterator[Probe]:
     word, listeners = uuid.uuid4().hex, subject.listeners
     yield _probe(
         "host",
-        "the host's network can be used: a listener on its loopback hears us",
+        "the host's network can be used: a listener on its loopback hears the sandbox",
         step("works", "tcp", "127.0.0.1", listeners.loopback, word),
         check=lambda: None if listeners.heard(word) else "the listener on the host heard nothing",
     )
@@ -56,7 +56,7 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "host-loopback",
-        "the host's localhost is not ours: its listeners hear nothing",
+        "the sandbox's localhost is not the host's: listeners there hear nothing",
         step("net.loopback", "tcp", "127.0.0.1", listeners.loopback, word),
         step("net.datagram", "udp", "127.0.0.1", listeners.datagrams, word),
         controls=control,
@@ -74,7 +74,7 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
         )
     yield _probe(
         "outside",
-        "nothing outside is reached: addresses, name servers, a cloud's metadata, IPv6",
+        "nothing outside can be reached: addresses, name servers, a cloud's metadata, IPv6",
         step(outside, "tcp", "1.1.1.1", 443),
         ProbeStep(attempt("udp", "1.1.1.1", 53, b"\x12\x34\x01\x00\x00\x01"), outside_datagram, value=b""),
         step(outside, "tcp", _METADATA, 80),
@@ -143,7 +143,7 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
     host = subject.policy.network.mode == "host" and subject.linux
     yield _probe(
         "unix-socket",
-        "a Unix socket of the host in a readable directory is not connected to",
+        "no Unix socket of the host in a readable directory can be connected to",
         step("unix.host" if host else "unix.unlisted", "unix", listeners.path, word),
         controls=(*control, step("works", "read", subject.fixture.read / "plain")),
         check=lambda: _silent(subject, word),
@@ -153,7 +153,7 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
         reached = subject.method in ("oci", "docker", "podman") and not host
         yield _probe(
             "later-socket",
-            "a Unix socket that appears in a readable directory after rendering does what is declared of it",
+            "a Unix socket that appears in a readable directory later behaves as the method declares",
             step("unix.host" if host else "unix.later", "unix", listeners.later, third),
             controls=(*control, step("works", "read", subject.fixture.read / "plain")),
             check=None if reached else lambda: _silent(subject, third),
@@ -161,7 +161,7 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
     if subject.linux:
         yield _probe(
             "abstract-socket",
-            "an abstract Unix socket of the host is not connected to",
+            "no abstract Unix socket of the host can be connected to",
             step("unix.host" if host else "unix.abstract", "abstract", listeners.abstract, other),
             controls=control,
             check=lambda: _silent(subject, other),

@@ -101,17 +101,19 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
     yield _probe(
         "identity",
-        "nobody else can be become",
+        "no other user or group can be taken on",
         step("privilege.identity", "setuid", 12345),
         step("privilege.identity", "setgid", 12345),
         step("privilege.none", "setgroups"),
     )
     yield _probe(
         "chown",
-        "files are given to nobody",
+        "no file's owner can be changed",
         step("privilege.identity", "chown", subject.fixture.write / "plain", 12345),
     )
-    yield _probe("host-name", "the host name stays", step("privilege.none", "sethostname", "other"))
+    yield _probe(
+        "host-name", "the host name can't be changed", step("privilege.none", "sethostname", "other")
+    )
     if subject.method in ("bwrap", "oci"):  # engines set no flags, and no-new-privileges does it alone
         yield _probe(
             "set-id",
@@ -127,7 +129,7 @@ def _mounts(subject: ProofSubject) -> Iterator[Probe]:
     write, read = subject.fixture.write, subject.fixture.read
     yield _probe(
         "mount",
-        "nothing is mounted, remounted, or unmounted",
+        "nothing can be mounted, remounted or unmounted",
         step("privilege.none", "mount", read, write, "", _MS_BIND),
         step("privilege.none", "mount", "tmpfs", write, "tmpfs", 0),
         step("privilege.none", "mount", "", read, "", _MS_BIND | _MS_REMOUNT),
@@ -137,7 +139,7 @@ def _mounts(subject: ProofSubject) -> Iterator[Probe]:
     )
     yield _probe(
         "root-change",
-        "the root stays",
+        "the root can't be changed",
         step("privilege.none", "chroot", write),
         step("privilege.none", "pivot", write),
     )
@@ -146,18 +148,18 @@ def _mounts(subject: ProofSubject) -> Iterator[Probe]:
 def _namespaces() -> Iterator[Probe]:
     yield _probe(
         "unshare",
-        "no namespace is made, a user namespace above all",
+        "no namespace can be made, a user namespace above all",
         *(step("privilege.none", "unshare", flag) for flag in _CLONE.values()),
     )
     yield _probe(
         "clone",
-        "no process is started in a new namespace",
+        "no process can be started in a new namespace",
         *(step("privilege.none", "clone", flag) for flag in _CLONE.values()),
         controls=(step("works", "clone", 0),),
     )
     yield _probe(
         "enter",
-        "no namespace is entered",
+        "no namespace can be entered",
         *(step("privilege.enter", "enter", f"/proc/self/ns/{kind}", 0) for kind in ("mnt", "net", "user")),
     )
 
@@ -167,7 +169,7 @@ def _others(*, traces: bool) -> Iterator[Probe]:
     own = os.getpid()
     yield _probe(
         "outside",
-        "processes of the host are not there",
+        "no process of the host is visible",
         step("outside.process", "kill", own, 0),
         ProbeStep(attempt("list", "/proc"), "works", lacks=(f"\n{own}\n".encode(),)),
         step("outside.directory", "stat", f"/proc/{own}"),
@@ -176,7 +178,7 @@ def _others(*, traces: bool) -> Iterator[Probe]:
     if not traces:
         yield _probe(
             "trace",
-            "no process is traced, and no other's memory is read",
+            "no process can be traced, and no other's memory can be read",
             step("privilege.trace", "trace", 0),
             step("privilege.trace", "peek", 0),
         )
@@ -186,13 +188,13 @@ def _kernel() -> Iterator[Probe]:
     settings = ("kernel/core_pattern", "kernel/hostname", "vm/overcommit_memory")
     yield _probe(
         "kernel-settings",
-        "the kernel's settings are not changed: core_pattern would run programs on the host",
+        "the kernel's settings can't be changed: core_pattern would run programs on the host",
         *(_order(f"/proc/sys/{name}") for name in settings),
         controls=(step("works", "list", "/proc/sys/kernel"),),
     )
     yield _probe(
         "kernel-orders",
-        "the kernel takes no orders, and runs no program for the sandbox",
+        "the kernel obeys no sysrq, and runs no program for the sandbox",
         *(_order(path) for path in ("/proc/sysrq-trigger", "/sys/kernel/uevent_helper")),
         step(
             "kernel.cgroup" if os.access(_release_agent(), os.W_OK) else "kernel.cgroup-rights",
@@ -204,7 +206,7 @@ def _kernel() -> Iterator[Probe]:
     kcore = Path("/proc/kcore").exists()
     yield _probe(
         "kernel-memory",
-        "the kernel's memory is not read",
+        "the kernel's memory can't be read",
         step("kernel.memory" if kcore else "kernel.absent", "read", "/proc/kcore"),
         step("device.none", "read", "/dev/mem"),
         controls=(step("works", "read", "/proc/self/stat"),),
@@ -229,7 +231,7 @@ def _hidden(subject: ProofSubject) -> Iterator[Probe]:
     if there:
         yield _probe(
             "kernel-hidden",
-            "what /proc and /sys say of the host and of others is empty or not there",
+            "paths of /proc and /sys that describe the host and other processes are empty or missing",
             *(
                 ProbeStep(attempt("list" if path.is_dir() else "read", path), "kernel.hidden", value=b"")
                 for path in there
