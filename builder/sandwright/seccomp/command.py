@@ -27,44 +27,14 @@ from sandwright.seccomp.document import kernel_version, load_profile_json
 from sandwright.seccomp.model import U64, SeccompFilter, SeccompRule
 from sandwright.seccomp.resolve import resolve
 
-CAPABILITIES = tuple(
-    f"CAP_{name}"
-    for name in (
-        *(
-            "CHOWN",
-            "DAC_OVERRIDE",
-            "DAC_READ_SEARCH",
-            "FOWNER",
-            "FSETID",
-            "KILL",
-            "SETGID",
-            "SETUID",
-            "SETPCAP",
-        ),
-        *(
-            "LINUX_IMMUTABLE",
-            "NET_BIND_SERVICE",
-            "NET_BROADCAST",
-            "NET_ADMIN",
-            "NET_RAW",
-            "IPC_LOCK",
-            "IPC_OWNER",
-        ),
-        *(
-            "SYS_MODULE",
-            "SYS_RAWIO",
-            "SYS_CHROOT",
-            "SYS_PTRACE",
-            "SYS_PACCT",
-            "SYS_ADMIN",
-            "SYS_BOOT",
-            "SYS_NICE",
-        ),
-        *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL"),
-        *("SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ"),
-        *("PERFMON", "BPF", "CHECKPOINT_RESTORE"),
-    )
-)
+_CAPABILITIES = """
+    CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
+    NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT
+    SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE
+    AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ
+    PERFMON BPF CHECKPOINT_RESTORE
+"""
+CAPABILITIES = tuple(f"CAP_{name}" for name in _CAPABILITIES.split())
 """By number (include/uapi/linux/capability.h)."""
 
 ABI_NAMES: Mapping[str, tuple[Architecture, Abi]] = {

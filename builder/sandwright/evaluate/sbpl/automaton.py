@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex
+from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex, members
 
 MAX_STATES = 4_000
 """How many states are kept; then the automaton forgets them and begins anew."""
@@ -73,7 +73,7 @@ class Automaton:
         self._follow.extend(follow << shift for follow in program.follow)
         last = program.last << shift
         self._last |= last
-        for position in _members(last):
+        for position in members(last):
             self._ends[position] = number
         if program.nullable:
             self._empty.add(number)
@@ -105,8 +105,8 @@ class Automaton:
         expected, seen = self._always, state.seen
         ended = reached & self._last
         if ended:
-            seen = seen.union(self._ends[position] for position in _members(ended))
-        for position in _members(reached):
+            seen = seen.union(self._ends[position] for position in members(ended))
+        for position in members(reached):
             expected |= self._follow[position]
         return self._state(expected, seen)
 
@@ -118,7 +118,7 @@ class Automaton:
             if not reached:
                 return tuple(sorted(seen))
             tried |= reached
-            for position in _members(reached):
+            for position in members(reached):
                 if self._last >> position & 1:
                     seen.add(self._ends[position])
                 positions |= self._follow[position]
@@ -134,16 +134,6 @@ class Automaton:
                     found |= 1 << position
             self._by_code[code] = found
         return found
-
-
-def _members(bits: int) -> list[int]:
-    """The numbers of the bits that are set, ascending."""
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found
 
 
 @functools.lru_cache(maxsize=4096)

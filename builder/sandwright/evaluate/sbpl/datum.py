@@ -128,6 +128,12 @@ def _escape(octet: str) -> str:
     return octet if octet >= " " and octet != "\x7f" else f"\\x{ord(octet):02x}"
 
 
+class _Verbatim(str):
+    """Text that `write` puts out as it is."""
+
+    __slots__ = ()
+
+
 def write(value: Value) -> str:
     """A value as the reader would read it, in octets."""
     out: list[str] = []
@@ -135,49 +141,26 @@ def write(value: Value) -> str:
     while pending:
         item = pending.pop()
         if isinstance(item, Pair):
-            _open_list(item, out, pending)
+            pending.extend(reversed(list(_written_list(item))))
         elif isinstance(item, Vector):
             out.append("#")
             pending.append(scheme_list(item.items) if item.items else _Verbatim("()"))
-        elif isinstance(item, _Tail):
-            _continue_list(item.rest, out, pending)
         else:
             out.append(_write_atom(item))
     return "".join(out)
 
 
-class _Verbatim(str):
-    """Text that `write` puts out as it is."""
-
-    __slots__ = ()
-
-
-class _Tail:
-    """What is left of a list that `write` has begun."""
-
-    __slots__ = ("rest",)
-
-    def __init__(self, rest: Value) -> None:
-        self.rest = rest
-
-
-def _open_list(item: Pair, out: list[str], pending: list[Value]) -> None:
-    out.append("(")
-    pending.append(_Tail(item.cdr))
-    pending.append(item.car)
-
-
-def _continue_list(rest: Value, out: list[str], pending: list[Value]) -> None:
-    if isinstance(rest, Pair):
-        out.append(" ")
-        pending.append(_Tail(rest.cdr))
-        pending.append(rest.car)
-    elif rest is NIL:
-        out.append(")")
-    else:
-        out.append(" . ")
-        pending.append(_Verbatim(")"))
-        pending.append(rest)
+def _written_list(rest: Value) -> Iterator[Value]:
+    """What a list is written with: its elements, and the text between them."""
+    before = "("
+    while isinstance(rest, Pair):
+        yield _Verbatim(before)
+        yield rest.car
+        before, rest = " ", rest.cdr
+    if rest is not NIL:
+        yield _Verbatim(" . ")
+        yield rest
+    yield _Verbatim(")")
 
 
 def _character_name(octet: str) -> str:

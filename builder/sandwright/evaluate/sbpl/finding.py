@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sandwright.evaluate.sbpl.decide import Evaluator
+from sandwright.evaluate.sbpl.filters import Test
 from sandwright.evaluate.sbpl.profile import SbplProfile
 from sandwright.evaluate.sbpl.rule import Rule
 from sandwright.evaluate.sbpl.source import Position, Span
+from sandwright.evaluate.sbpl.vocabulary import Action
 from sandwright.resources import data_path
 
 Severity = Literal["error", "warning", "info"]
@@ -43,15 +45,19 @@ class LintedProfile:
     ) -> SbplFinding:
         """A finding about a rule or a form; None: about the profile as a whole."""
         match where:
-            case Rule():
-                position = where.position
-            case Span():
+            case Rule() | Span():
                 position = where.position
             case Position():
                 position = where
             case _:
                 position = self.profile.source.position(0)
         return SbplFinding(position, code, severity, message)
+
+    def tests(self, action: Action | None = None) -> Iterator[tuple[Rule, Test]]:
+        """The tests of the rules that its own file makes, or of those with one action."""
+        for rule in self.own:
+            if action in (None, rule.action):
+                yield from ((rule, test) for test in rule.tests())
 
 
 Check = Callable[[LintedProfile], Iterator[SbplFinding]]

@@ -188,21 +188,18 @@ def same(left: Value, right: Value) -> bool:
     return kind is type(right) and kind.__name__ in ("int", "float", "Char") and left == right
 
 
-def _and(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    parts = _parts(form, 0)
-    for part in parts[:-1]:
-        if not is_true((yield Tail(part, environment))):
-            return False
-    return Tail(parts[-1], environment) if parts else True
+def _first(*, decisive: bool) -> SpecialForm:
+    """`or` and `and`: the first operand that is true, or that is false, else the last."""
 
+    def form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
+        parts = _parts(form, 0)
+        for part in parts[:-1]:
+            value = yield Tail(part, environment)
+            if is_true(value) is decisive:
+                return value
+        return Tail(parts[-1], environment) if parts else not decisive
 
-def _or(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    parts = _parts(form, 0)
-    for part in parts[:-1]:
-        value = yield Tail(part, environment)
-        if is_true(value):
-            return value
-    return Tail(parts[-1], environment) if parts else False
+    return form
 
 
 def _when(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
@@ -235,31 +232,22 @@ def _do(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormRes
             values.append((yield Tail(spec[-1] if len(spec) == 3 else spec[0], scope)))
 
 
-def _macro(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    """TinyScheme's own `(macro (name form) body …)`, and `(macro name procedure)`."""
-    target, *body = _parts(form, 2)
-    if isinstance(target, Pair):
-        name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
-    else:
-        name = target
-        transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
-    if not isinstance(name, Symbol):
-        raise SbplFault("a macro needs a symbol as its name")
-    environment.values[name] = Macro(transformer, whole=True)
-    return name
+def _macro(*, whole: bool) -> SpecialForm:
+    """TinyScheme's own `(macro (name form) body …)` and `(macro name procedure)`, and `define-macro`."""
 
+    def form(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
+        target, *body = _parts(form, 2)
+        if isinstance(target, Pair):
+            name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
+        else:
+            name = target
+            transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
+        if not isinstance(name, Symbol):
+            raise SbplFault("a macro needs a symbol as its name")
+        environment.values[name] = Macro(transformer, whole=whole)
+        return name
 
-def _define_macro(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:  # noqa: ARG001
-    target, *body = _parts(form, 2)
-    if isinstance(target, Pair):
-        name, transformer = target.car, Closure(target.cdr, scheme_list(body), environment, "macro")
-    else:
-        name = target
-        transformer = yield Tail(body[0], environment)  # type: ignore[assignment]
-    if not isinstance(name, Symbol):
-        raise SbplFault("a macro needs a symbol as its name")
-    environment.values[name] = Macro(transformer, whole=False)
-    return name
+    return form
 
 
 def _quasiquote(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
@@ -319,13 +307,13 @@ SPECIAL_FORMS: dict[Symbol, SpecialForm] = {
         "letrec": _letrec,
         "cond": _cond,
         "case": _case,
-        "and": _and,
-        "or": _or,
+        "and": _first(decisive=False),
+        "or": _first(decisive=True),
         "when": _when,
         "unless": _when,
         "do": _do,
-        "macro": _macro,
-        "define-macro": _define_macro,
+        "macro": _macro(whole=True),
+        "define-macro": _macro(whole=False),
         "defined?": _defined,
     }.items()
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from sandwright.evaluate.sbpl.filters import Filter, How, Not, Test, matches, tests
+from sandwright.evaluate.sbpl.filters import How, Not, Test, matches
 from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding
 from sandwright.evaluate.sbpl.paths import DATA_VOLUME, FIRMLINKS, STANDARD_LINKS
 from sandwright.evaluate.sbpl.probes import sample
@@ -27,25 +27,15 @@ _UNSUPPORTED = (
 )
 
 
-def _path_tests(subject: LintedProfile) -> Iterator[tuple[Rule, Test, str]]:
-    """The tests of paths with a fixed text, in rules of the profile's own file."""
-    for rule in subject.own:
-        for tested in rule.filters:
-            for test in tests(tested):
-                if test.key == "path" and isinstance(test.value, str) and test.how is not How.REGEX:
-                    yield rule, test, test.value
-
-
-def _regex_tests(subject: LintedProfile) -> Iterator[tuple[Rule, Test, str]]:
-    for rule in subject.own:
-        for tested in rule.filters:
-            for test in tests(tested):
-                if test.how is How.REGEX and isinstance(test.value, str):
-                    yield rule, test, test.value
+def _texts(subject: LintedProfile, *, regex: bool) -> Iterator[tuple[Test, str]]:
+    """The tests of the profile's own rules by regex, or of paths by a fixed text; each with its text."""
+    for _, test in subject.tests():
+        if isinstance(test.value, str) and (test.how is How.REGEX) is regex and (regex or test.key == "path"):
+            yield test, test.value
 
 
 def _spelling(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for _, test, path in _path_tests(subject):
+    for test, path in _texts(subject, regex=False):
         shown = readable(path)
         if not path.startswith(("/", "${")):
             yield subject.find(
@@ -62,7 +52,7 @@ def _spelling(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 def _links(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
-        found = [test for tested in rule.filters for test in tests(tested) if test.key == "path"]
+        found = [test for test in rule.tests() if test.key == "path"]
         for test in found:
             if not isinstance(test.value, str):
                 continue
@@ -90,9 +80,11 @@ def _matches(test: Test, path: str) -> bool:
 
 def _firmlinks(subject: LintedProfile) -> Iterator[SbplFinding]:
     patterns = (
-        (test, pattern.removeprefix("^")) for _, test, pattern in _regex_tests(subject) if test.key == "path"
+        (test, pattern.removeprefix("^"))
+        for test, pattern in _texts(subject, regex=True)
+        if test.key == "path"
     )
-    for test, path in (*((test, path) for _, test, path in _path_tests(subject)), *patterns):
+    for test, path in (*_texts(subject, regex=False), *patterns):
         for short in FIRMLINKS:
             if path == DATA_VOLUME + short or path.startswith(f"{DATA_VOLUME}{short}/"):
                 seen = readable(path.removeprefix(DATA_VOLUME))
@@ -101,35 +93,32 @@ def _firmlinks(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _regexes(subject: LintedProfile) -> Iterator[SbplFinding]:
-    for _, test, pattern in _regex_tests(subject):
-        for pattern_of_fault, why in _UNSUPPORTED:
-            if pattern_of_fault.search(pattern):
-                yield subject.find(test.span, "L10", "error", f"{why}: {readable(pattern)}")
-                break
+    for test, pattern in _texts(subject, regex=True):
+        why = next((why for fault, why in _UNSUPPORTED if fault.search(pattern)), None)
+        if why is not None:
+            yield subject.find(test.span, "L10", "error", f"{why}: {readable(pattern)}")
         if "\\\\" in pattern:
             message = f"\\\\ wants a backslash in the name; one \\ is enough: {readable(pattern)}"
             yield subject.find(test.span, "L06", "error", message)
-        if test.key != "path":
-            continue
-        if not pattern.startswith("^"):
-            message = f"without ^ this may match anywhere in a path: {readable(pattern)}"
-            yield subject.find(test.span, "L08", "warning", message)
-        yield from _path_regex(subject, test, pattern)
+        for code, is_faulty, message in _PATH_REGEXES if test.key == "path" else ():
+            if is_faulty(pattern):
+                yield subject.find(test.span, code, "warning", f"{message}: {readable(pattern)}")
+        if test.key == "path" and "//" in pattern:
+            message = f"{readable(pattern)} is no resolved path: it never matches"
+            yield subject.find(test.span, "L05", "error", message)
 
 
-def _path_regex(subject: LintedProfile, test: Test, pattern: str) -> Iterator[SbplFinding]:
-    if not pattern.endswith(("$", "/", "$)", ".*")):
-        message = f"without $ or /, what only begins so matches too: {readable(pattern)}"
-        yield subject.find(test.span, "L09", "warning", message)
-    if "//" in pattern:
-        message = f"{readable(pattern)} is no resolved path: it never matches"
-        yield subject.find(test.span, "L05", "error", message)
-    if "/*/" in pattern or "/*." in pattern or pattern.endswith("/*"):
-        message = f"in a regex * repeats what stands before it: {readable(pattern)}"
-        yield subject.find(test.span, "L11", "warning", message)
-    if _EXTENSION.search(pattern):
-        message = f"an unescaped . matches any character: {readable(pattern)}"
-        yield subject.find(test.span, "L12", "warning", message)
+_PATH_REGEXES: tuple[tuple[str, Callable[[str], object], str], ...] = (
+    ("L08", lambda pattern: not pattern.startswith("^"), "without ^ this may match anywhere in a path"),
+    (
+        "L09",
+        lambda pattern: not pattern.endswith(("$", "/", "$)", ".*")),
+        "without $ or /, what only begins so matches too",
+    ),
+    ("L11", re.compile(r"/\*/|/\*\.|/\*\Z").search, "in a regex * repeats what stands before it"),
+    ("L12", _EXTENSION.search, "an unescaped . matches any character"),
+)
+"""What is likely wrong in a regex of a path."""
 
 
 def _combinations(subject: LintedProfile) -> Iterator[SbplFinding]:
@@ -156,7 +145,7 @@ def _misplaced(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
         for name in rule.operations:
             families = _families(name)
-            for test in (test for tested in rule.filters for test in tests(tested)):
+            for test in rule.tests():
                 kind = filters.get(test.name)
                 if kind is None or not families or _takes(families, kind.family):
                     continue
@@ -186,14 +175,10 @@ def _takes(families: frozenset[str], family: str) -> bool:
 
 def _amount(subject: LintedProfile) -> Iterator[SbplFinding]:
     for rule in subject.own:
-        size = sum(_data(tested) for tested in rule.filters)
+        size = sum(len(test.value) for test in rule.tests() if isinstance(test.value, str))
         if size > _MUCH_DATA:
             message = f"this rule has {size} bytes of patterns; about 64 KiB no longer compile"
             yield subject.find(rule, "L27", "warning", message)
-
-
-def _data(tested: Filter) -> int:
-    return sum(len(test.value) for test in tests(tested) if isinstance(test.value, str))
 
 
 FILTER_CHECKS: tuple[Check, ...] = (

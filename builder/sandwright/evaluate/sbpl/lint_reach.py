@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sandwright.evaluate.sbpl.decide import SbplDecision
-from sandwright.evaluate.sbpl.filters import How, Test, tests
+from sandwright.evaluate.sbpl.filters import How, Test
 from sandwright.evaluate.sbpl.finding import Check, LintedProfile, SbplFinding, lint_data
 from sandwright.evaluate.sbpl.paths import STANDARD_LINKS
 from sandwright.evaluate.sbpl.probes import sample
@@ -17,12 +17,10 @@ from sandwright.evaluate.sbpl.source import readable
 
 def _fixed_paths(rule: Rule) -> Iterator[tuple[Test, str, bool]]:
     """The literal and subpath tests of a rule: each, its path, and whether it means what lies below."""
-    for tested in rule.filters:
-        for test in tests(tested):
-            if test.key != "path" or test.how not in (How.LITERAL, How.SUBPATH):
-                continue
-            if isinstance(test.value, str) and test.value.startswith("/"):
-                yield test, test.value, test.how is How.SUBPATH
+    for test in rule.tests():
+        fixed = test.key == "path" and test.how in (How.LITERAL, How.SUBPATH)
+        if fixed and isinstance(test.value, str) and test.value.startswith("/"):
+            yield test, test.value, test.how is How.SUBPATH
 
 
 def _ask(subject: LintedProfile, operation: str, path: str) -> SbplDecision:
@@ -50,12 +48,11 @@ def _movable(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 def _protected(rule: Rule) -> Iterator[tuple[Test, str]]:
     """The tests of paths of a rule, each with a path that it matches."""
-    for tested in rule.filters:
-        for test in tests(tested):
-            if test.key == "path" and isinstance(test.value, str):
-                path = sample(test.value) if test.how is How.REGEX else test.value
-                if path and path.startswith("/"):
-                    yield test, path
+    for test in rule.tests():
+        if test.key == "path" and isinstance(test.value, str):
+            path = sample(test.value) if test.how is How.REGEX else test.value
+            if path and path.startswith("/"):
+                yield test, path
 
 
 def _links_walked(subject: LintedProfile) -> Iterator[SbplFinding]:
@@ -158,9 +155,7 @@ def _leaking_names(subject: LintedProfile) -> Iterator[SbplFinding]:
 def _confines(rule: Rule) -> bool:
     wanted = {"network-outbound", "network*"}
     return bool(wanted & set(rule.operations)) and any(
-        test.how is How.ADDRESS and "localhost" in str(test.value)
-        for tested in rule.filters
-        for test in tests(tested)
+        test.how is How.ADDRESS and "localhost" in str(test.value) for test in rule.tests()
     )
 
 

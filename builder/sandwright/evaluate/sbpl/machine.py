@@ -79,6 +79,14 @@ FormResult = Generator[Wanted, Value, Value | Tail | ProcedureCall]
 SpecialForm = Callable[["Machine", Pair, SchemeEnvironment], FormResult]
 
 
+def _check_count(name: str, count: int, least: int, most: int | None) -> None:
+    """Raise SbplFault unless a procedure takes `count` arguments."""
+    if count < least or (most is not None and count > most):
+        wanted = str(least) if most == least else f"{least} to {most}"
+        wanted = f"at least {least}" if most is None else wanted
+        raise SbplFault(f"{name} takes {wanted} arguments, not {count}")
+
+
 class Procedure:
     """A built-in procedure. `least` and `most` arguments; `most` None for any number.
 
@@ -99,11 +107,7 @@ class Procedure:
 
     def check(self, count: int) -> None:
         """Raise Fault unless it takes `count` arguments."""
-        if count < self.least or (self.most is not None and count > self.most):
-            wanted = str(self.least) if self.most == self.least else f"{self.least} to {self.most}"
-            if self.most is None:
-                wanted = f"at least {self.least}"
-            raise SbplFault(f"{self.name} takes {wanted} arguments, not {count}")
+        _check_count(self.name, count, self.least, self.most)
 
 
 class Steps(Procedure):
@@ -140,9 +144,7 @@ class Closure:
     def bind(self, arguments: Sequence[Value]) -> SchemeEnvironment:
         """The environment of a call. Raise Fault when the number of arguments is wrong."""
         count = len(self.parameters)
-        if len(arguments) < count or (len(arguments) > count and self.rest is None):
-            wanted = f"{count}" if self.rest is None else f"at least {count}"
-            raise SbplFault(f"{self.name} takes {wanted} arguments, not {len(arguments)}")
+        _check_count(self.name, len(arguments), count, count if self.rest is None else None)
         values = dict(zip(self.parameters, arguments, strict=False))
         if self.rest is not None:
             values[self.rest] = scheme_list(arguments[count:])

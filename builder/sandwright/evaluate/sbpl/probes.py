@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sandwright.evaluate.sbpl.errors import SbplFault
 from sandwright.evaluate.sbpl.filters import All, Any, Constant, Filter, How, Not, Test, matches
 from sandwright.evaluate.sbpl.network import AddressPattern, Endpoint
-from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex
+from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex, members
 from sandwright.evaluate.sbpl.request import SbplRequest
 
 MAX_PROBES = 50
@@ -140,7 +140,7 @@ def sample(pattern: str) -> str | None:
     if program.nullable:
         return ""
     came_from: dict[int, int | None] = {}
-    layer = dict.fromkeys(_members(program.first))
+    layer = dict.fromkeys(members(program.first))
     while layer:
         came_from.update(layer)
         for position in layer:
@@ -149,7 +149,7 @@ def sample(pattern: str) -> str | None:
         following: dict[int, int | None] = {}
         for position in layer:
             ended = program.accepts[position] == _AT_END
-            for reached in _members(program.follow[position]):
+            for reached in members(program.follow[position]):
                 if reached not in came_from and not (ended and program.accepts[reached] != _AT_END):
                     following.setdefault(reached, position)
         layer = following
@@ -173,12 +173,3 @@ def _letter(codes: int) -> str:
         if codes >> ord(letter) & 1:
             return letter
     return chr((codes & -codes).bit_length() - 1)
-
-
-def _members(bits: int) -> list[int]:
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found

@@ -197,33 +197,21 @@ def _vector_ref(value: Value, index: Value) -> Value:
 Step = Generator[Wanted, Value, Value]
 
 
-def _map(procedure: Value, *lists: Value) -> Step:
+def _mapped(name: str, procedure: Value, *lists: Value) -> Step:
+    """`map`, and `for-each`, which gives no list."""
     results = []
-    for arguments in zip(*(list(elements(items, "what map takes")) for items in lists), strict=False):
+    for arguments in zip(*(list(elements(items, f"what {name} takes")) for items in lists), strict=False):
         results.append((yield ProcedureCall(procedure, arguments)))
-    return scheme_list(results)
+    return scheme_list(results) if name == "map" else True
 
 
-def _for_each(procedure: Value, *lists: Value) -> Step:
-    for arguments in zip(*(list(elements(items, "what for-each takes")) for items in lists), strict=False):
-        yield ProcedureCall(procedure, arguments)
-    return True
-
-
-def _filter(predicate: Value, items: Value) -> Step:
-    kept = []
-    for item in list(elements(items, "what filter takes")):
-        if is_true((yield ProcedureCall(predicate, [item]))):
-            kept.append(item)
-    return scheme_list(kept)
-
-
-def _partition(predicate: Value, items: Value) -> Step:
+def _parted(name: str, predicate: Value, items: Value) -> Step:
+    """`partition`: the items that have a property, and those that don't; of `filter` the first only."""
     kept: list[Value] = []
     other: list[Value] = []
-    for item in list(elements(items, "what partition takes")):
+    for item in list(elements(items, f"what {name} takes")):
         (kept if is_true((yield ProcedureCall(predicate, [item]))) else other).append(item)
-    return scheme_list([scheme_list(kept), scheme_list(other)])
+    return scheme_list(kept if name == "filter" else [scheme_list(kept), scheme_list(other)])
 
 
 def _foldr(procedure: Value, start: Value, items: Value) -> Step:
@@ -272,10 +260,10 @@ def core_procedures(machine: Machine) -> dict[Symbol, Value]:
         table[name] = (lambda *_: NIL, 0, None)
     found: dict[Symbol, Value] = {symbol(name): Procedure(name, *entry) for name, entry in table.items()}
     for name, call, least, most in (
-        ("map", _map, 2, None),
-        ("for-each", _for_each, 2, None),
-        ("filter", _filter, 2, 2),
-        ("partition", _partition, 2, 2),
+        ("map", functools.partial(_mapped, "map"), 2, None),
+        ("for-each", functools.partial(_mapped, "for-each"), 2, None),
+        ("filter", functools.partial(_parted, "filter"), 2, 2),
+        ("partition", functools.partial(_parted, "partition"), 2, 2),
         ("foldr", _foldr, 3, 3),
         ("apply", _apply, 1, None),
     ):

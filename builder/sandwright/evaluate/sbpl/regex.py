@@ -62,6 +62,16 @@ def compile_regex(pattern: str) -> RegexProgram:
     return _Compiler(pattern).program()
 
 
+def members(bits: int) -> list[int]:
+    """The numbers of the bits that are set in a bit set, ascending."""
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
 class _Compiler:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -114,10 +124,8 @@ class _Compiler:
         self.cost += ends.bit_count()
         if self.cost > MAX_COST:
             raise SbplFault("a regex is too complex")
-        while ends:
-            low = ends & -ends
-            self.follow[low.bit_length() - 1] |= starts
-            ends ^= low
+        for position in members(ends):
+            self.follow[position] |= starts
 
     def _repeated(self) -> _Part:
         part = self._single()

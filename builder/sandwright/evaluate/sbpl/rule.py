@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandwright.evaluate.sbpl.datum import write_string
-from sandwright.evaluate.sbpl.filters import Filter, write_filter
+from sandwright.evaluate.sbpl.filters import Filter, Test, tests, write_filter
 from sandwright.evaluate.sbpl.reader import one_line
 from sandwright.evaluate.sbpl.source import Position, Span, readable
 from sandwright.evaluate.sbpl.vocabulary import Action
@@ -60,6 +62,10 @@ class Rule:
         """The rule with everything computed: what it means, as a profile would write it."""
         parts = [self.action, *self.operations, *map(write_filter, self.filters), *map(str, self.modifiers)]
         return readable(f"({' '.join(parts)})")
+
+    def tests(self) -> Iterator[Test]:
+        """All tests of its filters, however deep."""
+        return itertools.chain.from_iterable(map(tests, self.filters))
 
     def has(self, modifier: str) -> bool:
         """Whether it carries a modifier."""

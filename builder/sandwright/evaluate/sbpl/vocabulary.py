@@ -10,13 +10,16 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sandwright.resources import data_path
 
 Action = Literal["allow", "deny"]
 ArgumentKind = Literal["string", "path", "integer", "bits", "flag", "address"]
 PatternKind = Literal["literal", "subpath", "prefix", "regex"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -115,9 +118,7 @@ def _operations(data: Mapping[str, Any]) -> dict[str, Operation]:
         )
         for name, entry in data["operations"].items()
     }
-    for alias, name in data["operation_aliases"].items():
-        found[alias] = found[name]
-    return found
+    return _with_aliases(found, data["operation_aliases"])
 
 
 def _filters(data: Mapping[str, Any]) -> dict[str, FilterKind]:
@@ -134,9 +135,7 @@ def _filters(data: Mapping[str, Any]) -> dict[str, FilterKind]:
             found[name + suffix] = FilterKind(
                 name + suffix, name, entry["family"], kind, pattern, constants, entry.get("open", False)
             )
-    for alias, name in data["filter_aliases"].items():
-        found[alias] = found[name]
-    return found
+    return _with_aliases(found, data["filter_aliases"])
 
 
 def _modifiers(data: Mapping[str, Any]) -> dict[str, ModifierKind]:
@@ -144,6 +143,8 @@ def _modifiers(data: Mapping[str, Any]) -> dict[str, ModifierKind]:
         name: ModifierKind(name, entry.get("action"), entry["argument"], entry.get("deprecated", False))
         for name, entry in data["modifiers"].items()
     }
-    for alias, name in data["modifier_aliases"].items():
-        found[alias] = found[name]
-    return found
+    return _with_aliases(found, data["modifier_aliases"])
+
+
+def _with_aliases(found: dict[str, T], aliases: Mapping[str, str]) -> dict[str, T]:
+    return found | {alias: found[name] for alias, name in aliases.items()}
