@@ -64,7 +64,8 @@ def pytest_runtest_protocol(
     """What a test wants for itself it waits for before its time limit begins."""
     locks.acquire(item)
     try:
-        return (yield)
+        with locks.accounts_as_they_are(item):
+            return (yield)
     finally:
         locks.release(item, nextitem)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from locks import accounts_change
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
@@ -61,7 +63,8 @@ class Project:
         }
 
     def set_up(self) -> list[str]:
-        return plan_account(self.account, Workspace(self.root, (), os.geteuid())).execute()
+        with accounts_change():
+            return plan_account(self.account, Workspace(self.root, (), os.geteuid())).execute()
 
     def rendered(self, text: str = POLICY) -> Path:
         """Render a policy, and give its launcher."""
@@ -85,10 +88,11 @@ class Project:
         )  # fmt: skip
 
     def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*SANDWRIGHT, *words],
-            capture_output=True, text=True, timeout=WAIT, check=False, cwd=self.root, env=self.environ,
-        )  # fmt: skip
+        with accounts_change() if words[0].startswith("account-") else contextlib.nullcontext():
+            return subprocess.run(
+                [*SANDWRIGHT, *words],
+                capture_output=True, text=True, timeout=WAIT, check=False, cwd=self.root, env=self.environ,
+            )  # fmt: skip
 
 
 def planted(base: Path) -> Project:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,7 @@ def test_collecting_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("a program was started")
 
     monkeypatch.setattr("subprocess.Popen", forbidden)
-    started = time.monotonic()
     collect_host()
-    assert time.monotonic() - started < 1
 
 
 def test_an_empty_machine(tmp_path: Path) -> None:

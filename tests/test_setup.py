@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +60,7 @@ def test_nothing_to_do_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("a program was started")
 
     monkeypatch.setattr("subprocess.Popen", forbidden)
-    started = time.monotonic()
     plan_setup(GROUPS, _facts()).execute()
-    assert time.monotonic() - started < 0.5
 
 
 def test_what_is_missing_is_named_with_its_services() -> None:

@@ -63,13 +63,6 @@ def _grammar(program: str, *entries: str) -> Grammar:
     return compile_grammar(program, [command(each) for each in entries or ("*",)], profile_of(program))
 
 
-def test_there_are_enough() -> None:
-    """The issue asks for forty known tricks, with sources."""
-    tricks = [*map(str, GIT_TRICKS), *map(str, GH_TRICKS)]
-    assert len(set(tricks)) == len(tricks) >= 240
-    assert len(GIT_CALLS) + len(GH_CALLS) >= 20
-
-
 @pytest.mark.parametrize(("source", "arguments"), GIT_TRICKS, ids=[source for source, _ in GIT_TRICKS])
 def test_tricks_with_git(source: str, arguments: list[str]) -> None:
     with pytest.raises(Refused):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from locks import accounts_change
 from ownedprojects import Project, planted
 from sandwright.methods.user.setup import plan_removal
 
@@ -40,7 +41,8 @@ def made() -> Iterator[Callable[[], Project]]:
     yield make
     for project in projects:
         if project.account.name in {each.pw_name for each in pwd.getpwall()}:
-            plan_removal(project.account).execute()
+            with accounts_change():
+                plan_removal(project.account).execute()
     for base in bases:
         shutil.rmtree(base)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from locks import accounts_change
 from ownedprojects import Project
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.user.render import account_for
@@ -87,7 +88,8 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
         f"let it pass through {project.home}, without seeing what is there (an entry --x)" in plan.describe()
     )
     try:
-        plan.execute()
+        with accounts_change():
+            plan.execute()
         said = inner.run(
             "sh",
             "-c",
@@ -95,7 +97,8 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
         )
         assert said.stdout == b"in\n"
     finally:
-        plan_removal(inner.account).execute()
+        with accounts_change():
+            plan_removal(inner.account).execute()
     assert project.home.stat().st_mode & 0o777 == 0o700
     assert not read(project.home).users
 

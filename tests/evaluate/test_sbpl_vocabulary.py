@@ -7,9 +7,6 @@ import pytest
 from sandwright.evaluate.sbpl.profile import compile_profile
 from sandwright.evaluate.sbpl.vocabulary import vocabulary
 
-OPERATIONS = sorted(vocabulary().operations)
-FILTERS = sorted(vocabulary().filters)
-
 
 def test_there_are_196_operations_of_14_4_and_four_that_are_gone() -> None:
     names = {operation.name for operation in vocabulary().operations.values()}
@@ -17,11 +14,11 @@ def test_there_are_196_operations_of_14_4_and_four_that_are_gone() -> None:
     assert {"load-unsigned-code", "process-codesigning-status*"} < names
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_leads_to_a_decision(name: str) -> None:
-    chain = vocabulary().chain(name)
-    assert chain[-1].builtin in ("allow", "deny")
-    assert all(step.builtin is None for step in chain[:-1])
+def test_every_operation_leads_to_a_decision() -> None:
+    for name in vocabulary().operations:
+        chain = vocabulary().chain(name)
+        assert chain[-1].builtin in ("allow", "deny"), name
+        assert all(step.builtin is None for step in chain[:-1]), name
 
 
 CHAINS = {
@@ -104,26 +101,24 @@ def test_what_allow_default_does_not_allow() -> None:
     assert denied == {"default", "file-write-setugid", "job-creation", "storage-class-map"}
 
 
-@pytest.mark.parametrize("name", FILTERS)
-def test_every_filter_can_be_made(name: str) -> None:
-    kind = vocabulary().filters[name]
-    constant = next(iter(kind.constants), "7")
-    argument = {"integer": constant, "bits": "#o4000", "flag": "#t", "address": "ip"}.get(
-        kind.argument, '"x"'
-    )
-    (rule,) = compile_profile(f"(version 1)(allow default ({name} {argument}))").rules
-    assert rule.filters
+def test_every_filter_can_be_made() -> None:
+    arguments = {"bits": "#o4000", "flag": "#t", "address": "ip"}
+    for name, kind in vocabulary().filters.items():
+        constant = next(iter(kind.constants), "7")
+        argument = constant if kind.argument == "integer" else arguments.get(kind.argument, '"x"')
+        (rule,) = compile_profile(f"(version 1)(allow default ({name} {argument}))").rules
+        assert rule.filters, name
 
 
-@pytest.mark.parametrize("name", sorted(vocabulary().modifiers))
-def test_every_modifier_can_be_used(name: str) -> None:
-    kind = vocabulary().modifiers[name]
-    argument = {"integer": "9", "string": '"x"'}.get(kind.argument, "")
-    (rule,) = compile_profile(f"(version 1)({kind.action or 'deny'} signal (with {name} {argument}))").rules
-    assert rule.has(kind.name)
+def test_every_modifier_can_be_used() -> None:
+    for name, kind in vocabulary().modifiers.items():
+        argument = {"integer": "9", "string": '"x"'}.get(kind.argument, "")
+        text = f"(version 1)({kind.action or 'deny'} signal (with {name} {argument}))"
+        (rule,) = compile_profile(text).rules
+        assert rule.has(kind.name), name
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_can_be_named_in_a_rule(name: str) -> None:
-    (rule,) = compile_profile(f"(version 1)(allow {name})").rules
-    assert rule.operations == (vocabulary().operations[name].name,)
+def test_every_operation_can_be_named_in_a_rule() -> None:
+    for name, operation in vocabulary().operations.items():
+        (rule,) = compile_profile(f"(version 1)(allow {name})").rules
+        assert rule.operations == (operation.name,)
