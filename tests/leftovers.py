@@ -33,7 +33,11 @@ def _processes(run: str) -> Iterator[str]:
             environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if mark in environment or re.search(rf"\b{PREFIX}-[0-9a-z-]*[0-9a-f]{{8}}", command):
+        others = (
+            any(each.startswith(f"{RUN_MARK}=".encode()) for each in environment) and mark not in environment
+        )
+        named = re.search(rf"\b{PREFIX}-[0-9a-z-]*[0-9a-f]{{8}}", command)
+        if mark in environment or (named and not others):
             yield f"process {entry.name}: {command[:200]}"
 
 
