@@ -315,7 +315,7 @@ def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPat
     config = json.loads(artifacts(_policy(), "oci")[0].content)
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", LAUNCH, ""))
-    monkeypatch.setattr("sandwright.evaluate.explain.compare.RENDERERS", {"oci": lambda _: made})
+    monkeypatch.setattr("sandwright.methods.oci.make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
     assert (row.decision, row.status, row.place and row.place.text) == (
         "allow",
