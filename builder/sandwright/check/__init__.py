@@ -1,5 +1,5 @@
-"""Looks an image over: its documents, each layer, the files they make together, its configuration, secrets.
+"""Audits an image: its documents, its layers, the merged files, its configuration, secrets.
 
-Any image that `rootfs.images` opens can be looked over, and nothing of it is run but the commands of a
-structure test that the caller brings. Every finding names its rule, and `RULES` says what each is for.
+It audits any image that `rootfs.images` opens. Nothing of the image is run but the commands of the caller's
+structure tests. Every finding names its rule; `RULES` describes each.
 """

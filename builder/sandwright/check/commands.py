@@ -1,4 +1,4 @@
-"""Starts the commands of structure tests, each in a sandbox of its own, under every runtime there is."""
+"""Runs the commands of structure tests, each in its own sandbox, under every available runtime."""
 
 from __future__ import annotations
 

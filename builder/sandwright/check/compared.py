@@ -39,7 +39,7 @@ _LET_THROUGH = b"libgnutls30"
 
 
 def check_structure(tests: StructureTests, image: Image, contents: ImageContents) -> Iterator[ImageFinding]:
-    """What of the tests doesn't hold, but for the commands: findings of rule `structure/test`."""
+    """Findings of rule `structure/test`: failed tests, apart from commands."""
     config = image.config.get("config") or {}
     variables = environment(config, tests.global_env_vars)
     for existence in tests.existence:
@@ -55,7 +55,7 @@ def check_structure(tests: StructureTests, image: Image, contents: ImageContents
 def said(
     name: str, text: str, expected: Sequence[str], excluded: Sequence[str], what: str
 ) -> Iterator[ImageFinding]:
-    """What of the patterns does not fit a text."""
+    """Findings for patterns that a text lacks or must not have."""
     for patterns, wanted in ((expected, True), (excluded, False)):
         for pattern in patterns:
             try:

@@ -1,4 +1,4 @@
-"""Looks an image's configuration over: who it runs as, what it starts, what it tells (config.md)."""
+"""Audits an image's configuration: its user, its command, its metadata (config.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks over the files that an image's layers make together."""
+"""Audits the merged files of an image's layers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ELSEWHERE, _LOCKED = "x", ("*", "!")
 
 
 def keeps(path: bytes) -> bool:
-    """Whether the content of a file is looked at here."""
+    """Whether this module needs the content of a file."""
     return path in _ACCOUNT_FILES
 
 

@@ -1,4 +1,4 @@
-"""What can be found wrong with an image, and how a finding is waived with its reason kept."""
+"""Rules, findings, and waivers with reasons."""
 
 from __future__ import annotations
 

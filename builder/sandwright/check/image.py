@@ -1,4 +1,4 @@
-"""Looks a whole image over, and says how it went."""
+"""Audits a whole image."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What was found in one image for one platform. `size` is that of its packed layers, in bytes.
+    """The findings in one image for one platform. `size` is that of its compressed layers, in bytes.
 
-    `skipped` says which runtimes started none of its tests, and why.
+    `skipped` names the runtimes that ran no tests, with the reasons.
     """
 
     name: str
@@ -40,7 +40,7 @@ class CheckResult:
 
     @property
     def faults(self) -> list[ImageFinding]:
-        """What keeps it from being good: errors that nobody accepted."""
+        """Errors that were not waived."""
         return [each for each in self.findings if each.severity == "error" and not each.waived]
 
 
@@ -55,7 +55,7 @@ def check_image(
     runtimes: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> CheckResult:
-    """Look the image at `path` over: a layout, or an archive of one or of Docker.
+    """Audit the image at `path`: a layout, or an archive of one or of Docker.
 
     Nothing of it is run but the commands of `tests`, under `runtimes`, or all that are here. `budget` is in
     bytes of packed layers. What can't be read is a finding too, of rule `layout/refused`; only
@@ -115,7 +115,7 @@ def _contents(image: Image, tests: Sequence[StructureTests]) -> ImageContents:
 
 
 def _created(image: Image) -> int | None:
-    """The time that the image says it is of, in nanoseconds since 1970."""
+    """The creation time in the image's config, in nanoseconds since 1970."""
     try:
         return int(datetime.fromisoformat(str(image.config["created"])).timestamp()) * _NANO
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Looks each layer over by itself: what a layer above hides is still in the image that people fetch."""
+"""Audits each layer by itself: a file that an upper layer hides is still in the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found, as JSON, as SARIF 2.1.0 for code hosts, and as JUnit's XML."""
+"""Writes findings as JSON, as SARIF 2.1.0 for code hosts, and as JUnit's XML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def to_json(images: Sequence[CheckResult]) -> bytes:
 
 
 def to_sarif(images: Sequence[CheckResult]) -> bytes:
-    """One run with a result for each finding; what is waived is suppressed there, with its reason."""
+    """One run with a result for each finding; waived findings are suppressed, with the reason."""
     names = sorted({finding.rule for image in images for finding in image.findings})
     rules = [
         {

@@ -1,4 +1,4 @@
-"""What secrets look like: files that programs keep them in, and tokens whose form gives them away."""
+"""Recognises secrets: files in which programs keep them, and tokens by their form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 LARGEST = 1 << 20
-"""Bytes of a file that are searched: keys and tokens lie in small files, or near the beginning of others."""
+"""Bytes of a file that are searched: keys and tokens are in small files, or near the beginning of others."""
 
 _FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
     (re.compile(pattern), what)
@@ -56,7 +56,7 @@ _TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
         ((b"_authToken",), rb"(?m)^[ \t]*//[^\s=]+/:_authToken[ \t]*=[ \t]*(?!\$)\S{8,}", "a token of npm"),
     )
 )
-"""Bytes without which a pattern can't fit, the pattern, and what it finds."""
+"""Bytes that every match contains, the pattern, and the kind of secret."""
 
 _NAMES = re.compile(
     r"(?i)(?:^|[^a-z0-9])(?:pg)?(?:pass|pwd|password|passwd|passphrase|secret|secret_?key|token|api[-_]?key|"
@@ -68,12 +68,12 @@ _SETTING = re.compile(r"(?<!\S)([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)
 
 
 def secret_file(path: bytes) -> str:
-    """What programs keep in a file of this path (relative, normalised); empty when it is nothing secret."""
+    """The secret that programs keep at a path (relative, normalised); empty for none."""
     return next((what for pattern, what in _FILES if pattern.fullmatch(path)), "")
 
 
 def secrets_in(content: bytes) -> Iterator[str]:
-    """What secrets a text or file has in it, each kind once. The secrets themselves are not told."""
+    """The kinds of secrets in a text or file, each once, never the secrets themselves."""
     told = set()
     for marks, pattern, what in _TOKENS:
         if what not in told and any(mark in content for mark in marks) and pattern.search(content):
@@ -82,7 +82,7 @@ def secrets_in(content: bytes) -> Iterator[str]:
 
 
 def secret_variable(name: str, value: str) -> str:
-    """Why a variable is taken for a secret; empty when it isn't."""
+    """Why a variable counts as a secret; empty when it doesn't."""
     for what in secrets_in(value.encode("utf-8", "surrogatepass")):
         return f"its value is {what}"
     if _LOGIN.search(value):
@@ -93,7 +93,7 @@ def secret_variable(name: str, value: str) -> str:
 
 
 def secrets_in_command(text: str) -> Iterator[str]:
-    """What secrets a line of a build's history has in it: tokens, and variables that are set to one."""
+    """The secrets in a line of a build's history: tokens, and variables set to one."""
     yield from secrets_in(text.encode("utf-8", "surrogatepass"))
     if _LOGIN.search(text):
         yield "an address with a password"

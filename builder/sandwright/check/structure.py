@@ -1,7 +1,7 @@
 """Structure tests as container-structure-test has them (schemas 1.0.0 and 2.0.0): read from a file.
 
-`compared.py` compares them with an image, `commands.py` starts their commands. What is asked for and not done
-here fails by its name, and is never left out.
+`compared.py` compares them with an image, `commands.py` runs their commands. An unsupported field fails with
+its name, and is never ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the path of an image to a bundle, in one call, with a report for whoever asked."""
+"""Makes a bundle from the path of an image, in one call, with a report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who a process of an image runs as: `USER` of its config, looked up in its own passwd and group files.
+"""Resolves `USER` of an image's config in the image's own passwd and group files.
 
-The files are a stranger's. They are read through `inroot` (CVE-2024-9676), never by libc, whose NSS would
+The files are not trusted. They are read through `inroot` (CVE-2024-9676), never by libc, whose NSS would
 load libraries by the image's configuration (CVE-2019-14271). A number is a number: one out of range is an
 error and is not looked up as a name (CVE-2024-40635, CVE-2026-46680).
 """

@@ -1,4 +1,4 @@
-"""Gives a freshly unpacked root file system all that is mounted on or started in, once and for all.
+"""Creates the mount points and working directories in a newly unpacked root file system.
 
 The root is shared by every bundle of its image and read-only, so nothing may be created in it later. An
 image may have put links, devices or files where runtimes mount (CVE-2019-19921, CVE-2021-30465,

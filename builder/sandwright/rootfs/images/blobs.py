@@ -1,7 +1,7 @@
-"""Where an image's files lie: a directory, or a tar archive that is read in place.
+"""Reads the files of an image from a directory, or in place from a tar archive.
 
-Neither follows a link out of itself. A directory is walked component by component; an archive is indexed
-once by its headers and its members are read where they lie, however large it is.
+Neither follows a link out of itself. A directory is opened component by component. An archive is indexed once
+by its headers; members of any size are read in place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chooses one image among those that a source holds, by name and platform, and never by guessing. Pure."""
+"""Selects one image of a source by name and platform, without guessing. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image's configuration says about its layers and its platform. Pure."""
+"""Parses an image's configuration: its platform and its layers. Pure."""
 
 from __future__ import annotations
 

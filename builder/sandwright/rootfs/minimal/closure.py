@@ -1,4 +1,4 @@
-"""Follows what programs need from file to file: interpreters, libraries, scripts, packages, shipped rules."""
+"""Follows the dependencies of programs: interpreters, libraries, scripts, packages, shipped rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps account of a growing selection: what is kept and why, what was left out, what is missing or open."""
+"""Records a growing selection: kept paths with reasons, left-out paths, missing files, open questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The libraries of a program, in the order in which the dynamic loader comes to them."""
+"""Lists the libraries of a program, in the order of the dynamic loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a minimal root file system keeps, and why: a reason for every path, an answer for those left out."""
+"""The files of a minimal root file system, with a reason for every path kept or left out."""
 
 from __future__ import annotations
 
