@@ -14,10 +14,10 @@ import pytest
 from hypothesis import settings
 
 import locks
+from dockerhost import docker_daemon
 from enginehosts import close_engine_hosts
 from leftovers import RUN_MARK, leftovers
 from sandwright import process
-from sandwright.runtime.dockerd import docker_daemon
 from thorough import THOROUGH, examples
 
 settings.register_profile("here", deadline=None, max_examples=examples())

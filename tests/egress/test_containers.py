@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from dockerhost import no_way_from
 from enginehosts import EngineHost, engine_host
 from goldens import write_artifacts
 from netlab import listener
@@ -27,7 +28,6 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.methods.registry import render
 from sandwright.policy.collect import collect
-from sandwright.runtime.dockerd import no_way_from
 
 IMAGE = "sandwright/proxy:latest"
 pytestmark = pytest.mark.exclusive("proxy-image")  # an engine has one, and one network of these addresses

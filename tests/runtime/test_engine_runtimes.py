@@ -15,13 +15,14 @@ from typing import BinaryIO
 
 import pytest
 
+from dockerhost import docker_daemon, refused_forwarding
 from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Start, StartableImage
 from sandwright.runtime.docker import DOCKER
 from sandwright.runtime.docker_archive import write_docker_archive
-from sandwright.runtime.dockerd import _options, docker_client, docker_daemon, refused_forwarding
+from sandwright.runtime.dockerd import _options, docker_client
 from sandwright.runtime.engine import Loaded, archive_stream, settings_of
 from sandwright.runtime.launch import base_environment
 from sandwright.runtime.podman import PODMAN, containers_conf

@@ -12,18 +12,18 @@ from typing import IO, TYPE_CHECKING
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.progress import SILENT, Progress
-from sandwright.runtime.scratch import scratch_directory, unmount_below
+from sandwright.runtime.scratch import unmount_below
 from sandwright.setup import how_to_get
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_ADDRESS = "DOCKER_HOST"
+ADDRESS = "DOCKER_HOST"
+"""The variable with the daemon's address."""
+
 _ANSWER = 120
 """Seconds in which the daemon must answer a request; loading an image is one."""
 _LOOK = 0.1
-_LIST = 30.0
 _END = 30.0
 """Seconds in which a daemon that is told to end must have ended."""
 
@@ -38,7 +38,7 @@ def docker_client(address: str | None = None) -> Iterator[DockerClient]:
     import docker  # noqa: PLC0415 - heavy, and only what talks to Docker needs it
     from docker.errors import DockerException  # noqa: PLC0415
 
-    environment = dict(os.environ) if address is None else {_ADDRESS: address}
+    environment = dict(os.environ) if address is None else {ADDRESS: address}
     try:
         client = docker.from_env(timeout=_ANSWER, environment=environment)
     except DockerException as error:
@@ -75,51 +75,6 @@ def own_daemon(directory: Path, *, limit: float = 60.0) -> Iterator[str]:
         unmount_below(directory)
 
 
-@contextlib.contextmanager
-def docker_daemon(*, limit: float = 60.0, progress: Progress = SILENT) -> Iterator[str]:
-    """See to it that a daemon answers, for the length of a `with`; give its address, empty for the default.
-
-    The daemon that answers already is taken. Else one is started, and DOCKER_HOST of this process names it
-    until the end. Raise HostError when we are not root, and as `own_daemon`.
-    """
-    if _answers(None):
-        yield os.environ.get(_ADDRESS, "")
-        return
-    if os.geteuid() != 0:
-        raise HostError("no Docker daemon answers, and only root can start one")
-    with contextlib.ExitStack() as stack:
-        with progress.step("start a Docker daemon"):
-            address = stack.enter_context(own_daemon(stack.enter_context(scratch_directory()), limit=limit))
-        stack.enter_context(_address(address))
-        yield address
-
-
-def no_way_from(bridge: str) -> str:
-    """Why containers on a bridge of this machine reach nothing beyond it, empty where nothing is known.
-
-    A dockerd with rules of its own sets the policy of FORWARD to DROP, and leaves that behind when it ends. A
-    daemon that leaves iptables alone, as `own_daemon` does, adds no rule that lets its networks through.
-    """
-    if process.find("iptables") is None or os.geteuid() != 0:
-        return ""
-    listed = process.run("iptables", "--wait", "10", "--list-rules", timeout=_LIST, check=False)
-    return refused_forwarding(listed.text, bridge) if listed else ""
-
-
-def refused_forwarding(rules: str, bridge: str) -> str:
-    """The same, by what `iptables --list-rules` prints."""
-    lines = rules.splitlines()
-    let_through = any(bridge in line.split() and line.endswith("-j ACCEPT") for line in lines)
-    if "-P FORWARD DROP" not in lines or let_through:
-        return ""
-    return (
-        "iptables drops what is forwarded (-P FORWARD DROP), as another dockerd leaves it, and no rule lets "
-        f"{bridge} through: containers of a daemon without rules of its own reach no proxy. Start that "
-        "other daemon and name it by DOCKER_HOST; or take its policy back: iptables -P FORWARD ACCEPT; or "
-        "work in a network of its own: unshare --net"
-    )
-
-
 def _options(directory: Path, address: str) -> list[str]:
     """Everything below `directory`, and a containerd namespace of its own, should it share a containerd."""
     paths = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
@@ -129,7 +84,8 @@ def _options(directory: Path, address: str) -> list[str]:
     return [*words, *namespaces, "--host", address, "--bridge", "none", "--iptables=false"]
 
 
-def _answers(address: str | None) -> bool:
+def answers(address: str | None) -> bool:
+    """Whether a daemon answers at an address; None is the default one."""
     try:
         with docker_client(address):
             return True
@@ -139,7 +95,7 @@ def _answers(address: str | None) -> bool:
 
 def _await(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float) -> None:
     deadline = time.monotonic() + limit
-    while not _answers(address):
+    while not answers(address):
         late = time.monotonic() > deadline
         if late or ended():
             log.seek(0)
@@ -147,15 +103,3 @@ def _await(address: str, ended: Callable[[], bool], log: IO[bytes], limit: float
             what = f"does not answer within {limit:g} s" if late else "ended at once"
             raise HostError(f"a Docker daemon was started and {what}: {lines[-1]}")
         time.sleep(_LOOK)
-
-
-@contextlib.contextmanager
-def _address(address: str) -> Iterator[None]:
-    before = os.environ.get(_ADDRESS)
-    os.environ[_ADDRESS] = address
-    try:
-        yield
-    finally:
-        del os.environ[_ADDRESS]
-        if before is not None:
-            os.environ[_ADDRESS] = before

@@ -41,8 +41,8 @@ _STORE_REMOVAL = 600.0
 _MONITOR_END = 10.0
 _REMOVE = 'umount --recursive "$1/overlay" 2>/dev/null; rm -rf "$1"'
 _MOST = {"nofile": 4096, "nproc": 4096}
-"""Limits that are plenty for a smoke run. Ours are not: on the way down they are cut (processes to 32768,
-seen with Podman 4.3), and a container that then asks for ours doesn't start."""
+"""Limits that suffice for a test. The caller's own can't be used: Podman cuts them on the way down (processes
+to 32768, seen with 4.3), and a container that asks for more than that doesn't start."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The directory that all temporary things of a smoke run lie in, and how one is known whose owner is dead."""
+"""The temporary directory of a run, and how the directory of a killed run is recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtimes of one smoke run: checked once a platform, opened once, closed together at the end."""
+"""The sessions of one run: each runtime is checked once a platform, opened once, and closed at the end."""
 
 from __future__ import annotations
 

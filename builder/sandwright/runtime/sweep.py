@@ -1,4 +1,4 @@
-"""Clears up after a smoke run that was killed: its containers, processes, mounts and directories."""
+"""Cleans up after a run that was killed: its containers, processes, mounts and directories."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sandwright.runtime.scratch import forget, stale_directories, unmount_below
 
 
 def sweep(host: MachineFacts, progress: Progress) -> None:
-    """Clear up what killed runs of this user left in the temporary directory. Tells what it removed.
+    """Remove everything that killed runs of this user left in the temporary directory, and report it.
 
-    What can't be removed is told too, and left.
+    What can't be removed is reported, and stays.
     """
     for directory in stale_directories():
         try:

@@ -1,6 +1,13 @@
-"""Proves a rendered sandbox: attempts inside what the policy denies and what it allows, and judges that.
+"""The prover: starts sandboxes with probes in them, and judges what the probes see.
 
-`prove` is the way in. A *probe* is one or more attempts with what must come of each, and controls that must
-succeed in the same sandbox; what is expected stands in a table (`expected`), written by hand and never taken
-from a renderer. The attempts are made by one small static program for every method (`probe/*.c`).
+It has three probe sets, which share verdicts (`verdict`), reports (`junit`), canary listeners (`canary`), and
+the runtimes and the probe program of `sandwright.runtime`:
+
+- the probes of policies, in the modules beside this one: `prove` proves one method, `matrix` several,
+  `catalogue` holds the probes; the expected results are written by hand and never taken from a renderer;
+- `smoke`: the checks of images, under every runtime;
+- `mapping`: the user that an image with `config.init` runs as.
+
+A *probe* is one or more attempts with the result that each must have, and controls that must succeed in the
+same sandbox.
 """

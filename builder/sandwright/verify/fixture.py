@@ -7,7 +7,6 @@ so.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -126,8 +125,3 @@ def _files(fixture: Fixture) -> dict[Path, str]:
         write / ".git/config": "[core]\n\trepositoryformatversion = 0\n",
         write / ".git/hooks/pre-commit.sample": "#!/bin/sh\n",
     }
-
-
-def shared_directory() -> Path:
-    """The temporary directory of the host that sandboxes with `tmp: shared` see, and others don't."""
-    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - it is what is asked about

@@ -13,7 +13,7 @@ START = 120.0
 
 @dataclass(frozen=True)
 class Runs:
-    """A sandbox, and the same with a time limit of one second; None where the method enforces no limit."""
+    """A sandbox, and the same with a time limit of one second; None where the policy limits no time."""
 
     subject: ProofSubject
     sandbox: RenderedSandbox

@@ -28,10 +28,9 @@ from sandwright.runtime.docker import DockerSession
 from sandwright.runtime.podman import PodmanSession, containers_conf
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify.canary import CanaryListener, canary_listener
-from sandwright.verify.smoke.report import ImageReport, ImageRow
+from sandwright.verify.smoke.report import ImageReport, ImageRow, machine_of
 from sandwright.verify.smoke.report import ReportedImage as Reported
-from sandwright.verify.smoke.run import EMULATED, LIMIT
-from sandwright.verify.smoke.start import judge
+from sandwright.verify.smoke.start import LIMIT, smoke_test
 from sandwright.verify.smoke.target import SmokeTarget, prepare
 from sandwright.verify.verdict import ProbeFinding, Verdict
 
@@ -79,7 +78,7 @@ def smoke_in_engine(
         rows=tuple(rows),
         started=started.isoformat(timespec="seconds"),
         seconds=time.monotonic() - begun,
-        host={"kernel": host.kernel, "machine": host.machine, "distribution": host.distribution},
+        host=machine_of(host),
     )
 
 
@@ -171,16 +170,7 @@ class _Work:
         (place / "bundle").mkdir()
         prepared = prepare(target, place / "bundle", store=self.store, host=self.host)
         archive.unlink()
-        native = built.platform == self.host.platform
-        judged = judge(
-            self.session,
-            prepared.subject,
-            prepared.expected,
-            python=prepared.python,
-            canary=self.canary,
-            limit=self.limit if native else self.limit * EMULATED,
-            emulated=not native,
-        )
+        judged = smoke_test(self.session, prepared, host=self.host, canary=self.canary, limit=self.limit)
         return judged.findings, judged.seconds
 
     def _bases(self, definition: ImageDefinition) -> tuple[ImageDefinition, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.errors import HostError
+from sandwright.host import MachineFacts
 from sandwright.rootfs.unpacking.store import encode, write_atomically
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
 from sandwright.verify.verdict import ProbeFinding, Verdict, combine
@@ -135,6 +136,11 @@ class ImageReport:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HostError(f"not a report of a smoke run: {error}") from error
+
+
+def machine_of(host: MachineFacts) -> Mapping[str, str]:
+    """The machine, as a report names it."""
+    return {"kernel": host.kernel, "machine": host.machine, "distribution": host.distribution}
 
 
 def columns(report: ImageReport) -> list[str]:

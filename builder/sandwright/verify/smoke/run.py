@@ -29,16 +29,10 @@ from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
 from sandwright.runtime.sweep import sweep
 from sandwright.verify.canary import CanaryListener, canary_listener
-from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
-from sandwright.verify.smoke.start import judge
+from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage, machine_of
+from sandwright.verify.smoke.start import LIMIT, smoke_test
 from sandwright.verify.smoke.target import PreparedImage, SmokeTarget, prepare
 from sandwright.verify.verdict import ProbeFinding, Verdict
-
-LIMIT = 60.0
-"""Seconds for one start of an image of this machine's own platform."""
-
-EMULATED = 4
-"""How many times as long an emulated one may take."""
 
 _JOBS = 2
 
@@ -76,7 +70,7 @@ def smoke_images(
         rows=tuple(sorted(done, key=_order(targets))),
         started=started.isoformat(timespec="seconds"),
         seconds=time.monotonic() - begun,
-        host={"kernel": host.kernel, "machine": host.machine, "distribution": host.distribution},
+        host=machine_of(host),
     )
 
 
@@ -124,15 +118,8 @@ class _Work:
         if ready.variant.only_root and prepared.expected.uid != 0:
             reason = f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
             return replace(row, findings=(ProbeFinding("starts", Verdict.SKIPPED, reason),))
-        native = target.platform == self.host.platform
-        judged = judge(
-            self.sessions.session(ready),
-            prepared.subject,
-            prepared.expected,
-            python=prepared.python,
-            canary=self.canary,
-            limit=self.limit if native else self.limit * EMULATED,
-            emulated=not native,
+        judged = smoke_test(
+            self.sessions.session(ready), prepared, host=self.host, canary=self.canary, limit=self.limit
         )
         return replace(row, findings=judged.findings, seconds=judged.seconds, note=ready.variant.note)
 

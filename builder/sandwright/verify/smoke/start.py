@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandwright.host import MachineFacts
 from sandwright.runtime.contract import Session, Start, StartableImage
 from sandwright.runtime.launch import Ended, base_environment
 from sandwright.verify.canary import CanaryListener
@@ -13,10 +14,18 @@ from sandwright.verify.smoke.attempts import Attempts
 from sandwright.verify.smoke.checks import CHECKS, evaluate, judge_program
 from sandwright.verify.smoke.evidence import read_evidence
 from sandwright.verify.smoke.expected import GuestExpectation
+from sandwright.verify.smoke.target import PreparedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
 
 _PLANTED = "SANDWRIGHT_SMOKE_PLANTED"
 """A variable in the runtime's own environment, whose value must not be seen inside."""
+
+
+LIMIT = 60.0
+"""Seconds for one start of an image of this machine's own platform."""
+
+EMULATED = 4
+"""How many times as long an emulated one may take."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,22 @@ class Judged:
 
     findings: tuple[ProbeFinding, ...]
     seconds: float
+
+
+def smoke_test(
+    session: Session, image: PreparedImage, *, host: MachineFacts, canary: CanaryListener, limit: float
+) -> Judged:
+    """Start an image and judge it. `limit` is in seconds, for one start on this machine's own platform."""
+    native = image.target.platform == host.platform
+    return judge(
+        session,
+        image.subject,
+        image.expected,
+        python=image.python,
+        canary=canary,
+        limit=limit if native else limit * EMULATED,
+        emulated=not native,
+    )
 
 
 def judge(
