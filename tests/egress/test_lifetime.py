@@ -18,8 +18,9 @@ import pytest
 
 from sandwright import process
 from sandwright.api import Policy
-from sandwright.egress import Proxy, decisions, proxy, started_for
+from sandwright.egress import Proxy, decisions, proxy
 from sandwright.errors import HostError, ToolMissing, UsageError
+from sandwright.methods import METHODS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 
@@ -237,8 +238,8 @@ def test_other_networks_have_no_proxy(mode: str) -> None:
 
 
 def test_methods_that_need_one() -> None:
-    methods = ("bwrap", "docker", "gvisor", "noop", "oci", "podman", "seatbelt")
-    assert [m for m in methods if started_for(m)] == ["bwrap", "gvisor", "oci", "seatbelt"]
+    needing = [name for name, each in METHODS.items() if each.PROPERTIES.proxy == "launcher"]
+    assert needing == ["docker", "podman"], "all others take the session's"
 
 
 def test_half_a_line_is_no_decision(tmp_path: Path) -> None:

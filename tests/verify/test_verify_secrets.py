@@ -189,7 +189,7 @@ def test_one_rule_more_of_a_profile(rule: str, red: str, tmp_path: Path) -> None
         text = rule.format(home=f"/private{subject.fixture.root}/home").encode()
         return replaced(artifacts, "profile.sb", lambda content: content + text + b"\n")
 
-    proof = simulate(resolver(POLICY, tmp_path / "project"), weaken=weaken)
+    proof = simulate(resolver(POLICY, tmp_path / "project"), "seatbelt", weaken=weaken)
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {red}
 
 

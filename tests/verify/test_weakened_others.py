@@ -188,7 +188,7 @@ PROFILE: dict[str, tuple[Weaken, str]] = {
 
 @pytest.mark.parametrize("policy", [PLAIN, "extends: [strict]\n"], ids=["plain", "strict"])
 def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, tmp_path: Path) -> None:
-    proof = simulate(resolver(policy, tmp_path / "project"))
+    proof = simulate(resolver(policy, tmp_path / "project"), "seatbelt")
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set()
     assert len(proof.outcomes) > 30
     assert all(each.simulated for each in proof.outcomes)
@@ -196,7 +196,7 @@ def test_the_profile_of_seatbelt_is_green_as_simulated(policy: str, tmp_path: Pa
 
 @pytest.mark.parametrize(("change", "red"), PROFILE.values(), ids=PROFILE)
 def test_one_rule_more_of_a_profile(change: Weaken, red: str, tmp_path: Path) -> None:
-    proof = simulate(resolver(PLAIN, tmp_path / "project"), weaken=change)
+    proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt", weaken=change)
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set(red.split())
 
 

@@ -21,13 +21,13 @@ and its directory is removed. Raise ToolMissing without squid, HostError when it
 rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of
 launches, also at once.
 
-Who needs it: `started_for(method)` says whether a method's launcher expects a proxy that its session started
-(bwrap, gvisor, oci, seatbelt); with docker and podman the launcher starts it as a container.
+Who needs it: a method whose property `proxy` is `session` expects a proxy that its session started. Engines'
+launchers start it as a container.
 """
 
 from __future__ import annotations
 
 from sandwright.egress.decisions import ProxyDecision, decisions
-from sandwright.egress.proxy import Proxy, proxy, started_for
+from sandwright.egress.proxy import Proxy, proxy
 
-__all__ = ["Proxy", "ProxyDecision", "decisions", "proxy", "started_for"]
+__all__ = ["Proxy", "ProxyDecision", "decisions", "proxy"]

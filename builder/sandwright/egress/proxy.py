@@ -34,9 +34,6 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import PORT, ProxyPlace, quote_squid, render_proxy
 from sandwright.render.recipe import HOST
 
-STARTED_FOR = frozenset({"bwrap", "gvisor", "oci", "seatbelt", "user"})
-"""The methods whose launcher needs a proxy that somebody started."""
-
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
 _GRACE = 5.0
@@ -73,11 +70,6 @@ class Proxy:
     def decisions(self) -> Iterator[ProxyDecision]:
         """What it decided until now, oldest first."""
         return decisions(self.log)
-
-
-def started_for(method: str) -> bool:
-    """Whether a method's launcher needs a running `proxy`, where the policy's network is filtered."""
-    return method in STARTED_FOR
 
 
 @contextlib.contextmanager

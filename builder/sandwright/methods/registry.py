@@ -50,6 +50,16 @@ def forms() -> tuple[str, ...]:
     return tuple(form for module in METHODS.values() for form in module.FORMS)
 
 
+def verifiable() -> tuple[str, ...]:
+    """What of our methods and their forms `verify` can prove."""
+    return tuple(
+        name
+        for method, module in METHODS.items()
+        if module.PROPERTIES.verifiable
+        for name in (method, *(form for form, each in module.FORMS.items() if each.make_backend))
+    )
+
+
 def registered() -> tuple[str, ...]:
     """The methods that others have installed, which policies may name beside ours."""
     return tuple(_installed())

@@ -174,7 +174,7 @@ def _features(probe: Probe, method: str) -> Iterator[str]:
 def _probes(method: str) -> tuple[Probe, ...]:
     """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
     fixture = Fixture(Path("/planted"), "word", "plain")
-    mac = method == "seatbelt"
+    mac = registry.properties(method).system == "darwin"
     home = "/Users/ada" if mac else "/home/ada"
     project = f"{home}/app"
     places = ("/", str(Path(home).parent), home, project)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandwright.errors import IntegrityError, UsageError
 from sandwright.host import collect_host
+from sandwright.methods import METHODS as OURS
 from sandwright.methods.shared.images import ROOTFS, VARIABLE
 from sandwright.progress import SILENT, Progress
 from sandwright.release.evidence import Matrix
@@ -19,7 +20,9 @@ from sandwright.rootfs.images.source import open_image
 from sandwright.verify.command import verify_policy
 from sandwright.verify.report import PolicyReport
 
-METHODS = ("oci", "gvisor")
+METHODS = tuple(name for name, each in OURS.items() if each.PROPERTIES.unpacked_image)
+"""The methods that run on an image's own root."""
+
 POLICY = """\
 schema: 1
 method: oci

@@ -9,18 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.host import MachineFacts, collect_host
-from sandwright.methods import registry
+from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
-from sandwright.methods.shared.engine.backend import EngineBackend
 from sandwright.methods.shared.escapes import escapes
-from sandwright.methods.shared.runtime_spec.backend import Runtime
-from sandwright.policy.names import METHODS
 from sandwright.session import preflights
 
 _AT_ONCE = 4
-_ELSEWHERE = {
-    "kubernetes": "its Job runs in a cluster: kubectl apply -f what `sandwright render` writes",
-}
 
 
 @dataclass(frozen=True)
@@ -61,15 +55,16 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     UsageError for a method that is not there.
     """
     host = collect_host()
-    chosen = methods or (*registry.names(), *(name for name in METHODS if name in _ELSEWHERE))
+    elsewhere = [name for name, each in METHODS.items() if each.PROPERTIES.elsewhere]
+    chosen = methods or (*registry.names(), *elsewhere)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
     return Diagnosis(surroundings(host), tuple(found))
 
 
 def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
-    if name in _ELSEWHERE and name not in registry.names():
-        return Preflight(name, "not-run-here", "rendered, and run elsewhere", _ELSEWHERE[name])
+    if name in METHODS and (elsewhere := METHODS[name].PROPERTIES.elsewhere):
+        return Preflight(name, "not-run-here", "rendered, and run elsewhere", elsewhere)
     backend = registry.backend(name)
     found = preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
     return looked_into(backend, found, host)
@@ -77,9 +72,9 @@ def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
 
 def looked_into(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
     """What a preflight found, and what it can't see: no image to run, a runtime with known escapes."""
-    if not found.ready or not isinstance(backend, Runtime | EngineBackend):
+    if not found.ready:
         return found
-    if isinstance(backend, Runtime) and (without := backend.without_image()):
+    if without := backend.without_image():
         return without
     known = escapes(backend.runtime_version(host))
     return replace(found, message=known[0], remedy=known[1]) if known else found

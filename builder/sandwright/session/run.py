@@ -13,7 +13,6 @@ from sandwright.session import elsewhere, left_behind, render_cache, state, trus
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 
-_ENGINES = ("docker", "podman")
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 
@@ -149,7 +148,9 @@ class _Session:
 
     def _named(self, path: str) -> dict[str, str]:
         """Write the session's name to a file; an engine writes there what it knows the container by."""
-        if self._prepared.method in _ENGINES and not os.path.lexists(path):
+        from sandwright.methods.registry import properties  # noqa: PLC0415 - only where a file is asked for
+
+        if properties(self._prepared.method).engine and not os.path.lexists(path):
             return {"SANDWRIGHT_CIDFILE": path}
         _write_new(path, self.id)
         return {}

@@ -22,7 +22,6 @@ from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer, answers, attempt, requests
 from sandwright.verify.catalogue.files import reads_plain
-from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.sandbox import LIMIT, RenderedSandbox
@@ -223,7 +222,7 @@ def _looks(given: Bridging, looked: list[str]) -> Iterator[tuple[str, str]]:
         paths = [Path(above, each) for above, _, names in os.walk(folder) for each in names]
         looked.append(f"{name} ({len(paths)})")
         yield from ((name, str(path)) for path in paths if needle in _content(path))
-    if given.subject.method in ENGINES:
+    if given.subject.properties.engine:
         yield from _engine_looks(given, looked)
 
 

@@ -53,7 +53,7 @@ def verify_policy(
 
 def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
     """The policy's, as far as they can be verified. Raise UsageError when none can."""
-    found = tuple(name for name in policy.methods if name in matrix.METHODS)
+    found = tuple(name for name in policy.methods if matrix.is_verifiable(name))
     if not found:
         raise UsageError(
             f"no method of the policy ({', '.join(policy.methods) or 'none'}) can be verified; name one"

@@ -12,15 +12,13 @@ from pathlib import Path
 
 from sandwright import process
 from sandwright.errors import HostError
-from sandwright.methods.registry import backend
-from sandwright.methods.user.backend import account_uid
+from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.baseline import load_baseline
 from sandwright.runtime.empty_image import empty_image
 from sandwright.verify.account import share_fixture
 from sandwright.verify.fixture import Fixture
 
-ENGINES = ("docker", "podman")
 _LIMIT = 60.0
 
 
@@ -36,17 +34,18 @@ class Provision:
 @contextlib.contextmanager
 def provided(method: str, policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Provision]:
     """What a method needs to be started with this policy, for the length of a `with`."""
-    if method in ENGINES:
+    properties = registry.properties(method)
+    if properties.engine:
         with _engine_image(method, policy) as provision:
             yield provision
         return
-    if method == "user":
-        share_fixture(fixture, account_uid(policy))
+    if properties.own_account:
+        share_fixture(fixture, registry.backend(method).owner(policy))
         yield Provision()
         return
     around = _around(method, policy)
     try:
-        yield Provision(environment={**around, **backend(method).environment(policy)})
+        yield Provision(environment={**around, **registry.backend(method).environment(policy)})
     except HostError as error:
         root = _bare(policy, fixture)
         note = f"{method}: on an empty root with mount points only: {error}"
@@ -54,15 +53,15 @@ def provided(method: str, policy: ResolvedPolicy, fixture: Fixture) -> Iterator[
 
 
 def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
-    """What the engine needs whose container gVisor runs in."""
-    inside = method == "gvisor" and policy.outer != "none"
-    return backend(policy.outer).environment(policy) if inside else {}
+    """What the engine needs whose container the sandbox is in."""
+    inside = registry.properties(method).outer and policy.outer != "none"
+    return registry.backend(policy.outer).environment(policy) if inside else {}
 
 
 @contextlib.contextmanager
 def _engine_image(engine: str, policy: ResolvedPolicy) -> Iterator[Provision]:
     """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
-    environment = backend(engine).environment(policy)
+    environment = registry.backend(engine).environment(policy)
     names = (f"sandwright/{policy.image}:latest", policy.image)
     if any(process.run(engine, "image", "inspect", each, check=False, timeout=_LIMIT) for each in names):
         yield Provision(environment=environment)

@@ -24,7 +24,6 @@ from sandwright.errors import CommandFailed
 from sandwright.inputs import is_cover
 from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
-from sandwright.verify.image import ENGINES
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.outer import outer
 from sandwright.verify.probe import Family
@@ -53,7 +52,7 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     yield from _ended(runs, "killed", signal.SIGKILL)
     yield from _ended(runs, "terminated", signal.SIGTERM)
     yield _ghosts(runs, before)
-    if runs.subject.policy.outer != "none" and runs.subject.method == "gvisor":
+    if runs.subject.properties.outer and runs.subject.policy.outer != "none":
         yield from outer(runs)
 
 
@@ -265,9 +264,7 @@ def _remains(runs: Runs) -> Iterator[str]:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         points = (line.split()[4] for line in mounts.splitlines())
         yield from (f"mount {point}" for point in points if point.startswith(f"{fixture.root}/"))
-    outer = runs.subject.policy.outer if runs.sandbox.method == "gvisor" else "none"
-    engine = runs.sandbox.method if outer == "none" else outer
-    if engine in ENGINES:
+    if engine := runs.subject.engine:
         session = runs.sandbox.environment["SANDWRIGHT_SESSION"]
         asked = ("ps", "--all", "--quiet", "--filter", f"label=sandwright.session={session}")
         left = process.run(engine, *asked, timeout=START, check=False).text.split()

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import MachineFacts, collect_host
+from sandwright.methods import registry
 from sandwright.methods.contract import NoAccount
-from sandwright.methods.registry import backend, placed
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.verify import simulate
@@ -22,8 +22,11 @@ from sandwright.verify.prove import MethodProof, Resolve, prove
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.verdict import Verdict
 
-METHODS = ("bwrap", "oci", "gvisor", "gvisor-docker", "gvisor-podman", "docker", "podman", "user", "seatbelt")
-"""The methods that can be verified. `gvisor` is on the host, or where the policy's `outer` says."""
+METHODS = registry.verifiable()
+"""Our methods and forms that can be verified, those that others install apart.
+
+A method that has forms is on the host, or where the policy's `outer` says.
+"""
 
 AT_ONCE = 2
 """Methods under way at the same time: most of a proof is waiting for an engine."""
@@ -35,11 +38,17 @@ def methods(asked: str) -> tuple[str, ...]:
         return tuple(METHODS)
     names = tuple(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
     for name in names:
-        if name not in METHODS:
+        if not is_verifiable(name):
             raise UsageError(f"{name!r} can't be verified; there is {', '.join(METHODS)}, and all")
     if not names:
         raise UsageError("name a method to verify, or all")
     return names
+
+
+def is_verifiable(name: str) -> bool:
+    """Whether a method or form can be verified. Raise UsageError for one that can't be loaded."""
+    installed = name in registry.registered()
+    return name in METHODS or (installed and registry.properties(name).verifiable)
 
 
 def verify(
@@ -76,27 +85,29 @@ def verify(
 
 
 def _proof(resolve: Resolve, method: str, host: MachineFacts) -> MethodProof:
-    if method == simulate.METHOD and host.os != "darwin":
-        return _rendered(method, lambda: simulate.simulate(resolve))
-    row = placed(method, resolve(()))
-    found = backend(row).preflight(host)
+    own, module, form = registry.find(method)
+    properties = module.PROPERTIES
+    if properties.simulated_by and host.os != properties.system:
+        return _rendered(method, lambda: simulate.simulate(resolve, method))
+    row = registry.placed(method, resolve(())) if form.outer == "none" else method
+    found = registry.backend(row).preflight(host)
     if not found.ready:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
-    kind, _, engine = row.partition("-")
-    if kind == "gvisor" and engine:
-        return _rendered(method, lambda: _in_container(resolve, method, engine))
+    engine = registry.find(row)[2].outer
+    if engine != "none":
+        return _rendered(method, lambda: _in_container(resolve, method, own, engine))
     return _rendered(method, lambda: prove(resolve, method))
 
 
-def _in_container(resolve: Resolve, method: str, engine: str) -> MethodProof:
-    """GVisor's proof in a container of an engine, under the name that was asked for."""
-    proof = prove(around(resolve, engine), "gvisor")
+def _in_container(resolve: Resolve, method: str, own: str, engine: str) -> MethodProof:
+    """The proof of a method in a container of an engine, under the name that was asked for."""
+    proof = prove(around(resolve, engine), own)
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     return MethodProof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
 
 
 def around(resolve: Resolve, engine: str) -> Resolve:
-    """The same with gVisor in a container of an engine."""
+    """The same in a container of an engine."""
 
     def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:
         return resolve([*settings, f"outer={engine}"], *other)

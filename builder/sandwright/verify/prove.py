@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sandwright.egress.proxy import proxy, started_for
+from sandwright.egress.proxy import proxy
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.methods import registry
 from sandwright.policy.limits import lowered, with_kept_limits
@@ -85,7 +85,7 @@ def prove(
             **subject.canaries.environment,
         }
 
-        if policy.network.mode == "proxy" and started_for(method):
+        if policy.network.mode == "proxy" and registry.properties(method).proxy == "session":
             environment |= stack.enter_context(proxy(policy)).environment
         bridge = (
             stack.enter_context(_bridge(resolve, settings, fixture)) if policy.credentials.shims else None

@@ -27,8 +27,6 @@ from sandwright.verify.probe import Family, Probe
 from sandwright.verify.prove import MethodProof, Resolve, Weaken
 from sandwright.verify.subject import Canaries, ProofSubject
 
-METHOD = "seatbelt"
-
 DECIDED = (Family.FILES, Family.LINKS, Family.NETWORK)
 """What the profile decides; the rest is the launcher's, or the system's."""
 
@@ -78,11 +76,11 @@ def _private(path: str) -> str:
     return f"/private{path}" if f"/{path.split('/')[1]}" in ("/tmp", "/var", "/etc") else path  # noqa: S108
 
 
-def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> MethodProof:
+def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> MethodProof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
     with planted() as fixture, listening(fixture.read, fixture.word) as listeners:
         policy = resolve(fixture.settings(), as_macos)
-        subject = ProofSubject(METHOD, policy, fixture, listeners, Canaries())
+        subject = ProofSubject(method, policy, fixture, listeners, Canaries())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]
         outcomes = [*_outcomes(subject, probes, weaken)]
         own = home(fixture)
@@ -90,34 +88,34 @@ def simulate(resolve: Resolve, *, weaken: Weaken | None = None) -> MethodProof:
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
             outcomes += _outcomes(other, made(other, own), weaken)
-        notes = [*map(str, check_expressible(policy, registry.declaration(METHOD)))]
+        notes = [*map(str, check_expressible(policy, registry.declaration(method)))]
         notes.append(
-            "seatbelt: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
+            f"{method}: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
             "decides on files, links, the network and cloud accounts. "
-            "`verify --method seatbelt` on macOS enforces"
+            f"`verify --method {method}` on macOS enforces"
         )
-        return MethodProof(METHOD, tuple(outcomes), tuple(notes))
+        return MethodProof(method, tuple(outcomes), tuple(notes))
 
 
 def _outcomes(
     subject: ProofSubject, probes: Sequence[Probe], weaken: Weaken | None
 ) -> Iterator[ProbeOutcome]:
     """The verdicts on probes of one policy."""
-    artifacts = registry.render(subject.policy, METHOD).artifacts
+    artifacts = registry.render(subject.policy, subject.method).artifacts
     artifacts = artifacts if weaken is None else weaken(subject, artifacts)
     profile = compile_profile(
-        next(each.content for each in artifacts if each.name == "profile.sb"),
+        next(each.content for each in artifacts if each.name == subject.properties.simulated_by),
         params={"PROXY_PORT": "1"},
         importer=FileImporter(),
     )
     asked = _Asked(Evaluator(profile), subject.fixture)
-    yield from (_judged(probe, asked) for probe in probes)
+    yield from (_judged(probe, asked, subject.method) for probe in probes)
 
 
-def _judged(probe: Probe, asked: _Asked) -> ProbeOutcome:
+def _judged(probe: Probe, asked: _Asked, method: str) -> ProbeOutcome:
     """Nothing was done, so there is nothing to look for on the host."""
     answers = [asked.answer(step.attempt) for step in probe.asked]
-    return judge(replace(probe, check=None, never=()), METHOD, answers, simulated=True)
+    return judge(replace(probe, check=None, never=()), method, answers, simulated=True)
 
 
 @dataclass

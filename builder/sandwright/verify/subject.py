@@ -6,17 +6,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sandwright.methods.user.backend import account_uid
+from sandwright.methods import registry
+from sandwright.methods.properties import Properties
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.probe.protocol import Word, attempt
 from sandwright.verify.fixture import Fixture
 from sandwright.verify.listeners import CanaryListeners
 from sandwright.verify.probe import ProbeStep
-
-IMAGE_METHODS = frozenset(("oci", "gvisor", "docker", "podman"))
-"""Methods whose root is an image's: paths of the host are there only when they are listed."""
-
-LINUX_METHODS = IMAGE_METHODS | {"bwrap", "user"}
 
 
 @dataclass(frozen=True)
@@ -48,19 +45,36 @@ class ProofSubject:
     word: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
+    def properties(self) -> Properties:
+        """Those of the method."""
+        return registry.properties(self.method)
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the method makes of policies."""
+        return registry.declaration(self.method)
+
+    @property
     def image_root(self) -> bool:
-        """Whether the root inside is an image's."""
-        return self.method in IMAGE_METHODS
+        """Whether the root inside is an image's: paths of the host are there only when they are listed."""
+        return self.properties.root == "image"
+
+    @property
+    def engine(self) -> str:
+        """The engine whose container the sandbox is, or is in; empty for none."""
+        if self.properties.engine:
+            return self.method
+        return self.policy.outer if self.properties.outer and self.policy.outer != "none" else ""
 
     @property
     def owner(self) -> int:
         """Whose what is made inside is on the host: who started it, or the account that it runs as."""
-        return account_uid(self.policy) if self.method == "user" else self.policy.facts.uid
+        return registry.backend(self.method).owner(self.policy)
 
     @property
     def linux(self) -> bool:
         """Whether the sandbox is Linux'."""
-        return self.method in LINUX_METHODS
+        return self.properties.system != "darwin"
 
 
 def step(claim: str, operation: str, *words: Word) -> ProbeStep:

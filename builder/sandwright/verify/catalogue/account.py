@@ -17,7 +17,7 @@ _ADDED = b" and from the account"
 
 def probes(subject: ProofSubject) -> Iterator[Probe]:
     """The probes of this family, for the one method that has an account."""
-    if subject.method != "user":
+    if not subject.properties.own_account:
         return
     fixture, own = subject.fixture, f"Uid:\t{subject.policy.facts.uid}\t".encode()
     yield Probe(

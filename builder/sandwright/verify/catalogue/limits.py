@@ -34,7 +34,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
             f"there are no more than {limits.pids} processes",
             step("limit.pids", "fork", limits.pids + 8),
             controls=(
-                step("works", "fork", 4 if subject.method == "gvisor" else max(limits.pids // 2 - 8, 1)),
+                step("works", "fork", 4 if subject.properties.own_kernel else max(limits.pids // 2 - 8, 1)),
             ),
             alone=True,
         )

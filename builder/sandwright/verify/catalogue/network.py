@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from sandwright.methods.shared.engine.container import PROXY
 from sandwright.render.recipe import proxy_environment, sandbox_environment
 from sandwright.runtime.probe.protocol import attempt
-from sandwright.verify.image import ENGINES
 from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.subject import ProofSubject, step
 
@@ -108,8 +107,7 @@ def _proxy(subject: ProofSubject) -> Probe:
 
 def _beside_proxy(subject: ProofSubject) -> bool:
     """Whether the sandbox is in an engine's network that has nobody in it but the proxy."""
-    engine = subject.method in ENGINES or (subject.method == "gvisor" and subject.policy.outer != "none")
-    return engine and subject.policy.network.mode == "proxy"
+    return bool(subject.engine) and subject.policy.network.mode == "proxy"
 
 
 def _interfaces() -> Iterator[bytes]:
@@ -150,7 +148,7 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
     )
     if not subject.policy.network.unix_sockets:
         third = uuid.uuid4().hex
-        reached = subject.method in ("oci", "docker", "podman") and not host
+        reached = subject.declaration.of("network.later-sockets").level == "partly" and not host
         yield _probe(
             "later-socket",
             "a Unix socket that appears in a readable directory later behaves as the method declares",

@@ -45,7 +45,7 @@ def _probe(name: str, about: str, *steps: ProbeStep, controls: tuple[ProbeStep, 
 
 
 def _inside(subject: ProofSubject) -> Iterator[Probe]:
-    if subject.method == "gvisor":
+    if subject.properties.own_kernel:
         yield _probe(
             "inside",
             "the kernel inside is gVisor's, not the host's",
@@ -67,13 +67,13 @@ def _root(subject: ProofSubject) -> Iterator[Probe]:
     """What root's run gives: gVisor's own kernel tells nothing of it."""
     if subject.policy.facts.uid != 0:
         return
-    if subject.method in ("bwrap", "oci"):
+    if subject.properties.own_user_namespace:
         yield _probe(
             "root",
             "root inside is root of a user namespace of its own",
             ProbeStep(attempt("readlink", "/proc/self/ns/user"), "root.inside", lacks=(_own("user"),)),
         )
-    elif subject.method in ("docker", "podman") and not subject.policy.process.privileged:
+    elif subject.properties.engine and not subject.policy.process.privileged:
         yield _probe(
             "root",
             "the command is uid 0 of the host, and has no capability",
@@ -88,7 +88,7 @@ def _own(kind: str) -> bytes:
 
 
 def _rights(subject: ProofSubject) -> Iterator[Probe]:
-    if subject.method == "gvisor":
+    if subject.properties.own_kernel:
         wanted = [b"CapEff:\t0000000000000000"]
     else:
         wanted = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")]
@@ -114,7 +114,7 @@ def _rights(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "host-name", "the host name can't be changed", step("privilege.none", "sethostname", "other")
     )
-    if subject.method in ("bwrap", "oci"):  # engines set no flags, and no-new-privileges does it alone
+    if subject.properties.own_user_namespace:  # engines set no flags, and no-new-privileges does it alone
         yield _probe(
             "set-id",
             "a set-user-id program gains nothing: no mount honours it",
@@ -226,7 +226,13 @@ _HIDDEN_BY_SOME = (
 
 
 def _hidden(subject: ProofSubject) -> Iterator[Probe]:
-    paths = [Path(each) for each in (*_HIDDEN, *(() if subject.method == "docker" else _HIDDEN_BY_SOME))]
+    paths = [
+        Path(each)
+        for each in (
+            *_HIDDEN,
+            *(() if subject.declaration.of("process.kernel").level == "partly" else _HIDDEN_BY_SOME),
+        )
+    ]
     there = [path for path in paths if path.exists()]
     if there:
         yield _probe(

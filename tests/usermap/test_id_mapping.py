@@ -20,17 +20,17 @@ from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import render
+from sandwright.methods.shared.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from sandwright.policy.collect import collect
-from sandwright.render.rungs import Engine, Inside, Mapping, Rung, mapping
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
-ROOT, USER = Engine(as_root=True), Engine()
-ROOTLESS = Engine(rootless=True)
-REMAPPED = Engine(remapped=True)
-NUMBERLESS = Engine(numbers=False)
+ROOT, USER = MappingHost(as_root=True), MappingHost()
+ROOTLESS = MappingHost(rootless=True)
+REMAPPED = MappingHost(remapped=True)
+NUMBERLESS = MappingHost(numbers=False)
 
-TABLE: list[tuple[str, Engine, str, Rung, Inside, bool]] = [
+TABLE: list[tuple[str, MappingHost, str, IdStrategy, InnerId, bool]] = [
     ("bwrap", ROOT, "auto", "itself", "caller", False),
     ("bwrap", USER, "required", "itself", "caller", False),
     ("seatbelt", USER, "auto", "itself", "caller", False),
@@ -58,22 +58,22 @@ TABLE: list[tuple[str, Engine, str, Rung, Inside, bool]] = [
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[2]}-{row[3]}-{row[4]}")
-def test_the_table(row: tuple[str, Engine, str, Rung, Inside, bool]) -> None:
+def test_the_table(row: tuple[str, MappingHost, str, IdStrategy, InnerId, bool]) -> None:
     method, engine, mode, rung, inside, named = row
-    assert mapping(method, engine, mode=mode) == Mapping(rung, inside, named=named)  # type: ignore[arg-type]
+    assert mapping(method, engine, mode=mode) == IdMapping(rung, inside, named=named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("method", "engine", "mode", "expected"),
     [
-        ("docker", USER, "auto", Mapping("none", "root", named=True)),
-        ("docker", ROOT, "auto", Mapping("accounts", "root", named=True)),
-        ("docker", USER, "required", Mapping("accounts", "caller", named=True)),
-        ("podman", USER, "auto", Mapping("namespace", "root", named=True)),
-        ("podman", NUMBERLESS, "auto", Mapping("namespace", "root", named=True)),
+        ("docker", USER, "auto", IdMapping("none", "root", named=True)),
+        ("docker", ROOT, "auto", IdMapping("accounts", "root", named=True)),
+        ("docker", USER, "required", IdMapping("accounts", "caller", named=True)),
+        ("podman", USER, "auto", IdMapping("namespace", "root", named=True)),
+        ("podman", NUMBERLESS, "auto", IdMapping("namespace", "root", named=True)),
     ],
 )
-def test_what_may_gain_rights(method: str, engine: Engine, mode: str, expected: Mapping) -> None:
+def test_what_may_gain_rights(method: str, engine: MappingHost, mode: str, expected: IdMapping) -> None:
     assert mapping(method, engine, mode=mode, privileged=True) == expected  # type: ignore[arg-type]
 
 
@@ -95,22 +95,22 @@ def rendered(method: str, uid: int, mode: str, home: str = "/home/ada") -> dict[
 @pytest.mark.parametrize(("uid", "engine"), [(0, ROOT), (1000, USER)], ids=["root", "user"])
 @pytest.mark.parametrize("mode", ["auto", "off"])
 @pytest.mark.parametrize("method", ["docker", "podman", "oci", "gvisor"])
-def test_it_says_what_is_rendered(method: str, uid: int, engine: Engine, mode: str) -> None:
+def test_it_says_what_is_rendered(method: str, uid: int, engine: MappingHost, mode: str) -> None:
     found = rendered(method, uid, mode)
     said = mapping(method, engine, mode=mode)  # type: ignore[arg-type]
     assert ("passwd" in found) == ("group" in found) == said.named
     if method in ("oci", "gvisor"):
         config = json.loads(found["config.json"])
-        inside: Inside = "root" if config["process"]["user"] == {"uid": 0, "gid": 0} else "other"
+        inside: InnerId = "root" if config["process"]["user"] == {"uid": 0, "gid": 0} else "other"
         spaces = "user" in [each["type"] for each in config["linux"]["namespaces"]]
         spaces = spaces or "--rootless" in found["launch"]
     else:
         user = re.search(r"--user=(\S+)", found["arguments"])
-        numbers: dict[str, Inside] = {"0:0": "root", "1000:1000": "caller"}
+        numbers: dict[str, InnerId] = {"0:0": "root", "1000:1000": "caller"}
         inside = numbers[user[1]] if user else "other"
         spaces = "--userns=keep-id" in found["arguments"]
     assert said.inside == inside
-    assert (said.rung == "namespace") == spaces
+    assert (said.strategy == "namespace") == spaces
     if said.named:
         first = found["passwd"].splitlines()[0].split(":")
         number = {"root": "0", "caller": "1000"}[said.inside]

@@ -1,0 +1,89 @@
+"""How new files come to belong to the caller: the id-mapping strategy of each method.
+
+`itself`: the command is a process of the caller's on the host. `namespace`: a user namespace maps the user
+inside to the caller. `accounts`: the engine starts the command with the caller's numbers, and rendered
+account files name them. `init`: the image starts as root, and its first process (`config.init` of its
+definition) becomes the caller; no method of ours needs that, but whoever runs such an image by hand does.
+`none`: files belong to somebody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sandwright.errors import UsageError
+from sandwright.policy.names import MappingMode
+
+IdStrategy = Literal["itself", "namespace", "accounts", "init", "none"]
+InnerId = Literal["caller", "root", "other"]
+"""Which number the command has inside: the caller's, 0, or one that the image or the method chose."""
+
+
+@dataclass(frozen=True)
+class MappingHost:
+    """What decides besides the policy, and is known when a sandbox starts.
+
+    `as_root`: the caller is root. `rootless`: the engine's daemon runs without root. `numbers`: the caller
+    has subordinate numbers (subuid(5)). `remapped`: the daemon gives containers other numbers (userns-remap).
+    """
+
+    as_root: bool = False
+    rootless: bool = False
+    numbers: bool = True
+    remapped: bool = False
+
+
+@dataclass(frozen=True)
+class IdMapping:
+    """The strategy, the number inside, and whether account files of ours say its name and home."""
+
+    strategy: IdStrategy
+    inside: InnerId
+    named: bool
+
+
+_ITSELF = IdMapping("itself", "caller", named=False)
+_NONE = IdMapping("none", "other", named=False)
+
+
+def mapping(
+    method: str, host: MappingHost, *, mode: MappingMode = "auto", privileged: bool = False
+) -> IdMapping:
+    """How a method maps the user, for a policy with `user.mapping: mode` and `process.privileged`.
+
+    Raise UsageError for a method that there isn't.
+    """
+    match method:
+        case "bwrap" | "seatbelt" | "noop":
+            return _ITSELF
+        case "kubernetes" | "user" | "alcless":
+            return _NONE
+        case "docker" | "podman" | "devcontainer" if mode == "off":
+            return _NONE
+        case "docker" | "devcontainer":
+            return _docker(host, privileged=privileged and mode != "required")
+        case "podman":
+            return _podman(host, privileged=privileged)
+        case "oci" | "gvisor":
+            return IdMapping("namespace", "root", named=mode != "off")
+        case _:
+            raise UsageError(f"there is no method '{method}'")
+
+
+def _docker(host: MappingHost, *, privileged: bool) -> IdMapping:
+    if host.rootless:  # its root is the caller
+        return IdMapping("namespace", "root", named=True)
+    if host.remapped:
+        return _NONE
+    if privileged:
+        return IdMapping("accounts" if host.as_root else "none", "root", named=True)
+    return IdMapping("accounts", "root" if host.as_root else "caller", named=True)
+
+
+def _podman(host: MappingHost, *, privileged: bool) -> IdMapping:
+    if host.as_root:
+        return IdMapping("accounts", "root", named=True)
+    if not host.numbers and not privileged:
+        return IdMapping("namespace", "root", named=True)
+    return IdMapping("namespace", "root" if privileged else "caller", named=True)
