@@ -156,7 +156,7 @@ def test_the_command(project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        pytest.param(("--method", "nothing"), 64, "'nothing' can't be verified", id="no such method"),
+        pytest.param(("--method", "nothing"), 64, "no method 'nothing'", id="no such method"),
         pytest.param(("--method", ","), 64, "name a method", id="no method"),
         pytest.param(("--policy", "missing.yaml"), 64, "missing.yaml can't be read", id="no policy"),
     ],
