@@ -67,7 +67,7 @@ def test_the_command_and_the_tasks_offer_the_same(tmp_path: Path) -> None:
     bins = Path(sys.executable).parent
     by_invoke = process.run(bins / "invoke", "--list", cwd=ROOT).text
     by_command = process.run(bins / "sandwright", "--list", cwd=tmp_path).text
-    _, _, tasks = by_command.partition("Tasks:\n")
-    offered = {line.split()[0] for line in tasks.splitlines() if line.startswith("  ")}
+    _, _, groups = by_command.partition("Every day:\n")
+    offered = {line.split()[0] for line in groups.splitlines() if line.startswith("  ")}
     assert {"setup", "lock-images", "build-images", "bundle"} <= offered
     assert offered <= {line.split()[0] for line in by_invoke.splitlines() if line.strip()}

@@ -209,7 +209,7 @@ def test_below_the_project(project: Project) -> None:
     ("words", "said"),
     [
         (("run",), "give a command to run"),
-        (("run", "--nonsense", "--", "true"), "--nonsense is no option of run"),
+        (("run", "--nonsense", "--", "true"), "no option '--nonsense'"),
         (("run", "--policy"), "--policy needs a value"),
         (("run", "--policy", "other.yaml", "--", "true"), "other.yaml can't be read: No such file"),
         (("run", "--method", "rocket", "--", "true"), "rocket"),

@@ -19,7 +19,7 @@ from sandwright.cli.commands import COMMANDS, Command, Option
 from sandwright.cli.program import execute
 
 
-def _task(command: Command) -> Task[Any]:
+def task(command: Command) -> Task[Any]:
     """A command as a task. No option gets a short name by itself: some would take `-h` from `--help`."""
 
     def body(_c: Context, **values: Any) -> None:  # noqa: ANN401 - Invoke's values
@@ -59,4 +59,4 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.keyword, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
-namespace = Collection(*map(_task, COMMANDS))
+namespace = Collection(*map(task, COMMANDS))
