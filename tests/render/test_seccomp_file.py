@@ -12,6 +12,8 @@ from goldens import write_artifacts
 from sandwright import HostFacts, Policy, ResolvedPolicy, process
 from sandwright.errors import DocumentError, RenderError
 from sandwright.evaluate.bpf import SystemCall, read_program, run_program
+from sandwright.evaluate.explain.own import own_answer
+from sandwright.evaluate.explain.verdict import Asked
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry
 from sandwright.seccomp import SeccompCall, decide, load_profile_json, resolve
@@ -275,6 +277,16 @@ def test_what_is_no_profile_is_refused_with_its_place(method: str, profile: obje
     with pytest.raises(DocumentError) as caught:
         render(_resolved(profile), method)
     assert message in str(caught.value)
+
+
+def test_a_call_that_the_machine_lacks_is_answered_before_rules_that_clash() -> None:
+    same = {"names": ["socket"], "args": [{"index": 0, "op": "SCMP_CMP_EQ", "value": 1}]}
+    rules = [{**same, "action": f"SCMP_ACT_{action}"} for action in ("ALLOW", "LOG")]
+    policy = _resolved({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules})
+    lacking = own_answer(policy, Asked("syscall", "fcntl64", name="fcntl64"), "amd64")
+    assert lacking.ground.text == f"seccomp {FILE}: amd64 has no such call"
+    with pytest.raises(DocumentError, match="answers differently"):
+        own_answer(policy, Asked("syscall", "socket", name="socket"), "amd64")
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:

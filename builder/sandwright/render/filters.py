@@ -14,12 +14,19 @@ from sandwright.document import field_name
 from sandwright.errors import DocumentError, Problem, RenderError
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.seccomp import compile_profile, gvisor_json, load_profile_json, oci_json, profile
+from sandwright.seccomp import (
+    compile_filter,
+    compile_profile,
+    gvisor_json,
+    load_profile_json,
+    oci_json,
+    profile,
+)
 from sandwright.seccomp.abi import BOTH, Architecture
 from sandwright.seccomp.action import ActionKind
 from sandwright.seccomp.adapt import in_order, without_unix
 from sandwright.seccomp.document import kernel_version
-from sandwright.seccomp.model import SeccompProfile, SeccompRule
+from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import for_machine, resolve
 from sandwright.seccomp.sockets import makes_unix_sockets
 
@@ -54,7 +61,8 @@ def bpf_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
     arch, sockets = architecture(policy), bool(policy.network.unix_sockets)
     if given is None:
         return _compiled(policy.process.seccomp, sockets, arch, tuple(caps))
-    return compile_profile(given if sockets else without_unix(given), arch=arch)
+    found = resolve_usable(given if sockets else without_unix(given), arch=arch)
+    return compile_filter(found, arch=arch)
 
 
 def engine_profile(
@@ -75,7 +83,8 @@ def engine_profile(
     given = from_file(policy, caps=caps)
     if given is None:
         return _shipped(policy.process.seccomp, closed, tuple(caps), tuple(arch))
-    if closed and makes_unix_sockets(resolve(given, arch=architecture(policy))):
+    found = resolve_usable(given, arch=architecture(policy))
+    if closed and makes_unix_sockets(found):
         # No rule can be added: engines try rules in an order of their own.
         source = policy.source("process.seccomp")
         raise RenderError(
@@ -91,8 +100,8 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
     """The profile of the file that `process.seccomp` names, as it holds on the policy's host for `caps`.
 
     None when it names a shipped profile. The file says what is let through; nothing is added to it. `flags`
-    and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the file
-    or refused by every engine, RenderError when it could not be read on the host.
+    and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the
+    file, RenderError when it could not be read on the host.
     """
     file = policy.process.seccomp
     if file in SECCOMP_PROFILES:
@@ -106,13 +115,18 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
         )
     arch = architecture(policy)
     kernel = kernel_version(policy.facts.kernel)
-    found = for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel)
+    return for_machine(_adoptable(text, file), arch=arch, caps=caps, kernel=kernel)
+
+
+def resolve_usable(given: SeccompProfile, *, arch: Architecture) -> SeccompFilter:
+    """The filter that engines make of a file's profile. Raise DocumentError where all refuse it."""
+    found = resolve(given, arch=arch)
     problems = [
         _problem(one, f"answers differently than {field_name(other.path)} for equal calls")
-        for one, other in resolve(found, arch=arch).clashes
+        for one, other in found.clashes
     ]
     if problems:
-        raise DocumentError(file, problems)
+        raise DocumentError(given.file, problems)
     return found
 
 

@@ -14,8 +14,8 @@ from sandwright.policy.explain import QUESTIONS, Explanation, Question, RuleReas
 from sandwright.policy.paths import follow
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.wording import one_of
-from sandwright.render.filters import from_file
-from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile, resolve
+from sandwright.render.filters import from_file, resolve_usable
+from sandwright.seccomp import SeccompCall, decide, decide_by_name, profile
 from sandwright.seccomp.abi import NATIVE, guess, known_names, numbers
 
 _KINDS: Mapping[str, Question] = {each: each for each in QUESTIONS}
@@ -58,7 +58,7 @@ def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanatio
         if number is None:
             ground = RuleReason(f"seccomp {name}: {arch} has no such call", source)
             return Explanation("syscall", question.subject, allowed=False, ground=ground)
-        decision = decide(resolve(given, arch=architecture(arch)), SeccompCall(abi, number, arguments))
+        decision = decide(resolve_usable(given, arch=architecture(arch)), SeccompCall(abi, number, arguments))
         line, column = decision.rule.position if decision.rule else (1, 1)
         ground = RuleReason(f"seccomp {name}:{line}:{column}: {decision.action}", source)
         return Explanation("syscall", question.subject, decision.action.lets_run, ground)
