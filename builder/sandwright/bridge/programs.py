@@ -15,8 +15,8 @@ from sandwright.bridge.grammar import compile_grammar
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.secret import Reach, read_secret
 from sandwright.errors import ToolMissing, UsageError
+from sandwright.methods import registry
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.shims import CONTAINERS
 
 
 def reach(policy: ResolvedPolicy) -> Reach:
@@ -37,7 +37,7 @@ def _reads(policy: ResolvedPolicy, path: str) -> bool:
     """
     tree = policy.filesystem.tree
     deciding = (tree.deciding(policy.canonical(name)) for name in {path, str(Path(path).resolve())})
-    contained = set(policy.methods) <= CONTAINERS
+    contained = all(registry.properties(name).root == "image" for name in policy.methods)
     return any(
         rules[0].readable and not rules[0].private and not (contained and rules[0].path == "/")
         for rules in deciding

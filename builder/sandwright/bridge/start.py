@@ -25,8 +25,8 @@ from sandwright.bridge.programs import kept, programs, reach
 from sandwright.bridge.remotes import repositories
 from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, UsageError
+from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.shims import ENTER, SHIM
 from sandwright.signalling import kill, own
 
 SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"

@@ -10,11 +10,10 @@ without the sandbox.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandwright.errors import RenderError
-from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
@@ -23,16 +22,10 @@ from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import sandbox_environment
-from sandwright.render.shims import shim_values
 from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
 
-BPF = 5
 LOCK = 9
-"""Descriptors under which bwrap finds its filter, and keeps the lock of the covers open."""
-
-MAX_ARGUMENTS = 8900
-"""bwrap refuses more than 9000 arguments, those of files included (bubblewrap.c, MAX_ARGS); some are the
-launcher's."""
+"""The descriptor under which launchers keep the lock of the covers open."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
@@ -58,147 +51,31 @@ add_filter("patterns", quote_patterns)
 add_filter("words", quote_words)
 
 
-def bwrap_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], *, count: int
-) -> tuple[Artifact, ...]:
-    """`launch` for bubblewrap, and `watch` where there is something to watch.
-
-    `files` are what it checks and uses: the arguments, `count` of them, the filter, the plan of mounts.
-    """
-    values = {
-        **_common(policy, plan),
-        "runtime": False,
-        "watched": bool(plan.covers) or policy.resources.time is not None,
-        "covers_inside": True,
-        "pids": policy.resources.pids,
-        "files": policy.resources.files,
-        "too_many": count if count > MAX_ARGUMENTS else 0,
-        "limit": MAX_ARGUMENTS,
-        "bpf": BPF,
-        "shims": shim_values(policy, "bwrap"),
-    }
-    return _launchers("bwrap", values, files, "runs a command in the sandbox")
-
-
-def runtime_launcher(
-    policy: ResolvedPolicy,
-    plan: MountPlan,
-    files: tuple[Artifact, ...],
-    *,
-    gvisor: bool,
-    points: Sequence[str],
-    private: Sequence[str],
-) -> tuple[Artifact, ...]:
-    """`launch` for an OCI runtime, and `watch`.
-
-    `files` are the configuration, and accounts to lie over the image's. `points` are the mount points that
-    the image has to have. `private` are the names at the root that are not the image's.
-    """
-    limits = policy.resources
-    shims = shim_values(policy, "gvisor" if gvisor else "oci")
-    values = {
-        **_common(policy, plan),
-        "runtime": True,
-        "shims": shims,
-        "own_network": policy.network.mode == "proxy" or bool(shims and shims["loopback"]),
-        "watched": True,
-        "gvisor": gvisor,
-        "flags": Quoted(" ".join(_runsc_flags(policy, shims)) if gvisor else ""),
-        "limited": any(each is not None for each in (limits.memory, limits.cpus, limits.pids)),
-        "rootless": policy.facts.uid != 0,
-        "points": points,
-        "private": private,
-        "image": policy.image,
-        "accounts": [each.name for each in files if each.name in ("passwd", "group")],
-        "ending": "",
-        "watch_options": Quoted(" --wait --opaque" if gvisor else " --wait"),
-    }
-    return _launchers("runtime", values, files, "runs a command in a container of an OCI runtime")
-
-
-def engine_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, others: Sequence[Artifact], values: Mapping[str, Any]
-) -> tuple[Artifact, ...]:
-    """`launch` for a container of Docker or Podman, and `watch`.
-
-    `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
-    """
-    watches = any(each.name == MOUNT_WATCH.name for each in others)
-    ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
-    own: dict[str, Any] = {
-        "artifacts": [],
-        "uid": None,
-        "watched": False,
-        "mount_watch": watches,
-        "ending": ending,
-    }
-    options = Quoted(" --opaque" if "outer" in values else "")
-    every = {**_common(policy, plan), **own, "watch_options": options, **values}
-    watch = _script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
-    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
-    launch = _script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")
-    return launch, watch
-
-
-def account_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], values: Mapping[str, Any]
-) -> tuple[Artifact, ...]:
-    """`launch` for an account of the project's own, `enter`, and `watch` where there are covers.
-
-    `files` are the artifacts that they check and use, `values` what their templates use beside the common.
-    """
-    common = _common(policy, plan)
-    limits = {"pids": policy.resources.pids, "files": policy.resources.files}
-    own = {"runtime": False, "watched": bool(plan.covers), "never": [*common["never"], "HOME"]}
-    every = {**common, **limits, **values, **own}
-    enter = _account_script("enter", every, "becomes root of namespaces, then the account")
-    watch: tuple[Artifact, ...] = ()
-    if plan.covers:
-        timeless = {**every, "time": None}
-        watch = (_script("watch", "watch", timeless, "cleans up after `launch`"),)
-    checked = _checked((*files, enter, *watch))
-    launch = _account_script("launch", {**every, **checked}, "runs a command as the account")
-    return enter, launch, *watch
-
-
-def _account_script(name: str, values: Mapping[str, Any], purpose: str) -> Artifact:
-    text = render_template("oci", f"account/{name}.sh.j2", **values)
-    return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
-
-
-def _runsc_flags(policy: ResolvedPolicy, shims: Mapping[str, object] | None) -> Iterator[str]:
-    """Where a bridge is reached by the loopback, that of the network namespace which `launch` makes."""
-    looped = bool(shims and shims["loopback"])
-    yield "--oci-seccomp"
-    yield f"--network={'none' if policy.network.mode == 'none' and not looped else 'host'}"
-    if policy.facts.uid != 0:
-        yield "--rootless"
-    if policy.network.unix_sockets:
-        yield "--host-uds=open"
-
-
-def _launchers(
+def launch_and_watch(
     name: str, values: Mapping[str, Any], others: tuple[Artifact, ...], purpose: str
 ) -> tuple[Artifact, ...]:
+    """`launch` from the template of a name, which checks `others`; `watch` where there is something to do."""
     watch: tuple[Artifact, ...] = ()
     if values["watched"]:
-        watch = (_script("watch", "watch", values, "keeps the time limit, and cleans up after `launch`"),)
-    return _script("launch", name, {**values, **_checked((*others, *watch))}, purpose), *watch
+        watch = (script("watch", "watch", values, "keeps the time limit, and cleans up after `launch`"),)
+    return script("launch", name, {**values, **digests((*others, *watch))}, purpose), *watch
 
 
-def _checked(files: Sequence[Artifact]) -> dict[str, Any]:
+def digests(files: Sequence[Artifact]) -> dict[str, Any]:
     """What `check.sh.j2` uses: the files with their digests, and what sha256sum prints of them."""
     sums = [(each.name, each.digest.removeprefix("sha256:")) for each in files]
     expected = "\n".join(f"{digest}  {each}" for each, digest in sums)
     return {"artifacts": sums, "expected": expected}
 
 
-def _script(name: str, template: str, values: Mapping[str, Any], purpose: str) -> Artifact:
+def script(name: str, template: str, values: Mapping[str, Any], purpose: str) -> Artifact:
+    """An executable artifact from a template of oci/launchers."""
     text = render_template("oci", f"launchers/{template}.sh.j2", **values)
     return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
 
 
-def _common(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
+def common_values(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
+    """The values that the templates of all launchers use."""
     environment = policy.environment
     return {
         "time": policy.resources.time,

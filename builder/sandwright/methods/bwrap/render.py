@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
+from sandwright.methods.bwrap.launch import BPF, bwrap_launcher
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
-from sandwright.render.launcher import BPF, bwrap_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import watch_artifacts

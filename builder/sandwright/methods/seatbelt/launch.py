@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sandwright.methods.seatbelt.profile import temporary
+from sandwright.methods.shared.shims import shim_values
 from sandwright.policy.facts import DARWIN_LINKS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import quote_patterns, writable_directories
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.shims import shim_values
 from sandwright.render.templates import add_filter, render_template
 
 _PORT = "\0"

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from sandwright.methods.bwrap.render import COVERED, SWITCHES, start_directory
+from sandwright.methods.user.launch import account_launcher
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import architecture, bpf_filter
-from sandwright.render.launcher import account_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import watch_artifacts

@@ -19,7 +19,7 @@ from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
-from sandwright.methods.shared.engine.launch import launch_values
+from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
 from sandwright.methods.shared.engine.render import account_files, arguments_file, host_files, proxy_files
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
@@ -32,7 +32,6 @@ from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.artifact import Artifact, json_artifact, json_text
 from sandwright.render.baseline import load_baseline
-from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.recipe import proxy_environment
 from sandwright.render.uncovered import plan_without_covers

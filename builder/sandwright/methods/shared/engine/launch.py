@@ -1,19 +1,47 @@
-"""What the launcher of Docker and Podman is rendered from, beside what all launchers have in common."""
+"""Renders the launcher of Docker and Podman."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.methods.shared.engine.container import CLIENTS, Container, network_files
+from sandwright.methods.shared.shims import shim_values
+from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.shims import shim_values
+from sandwright.render.artifact import Artifact
+from sandwright.render.launcher import common_values, script
+from sandwright.render.mounts import MountPlan
 from sandwright.render.templates import Quoted
 
 OUTSIDE = {"docker": "bridge", "podman": "podman"}
 """The network that leads out, in an engine that nobody configured."""
 
 TITLES = {"docker": "Docker", "podman": "Podman"}
+
+
+def engine_launcher(
+    policy: ResolvedPolicy, plan: MountPlan, others: Sequence[Artifact], values: Mapping[str, Any]
+) -> tuple[Artifact, ...]:
+    """`launch` for a container of Docker or Podman, and `watch`.
+
+    `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
+    """
+    watches = any(each.name == MOUNT_WATCH.name for each in others)
+    ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
+    own: dict[str, Any] = {
+        "artifacts": [],
+        "uid": None,
+        "watched": False,
+        "mount_watch": watches,
+        "ending": ending,
+    }
+    options = Quoted(" --opaque" if "outer" in values else "")
+    every = {**common_values(policy, plan), **own, "watch_options": options, **values}
+    watch = script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
+    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
+    launch = script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")
+    return launch, watch
 
 
 def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, Any]:

@@ -12,12 +12,11 @@ from dataclasses import replace
 from sandwright.methods.shared.engine.arguments import mount_fields, run_arguments
 from sandwright.methods.shared.engine.compose import compose_file
 from sandwright.methods.shared.engine.container import CLIENTS, Container, Engine, container, network_files
-from sandwright.methods.shared.engine.launch import launch_values
+from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.filters import oci_filter
-from sandwright.render.launcher import engine_launcher
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy import ProxyPlace, render_proxy
 from sandwright.render.templates import Quoted, render_template

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
+from sandwright.methods.shared.runtime_spec.launch import runtime_launcher
+from sandwright.methods.shared.shims import ShimPlace, shim_place
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import account_of, group_file, passwd_file
@@ -18,10 +20,8 @@ from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import gvisor_filter, oci_filter
-from sandwright.render.launcher import runtime_launcher
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
-from sandwright.render.shims import ShimPlace, shim_place
 from sandwright.render.watched import watch_artifacts
 
 OCI_VERSION = "1.0.2"
