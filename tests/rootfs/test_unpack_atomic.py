@@ -290,6 +290,15 @@ def test_a_directory_above_that_somebody_holds(tmp_path: Path, monkeypatch: pyte
         os.close(fd)
 
 
+def test_another_stage_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is listed, and is gone when it is looked at."""
+    listed = os.listdir
+    gone = f"{staging.PREFIX}0123456789abcdef"
+    monkeypatch.setattr(os, "listdir", lambda place: [gone, *listed(place)])
+    with staging.staged(tmp_path / "rootfs") as stage:
+        assert stage.fd >= 0
+
+
 def test_many_at_once_on_one_destination(tmp_path: Path) -> None:
     """One wins, the others are told so, and what is there is whole."""
     results: list[str] = []

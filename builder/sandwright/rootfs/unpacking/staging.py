@@ -105,16 +105,15 @@ def _locked(fd: int, path: Path) -> Iterator[None]:
 
 
 def _sweep(parent: int) -> None:
-    """Remove the leftovers of killed processes."""
+    """Remove the leftovers of killed processes. Others end theirs meanwhile, without the lock."""
     for name in os.listdir(parent):
-        if (
-            not name.startswith(PREFIX)
-            or os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid != os.geteuid()
-        ):
+        if not name.startswith(PREFIX):
             continue
         try:
+            if os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid != os.geteuid():
+                continue
             fd, _ = open_directory(name, parent)
-        except NotADirectoryError:
+        except (NotADirectoryError, FileNotFoundError):
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
