@@ -160,3 +160,20 @@ def _nearest(marks: Mapping[Path, Position], path: Path) -> Position | None:
     while path and path not in marks:
         path = path[:-1]
     return marks.get(path)
+
+
+def shown_value(value: object) -> str:
+    """A value as a message shows it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"'{value}'" if len(value) <= 60 else f"'{value[:57]}...'"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+        case _:
+            return str(value)[:60]

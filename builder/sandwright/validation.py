@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from sandwright.document import Document, FieldErrors, Path, Value, field_name
+from sandwright.document import Document, FieldErrors, Path, Value, field_name, shown_value
 from sandwright.errors import DocumentError, Problem
 
 M = TypeVar("M", bound=BaseModel)
@@ -263,7 +263,7 @@ def _joined(path: Path, members: Sequence[list[_Fault]]) -> list[_Fault]:
 
 def _message(error: Mapping[str, Any]) -> str:
     kind, context = error["type"], error.get("ctx", {})
-    given = _shown(error["input"])
+    given = shown_value(error["input"])
     if kind in _KINDS:
         hint = (
             "; put it in quotes"
@@ -310,20 +310,3 @@ _WORDING: Mapping[str, Callable[[Mapping[str, Any], str], str]] = {
     "less_than_equal": lambda context, given: f"must be at most {context['le']}, not {given}",
     "finite_number": lambda _, given: f"must be a finite number, not {given}",
 }
-
-
-def _shown(value: object) -> str:
-    """A value as a message shows it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"'{value}'" if len(value) <= 60 else f"'{value[:57]}...'"
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return str(value)[:60]

@@ -1,4 +1,4 @@
-"""The rung that each method stands on: a table, what is rendered of it, and who one really is inside."""
+"""The id-mapping strategy of each method: a table, what is rendered of it, and who one really is inside."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from goldens import write_artifacts
+from idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from initcontainers import container
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import UsageError
 from sandwright.methods import METHODS, registry
 from sandwright.methods.registry import render
-from sandwright.methods.shared.idmapping import IdMapping, IdStrategy, InnerId, MappingHost, mapping
 from sandwright.policy.collect import collect
 
 DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}

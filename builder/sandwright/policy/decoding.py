@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from sandwright.document import Document, FieldErrors, Path, Value, field_name
+from sandwright.document import Document, FieldErrors, Path, Value, field_name, shown_value
 from sandwright.errors import DocumentError, Problem
 
 Schema = dict[str, Any]
@@ -135,9 +135,9 @@ class _Decoder:
     def _literal(self, names: Sequence[str], given: Value, path: Path) -> Any:  # noqa: ANN401
         if isinstance(given, str) and given in names:
             return given
-        guess = difflib.get_close_matches(_shown(given).strip("'"), names, n=1)
+        guess = difflib.get_close_matches(shown_value(given).strip("'"), names, n=1)
         hint = f"; did you mean '{guess[0]}'?" if guess else ""
-        return self._refuse(path, f"must be one of {', '.join(names)}, not {_shown(given)}{hint}")
+        return self._refuse(path, f"must be one of {', '.join(names)}, not {shown_value(given)}{hint}")
 
     def _any_of(self, forms: Sequence[object], given: Value, path: Path) -> Any:  # noqa: ANN401
         present = [form for form in forms if form is not types.NoneType]
@@ -149,7 +149,7 @@ class _Decoder:
             if _is_kind(form, given):
                 return self._scalar(form, given, path)
         kinds = " or ".join(_KINDS[form] for form in present)
-        return self._refuse(path, f"must be {kinds}, not {_shown(given)}")
+        return self._refuse(path, f"must be {kinds}, not {shown_value(given)}")
 
     def _list(self, form: object, given: Value, path: Path) -> Any:  # noqa: ANN401
         if not isinstance(given, list):
@@ -190,7 +190,7 @@ class _Decoder:
 
     def _wrong_kind(self, kind: object, given: Value, path: Path) -> Any:  # noqa: ANN401
         quotes = "; put it in quotes" if kind is str and isinstance(given, bool | int | float) else ""
-        return self._refuse(path, f"must be {_KINDS[kind]}, not {_shown(given)}{quotes}")
+        return self._refuse(path, f"must be {_KINDS[kind]}, not {shown_value(given)}{quotes}")
 
     def _unknown(self, path: Path, names: Sequence[str]) -> None:
         guess = difflib.get_close_matches(str(path[-1]), names, n=1)
@@ -215,20 +215,3 @@ def _is_kind(kind: object, given: Value) -> bool:
             return kind is str
         case _:
             return False
-
-
-def _shown(value: object) -> str:
-    """A value as a message shows it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"'{value}'" if len(value) <= 60 else f"'{value[:57]}...'"
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return str(value)[:60]

@@ -7,12 +7,12 @@ left to the engine, which looks it up by its own lights.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from sandwright.image.engines.contract import streaming
 from sandwright.runtime.bundles import read_config
 from sandwright.runtime.contract import RunAs, StartableImage
 
@@ -64,31 +64,6 @@ class Loaded:
         return list(self._references.values())
 
 
-@contextlib.contextmanager
-def archive_stream(subject: StartableImage, reference: str) -> Iterator[BinaryIO]:
-    """The subject's archive, to be read while it is written; nothing of it is kept.
-
-    An error of the writer is raised at the end, unless the reader failed or stopped reading before.
-    """
-    read_end, write_end = os.pipe()
-    failed: list[BaseException] = []
-
-    def write(sink: IO[bytes]) -> None:
-        try:
-            with sink:
-                subject.write_archive(sink, reference)  # type: ignore[arg-type]  # a file object
-        except BrokenPipeError:
-            pass
-        except BaseException as error:  # noqa: BLE001 - carried to the thread that reads
-            failed.append(error)
-
-    writer = threading.Thread(target=write, args=(os.fdopen(write_end, "wb"),), daemon=True)
-    writer.start()
-    with os.fdopen(read_end, "rb") as source:
-        try:
-            yield source
-        finally:
-            source.close()
-            writer.join()
-    if failed:
-        raise failed[0]
+def archive_stream(subject: StartableImage, reference: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """The subject's archive, to be read while it is written; nothing of it is kept. Errors as `streaming`."""
+    return streaming(lambda sink: subject.write_archive(sink, reference))

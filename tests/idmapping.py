@@ -1,4 +1,6 @@
-"""How new files come to belong to the caller: the id-mapping strategy of each method.
+"""How new files must come to belong to the caller: the id-mapping strategy expected of each method.
+
+It is written down here, apart from the renderers, which the tests of user mapping compare with it.
 
 `itself`: the command is a process of the caller's on the host. `namespace`: a user namespace maps the user
 inside to the caller. `accounts`: the engine starts the command with the caller's numbers, and rendered
