@@ -1,0 +1,22 @@
+/* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. */
+WORD(method)              /* bwrap, runtime, engine, user */
+WORDS(artifacts)          /* name, sha256 in hex, by twos */
+WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
+WORDS(there_directories)  /* what mounts lie on */
+WORDS(there_files)
+WORDS(writable)           /* directories that the sandbox can write: no program is taken from them */
+NUMBER(uid)               /* user.mapping is required: for whom this was rendered */
+WORDS(passed)             /* names of variables, or beginnings and * */
+WORDS(never)              /* the same, of those that are never passed on */
+WORD(project)
+WORDS(placeholder_directories)
+WORDS(placeholder_files)  /* path and its only line, by twos */
+FLAG(placeholders_inside) /* what makes the sandbox makes the directories, too */
+NUMBER(time)              /* seconds */
+NUMBER(pids)
+NUMBER(files)
+FLAG(proxy)
+FLAG(shims)
+WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
+WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */
+FLAG(shims_loopback)

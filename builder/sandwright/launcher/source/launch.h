@@ -1,0 +1,153 @@
+/*
+ * sandwright-launch: what its parts share.
+ *
+ * Three kinds of processes run this program's code:
+ *
+ *   launcher  the process that was started: checks, forks the keeper, hands signals on, gives the exit status
+ *   keeper    its child, in a process group of its own (same session, so that the terminal stays): makes what the run
+ *             needs, forks the child, keeps the time limit, watches mounts, cleans up, tells the launcher the status
+ *   child     the keeper's child, in the launcher's process group: becomes bwrap, runc, runsc, docker, podman or sudo
+ *
+ * Launcher and keeper are both subreapers. If one of them dies, however it dies, the other ends everything below it
+ * (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
+ */
+#ifndef LAUNCH_H
+#define LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are ours */
+
+/* ---- plan.c: `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md.
+ * A header "sandwright-launch\0" "1\0", then fields, each "name\0" "count\0" and count values that end with NUL, then
+ * "end\0". The table of fields in plan.c and the one in plan.py are compared by a test. */
+struct words {
+    char **at; /* count words, then NULL */
+    size_t count;
+};
+
+struct plan {
+#define WORD(name) const char *name;  /* NULL where the plan doesn't have it */
+#define WORDS(name) struct words name;
+#define NUMBER(name) long name;       /* -1 where the plan doesn't have it */
+#define FLAG(name) bool name;
+#include "fields.h"
+#undef WORD
+#undef WORDS
+#undef NUMBER
+#undef FLAG
+};
+
+/* `text` is changed and has to stay. NULL, or what is wrong, with the field's name. */
+const char *plan_parse(char *text, size_t length, struct plan *plan);
+
+/* ---- one run */
+struct method;
+struct run {
+    struct plan plan;
+    const struct method *method;
+    const char *directory;  /* absolute: where the artifacts are */
+    int artifacts;          /* the same, as a descriptor */
+    char **command;         /* what to run, ends with NULL */
+    const char *path;       /* PATH, without what the sandbox can write; also our own PATH from then on */
+    const char *given_path; /* PATH as it was given, for the command */
+    struct words passed;    /* the variables that the policy passes on, as NAME=value, PATH as given */
+    const char *name;       /* "sandwright-" and ten letters or digits: of the run's directory and its container */
+    const char *state;      /* absolute: the run's directory, <state>/runs/<name>; not made by all methods */
+    int lock;               /* of the project, -1 without: held by launcher and keeper */
+    bool terminal;          /* standard input and output are terminals */
+    pid_t launcher, keeper, child; /* child: known to the keeper only */
+    int child_handle;       /* its pidfd, -1 without */
+    int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
+};
+
+/* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
+ * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
+struct method {
+    const char *name;                         /* the plan's field `method` */
+    void (*check)(struct run *);              /* launcher: before anything is made */
+    void (*prepare)(struct run *);            /* keeper: makes what is needed */
+    void (*start)(struct run *);              /* child: execs; returns only if it can't */
+    void (*started)(struct run *);            /* keeper: the child has been forked (close your ends of pipes) */
+    void (*readable)(struct run *);           /* keeper: `wakes` is readable */
+    void (*deliver)(struct run *, int);       /* keeper: hands a signal to the command (default: to the child) */
+    void (*end)(struct run *);                /* keeper: the run has to end now (time, launcher gone); then the child and
+                                                 all descendants are killed */
+    int (*status)(struct run *, int);         /* keeper: wait(2)'s status to the exit status; NULL: `exit_status` */
+    void (*clean)(struct run *);              /* keeper or launcher */
+    bool (*again)(struct run *);              /* keeper: nothing was run, and a new start may do (at most 3) */
+};
+extern const struct method bwrap_method, runtime_method, engine_method, user_method;
+int exit_status(int status); /* 128 + n for signals */
+
+/* ---- say.c. All that is said begins with "sandbox: "; what is no printable ASCII is shown as ?. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Says it and leaves with 125: in the launcher by exit, in the keeper after it has cleaned up, in a child by _exit. */
+_Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
+extern _Noreturn void (*leave)(int status);
+
+/* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
+void *take(size_t size);
+char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void add(struct words *words, char *word);
+void add_all(struct words *words, const struct words *more);
+char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
+int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode); /* new; -1 and errno */
+
+/* ---- check.c, launcher: refuses, or says that all is as it was rendered */
+void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
+void check_path(struct run *run);        /* run->path, given_path */
+void check_artifacts(struct run *run);   /* sha256 of plan.artifacts */
+void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
+void sha256(const void *data, size_t length, unsigned char digest[32]);
+
+/* ---- environment.c */
+void choose_environment(struct run *run);           /* run->passed, from plan.passed and plan.never */
+const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
+
+/* ---- streams.c: the command gets pipes in place of files and devices (docs/launcher.md) */
+void stream_keys(struct run *run);    /* launcher: terminal rules; run->terminal */
+void relay_streams(struct run *run);  /* launcher, before the keeper is forked: starts relays, puts pipes at 0 to 2 */
+int end_relays(struct run *run, int status); /* launcher: all that was written is there; status, or 1 if it can't be */
+
+/* ---- places.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
+void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
+void make_run_directory(struct run *run, const char *method); /* keeper: with `owner`, who looks after it (sign.sh.j2) */
+void remove_tree(const char *path);  /* never follows links, crosses no mounts */
+
+/* ---- placeholders.c */
+void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 10 s */
+void make_placeholders(struct run *run);  /* launcher or keeper, after the keeper is there */
+bool remove_placeholders(struct run *run, bool wait); /* false: others still run in the project */
+
+/* ---- keeper.c */
+_Noreturn void keep(struct run *run, int socket);
+void end_descendants(void);               /* kills all below this process, by pidfd, until there are none */
+pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle); /* clone3 with pidfd, PDEATHSIG KILL */
+/* Runs a program of ours to its end, in at most `seconds`; its output, NUL behind it. -1 when it can't be run. */
+int capture(struct run *run, char *const *argv, char **output, int seconds);
+
+/* ---- watch.c: the watch over mounts (source/mounts*.c), in a process that the keeper forks */
+struct watch {
+    pid_t process;
+    int says;   /* readable when it has said "mounted" or has ended */
+    int handle; /* its pidfd */
+};
+/* `first`: the sandbox's process 1, which waits on descriptor `waits_on`, or 0 with `pid_file` (`wait`: it will come). */
+void watch_start(struct run *run, struct watch *watch, pid_t first, int waits_on, const char *pid_file);
+bool watch_mounted(struct watch *watch);  /* waits for its word */
+int watch_end(struct watch *watch);       /* the launcher's view: 0, 137 when something was replaced, 125 nothing may run */
+
+/* ---- egress.c: the way to the proxy ($SANDWRIGHT_EGRESS) */
+void egress_check(struct run *run);                            /* launcher */
+bool egress_open(struct run *run, pid_t process, bool wait);   /* keeper or child; says why not */
+void egress_close(struct run *run);
+
+/* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
+void shims_check(struct run *run);                              /* launcher */
+void shims_command(struct run *run);                            /* puts sandwright-enter before the command */
+
+#endif
