@@ -87,7 +87,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Says it and leaves with 125: in the launcher by exit, in the keeper after it has cleaned up, in a child by _exit. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
-extern _Noreturn void (*leave)(int status);
+extern void (*leave)(int status) __attribute__((noreturn));
 
 /* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
 void *take(size_t size);
@@ -111,7 +111,8 @@ const char *find_program(const struct run *run, const char *name); /* on run->pa
 /* ---- streams.c: the command gets pipes in place of files and devices (docs/launcher.md) */
 void stream_keys(struct run *run);    /* launcher: terminal rules; run->terminal */
 void relay_streams(struct run *run);  /* launcher, before the keeper is forked: starts relays, puts pipes at 0 to 2 */
-int end_relays(struct run *run, int status); /* launcher: all that was written is there; status, or 1 if it can't be */
+int end_relays(struct run *run, int status); /* launcher: all that was written is there, and 0 to 2 are what they were;
+                                                status, or 1 if it can't be */
 
 /* ---- places.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
 void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
@@ -140,6 +141,11 @@ struct watch {
 void watch_start(struct run *run, struct watch *watch, pid_t first, int waits_on, const char *pid_file);
 bool watch_mounted(struct watch *watch);  /* waits for its word */
 int watch_end(struct watch *watch);       /* the launcher's view: 0, 137 when something was replaced, 125 nothing may run */
+
+/* ---- after.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
+void take_after(void);                /* launcher: the first call of main; takes the variable out of the environment */
+_Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
+                                         `leave` is this, too, in the launcher. Blocked signals may stay so. */
 
 /* ---- egress.c: the way to the proxy ($SANDWRIGHT_EGRESS) */
 void egress_check(struct run *run);                            /* launcher */

@@ -1,0 +1,34 @@
+/* What `sandwright run` leaves to do when all has ended: SANDWRIGHT_AFTER, words on lines of their own. */
+#include "launch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VARIABLE "SANDWRIGHT_AFTER"
+
+static struct words after;
+static pid_t launcher;
+
+void take_after(void)
+{
+    const char *given = getenv(VARIABLE);
+
+    launcher = getpid();
+    if (given == NULL || given[0] != '/')
+        return;
+    for (char *rest = text("%s", given), *word; (word = strsep(&rest, "\n")) != NULL;)
+        add(&after, word);
+    unsetenv(VARIABLE);
+}
+
+void finish(int status)
+{
+    if (after.count > 0 && getpid() == launcher) {
+        add(&after, text("%d", status));
+        execv(after.at[0], after.at);
+        say("%s can't be started: %s", after.at[0], strerror(errno));
+    }
+    exit(status);
+}
