@@ -60,6 +60,7 @@ struct run {
     bool terminal;          /* standard input and output are terminals */
     pid_t launcher, keeper, child; /* child: known to the keeper only */
     int child_handle;       /* its pidfd, -1 without */
+    bool apart;             /* the child makes a session of its own (podman): `deliver` hands it keys and WINCH, too */
     int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
 };
 
@@ -67,6 +68,7 @@ struct run {
  * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */
+    bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
     void (*prepare)(struct run *);            /* keeper: makes what is needed */
     void (*start)(struct run *);              /* child: execs; returns only if it can't */
