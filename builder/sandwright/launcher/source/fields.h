@@ -1,5 +1,6 @@
 /* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. */
 WORD(method)              /* bwrap, runtime, engine, user */
+WORD(refused)             /* why this can never be run; absent: it can */
 WORDS(artifacts)          /* name, sha256 in hex, by twos */
 WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
 WORDS(there_directories)  /* what mounts lie on */

@@ -14,6 +14,8 @@
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -62,19 +64,29 @@ struct run {
     int child_handle;       /* its pidfd, -1 without */
     bool apart;             /* the child makes a session of its own (podman): `deliver` hands it keys and WINCH, too */
     int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
+    struct watch *watch;    /* the keeper's: NULL without; it is asked how it ended, and the run ends with it */
+    int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
+};
+
+enum terminal {
+    TERMINAL_PASSED,     /* the command gets the person's, and its keys by the process group */
+    TERMINAL_TAKEN,      /* it gets a new one, which the launcher relays; it is in a session of its own */
+    TERMINAL_CONTROLLING /* and the child is the leader of a session that the new one controls */
 };
 
 /* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
  * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */
+    enum terminal terminal;
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
     void (*prepare)(struct run *);            /* keeper: makes what is needed */
     void (*start)(struct run *);              /* child: execs; returns only if it can't */
     void (*started)(struct run *);            /* keeper: the child has been forked (close your ends of pipes) */
     void (*readable)(struct run *);           /* keeper: `wakes` is readable */
-    void (*deliver)(struct run *, int);       /* keeper: hands a signal to the command (default: to the child) */
+    bool (*deliver)(struct run *, int);       /* keeper: hands a signal to the command (default: to the child); false:
+                                                 nobody is there yet, it is tried again for 2 seconds */
     void (*end)(struct run *);                /* keeper: the run has to end now (time, launcher gone); then the child and
                                                  all descendants are killed */
     int (*status)(struct run *, int);         /* keeper: wait(2)'s status to the exit status; NULL: `exit_status` */
@@ -126,12 +138,40 @@ void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 
 void make_placeholders(struct run *run);  /* launcher or keeper, after the keeper is there */
 bool remove_placeholders(struct run *run, bool wait); /* false: others still run in the project */
 
-/* ---- keeper.c */
+/* ---- main.c, keeper.c */
+enum { TO_DELIVER, BEGUN, STATUS };       /* between launcher and keeper: a signal; the child is started; its status */
+struct message {
+    int kind, value;
+};
+void caught_signals(sigset_t *set);       /* what the launcher hands on: no signal that was ignored when it was started */
+void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
 _Noreturn void keep(struct run *run, int socket);
-void end_descendants(void);               /* kills all below this process, by pidfd, until there are none */
-pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle); /* clone3 with pidfd, PDEATHSIG KILL */
-/* Runs a program of ours to its end, in at most `seconds`; its output, NUL behind it. -1 when it can't be run. */
+bool launcher_there(void);                /* keeper: the launcher hasn't ended */
+long milliseconds(void);                  /* of a clock that nobody sets */
+size_t children_of(pid_t process, pid_t *found, size_t most);
+pid_t parent_of(pid_t process);           /* 0 without */
+void spare_children(void);                /* launcher: those that it has now aren't ended */
+bool end_descendants(void);               /* kills all below this process; false if some can't be ended */
+/* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
+ * `leave`; it has the signals of the caller, and standard descriptors of ours. */
+pid_t fork_child(int *handle);
+/* A program of ours (argv[0] with its path): no input, output nowhere, errors as ours. -1 and errno. */
+pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle);
+/* The same to its end, in at most `seconds`: its exit status; -1 when it can't be run or took longer. `output` (NULL:
+ * nowhere) is what it wrote, NUL behind it; its errors are shown nowhere. */
 int capture(struct run *run, char *const *argv, char **output, int seconds);
+
+/* ---- terminal.c: a terminal of the command's own */
+bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
+void terminal_begin(struct run *run);     /* launcher, after it */
+void terminal_give(struct run *run);      /* keeper: at 0 to 2, in place of ours */
+void terminal_control(void);              /* child: a session, which it controls */
+void terminal_restore(void);              /* ours is as it was */
+void terminal_stop(void);                 /* the launcher, until it is continued */
+void terminal_resize(void);
+size_t terminal_wait(struct pollfd *each);/* what to wait for, at most 2 */
+void terminal_copy(const struct pollfd *each);
+void terminal_drain(void);                /* at the end: what was written last */
 
 /* ---- watch.c: the watch over mounts (source/mounts*.c), in a process that the keeper forks */
 struct watch {

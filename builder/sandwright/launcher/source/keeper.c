@@ -1,0 +1,460 @@
+/* The keeper: makes what the run needs, starts the child, sees it through and cleans up. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, ENDING = 5000 }; /* milliseconds, but STARTS */
+
+static struct run *kept;
+static int to_launcher = -1, children = -1, timer = -1;
+static bool gone, late, began; /* the launcher; the time; the child */
+static int watched;            /* what the watch said at its end, where that decides */
+static unsigned long pending;  /* signals that found nobody, by bits */
+static long patience, grace;   /* until when, 0 without */
+
+/* ---- signals, as they were given to us */
+static const int changed[] = {SIGPIPE, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+static struct sigaction before[sizeof changed / sizeof *changed];
+static sigset_t mask_before;
+static bool signals_known;
+
+void caught_signals(sigset_t *set)
+{
+    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+    struct sigaction own;
+    for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
+        sigaction(changed[index], NULL, &before[index]);
+    sigprocmask(SIG_BLOCK, NULL, &mask_before);
+    signals_known = true;
+    sigemptyset(set);
+    for (size_t index = 0; index < sizeof handed / sizeof *handed; index++)
+        if (sigaction(handed[index], NULL, &own) == 0 && own.sa_handler != SIG_IGN)
+            sigaddset(set, handed[index]);
+    sigaddset(set, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void restore_signals(void)
+{
+    for (size_t index = 0; signals_known && index < sizeof changed / sizeof *changed; index++)
+        sigaction(changed[index], &before[index], NULL);
+    if (signals_known)
+        sigprocmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+/* ---- processes */
+long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+size_t children_of(pid_t process, pid_t *found, size_t most)
+{
+    char path[64], *at;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    size_t count = 0, length;
+    char *content = read_file(AT_FDCWD, path, 1 << 20, &length);
+    for (at = content; at != NULL && *at >= '0' && *at <= '9' && count < most; at += *at == ' ')
+        found[count++] = (pid_t)strtol(at, &at, 10);
+    return count;
+}
+
+pid_t parent_of(pid_t process)
+{
+    char path[64], *end;
+    size_t length;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
+    end = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
+    return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+}
+
+/* The launcher's first children write what is left of the output, and stay. */
+static pid_t spared[8];
+static size_t spared_count;
+
+static bool childless(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+void spare_children(void)
+{
+    spared_count = childless() ? 0 : children_of(getpid(), spared, sizeof spared / sizeof *spared);
+}
+
+static bool is_spared(pid_t child)
+{
+    for (size_t index = 0; index < spared_count; index++)
+        if (spared[index] == child)
+            return true;
+    return false;
+}
+
+/* Our own children's numbers can't become another's before we have waited for them. What they leave becomes ours. */
+bool end_descendants(void)
+{
+    pid_t found[256];
+    for (long until = milliseconds() + ENDING; !childless(); poll(NULL, 0, 1)) {
+        size_t left = 0, count = children_of(getpid(), found, sizeof found / sizeof *found);
+        for (size_t index = 0; index < count; index++) {
+            if (is_spared(found[index]))
+                continue;
+            kill(found[index], SIGKILL);
+            waitpid(found[index], NULL, WNOHANG);
+            left++;
+        }
+        if (left == 0)
+            return true;
+        if (milliseconds() > until)
+            return false;
+    }
+    return true;
+}
+
+static _Noreturn void leave_child(int status)
+{
+    _exit(status);
+}
+
+pid_t fork_child(int *handle)
+{
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        leave = leave_child;
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+            _exit(NOT_RUN);
+        restore_signals();
+        return 0;
+    }
+    if (handle != NULL)
+        *handle = child > 0 ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+    return child;
+}
+
+static _Noreturn void become(char *const *argv, char *const *env, int output, int errors)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output < 0 ? nothing : output, 1) < 0 ||
+        dup2(errors < 0 ? nothing : errors, 2) < 0)
+        _exit(NOT_RUN);
+    execve(argv[0], argv, env);
+    _exit(127);
+}
+
+pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle)
+{
+    (void)run;
+    pid_t child = fork_child(handle);
+    if (child == 0)
+        become(argv, env, -1, 2);
+    return child;
+}
+
+int capture(struct run *run, char *const *argv, char **output, int seconds)
+{
+    (void)run;
+    int handle, status, file = memfd_create("output", MFD_CLOEXEC);
+    if (file < 0)
+        return -1;
+    pid_t child = fork_child(&handle), ended = 0;
+    if (child == 0)
+        become(argv, environ, file, -1);
+    for (long until = milliseconds() + seconds * 1000L, left; child > 0; poll(NULL, 0, 2)) {
+        struct pollfd each = {.fd = handle, .events = POLLIN};
+        left = until - milliseconds();
+        if (handle >= 0)
+            poll(&each, 1, left > 0 ? (int)left : 0);
+        if ((ended = waitpid(child, &status, WNOHANG)) != 0 || left <= 0)
+            break;
+    }
+    if (child > 0 && ended == 0) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    if (handle >= 0)
+        close(handle);
+    struct stat size;
+    if (ended > 0 && output != NULL && fstat(file, &size) == 0) {
+        *output = take((size_t)size.st_size + 1);
+        ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
+        (*output)[got > 0 ? got : 0] = '\0';
+    }
+    close(file);
+    return ended > 0 ? exit_status(status) : -1;
+}
+
+int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ---- the run */
+static void tell(int kind, int value)
+{
+    struct message message = {kind, value};
+    (void)!send(to_launcher, &message, sizeof message, MSG_NOSIGNAL);
+}
+
+bool launcher_there(void)
+{
+    struct pollfd each = {.fd = to_launcher, .events = POLLRDHUP};
+    return !gone && (poll(&each, 1, 0) <= 0 || (each.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0);
+}
+
+static _Noreturn void tell_status(int status)
+{
+    tell(STATUS, status);
+    _exit(status);
+}
+
+static void ended_watch(struct run *run)
+{
+    struct watch *watch = run->watch;
+    run->watch = NULL;
+    int said = watch == NULL ? 0 : watch_end(watch);
+    watched = watched != 0 ? watched : said;
+}
+
+static void kill_child(struct run *run)
+{
+    if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH)
+        say("the command's process can't be ended");
+}
+
+static void end_run(struct run *run)
+{
+    if (run->method->end != NULL)
+        run->method->end(run);
+    kill_child(run);
+}
+
+static _Noreturn void end_keeper(int status)
+{
+    leave = tell_status;
+    kill_child(kept);
+    ended_watch(kept);
+    bool all = end_descendants();
+    if (kept->method->clean != NULL)
+        kept->method->clean(kept);
+    if (kept->plan.project != NULL)
+        remove_placeholders(kept, gone || status == NOT_RUN);
+    if (!all)
+        say("not all processes of the run could be ended");
+    if (late)
+        say("the time is up");
+    tell_status(late ? TIME_UP : status);
+}
+
+/* Who would continue a child that has stopped: the launcher's parent, if it is in our session. */
+static void stopped(const struct run *run)
+{
+    pid_t shell = parent_of(run->launcher);
+    if (shell <= 0 || getsid(shell) != getsid(0))
+        kill(-getpgid(run->launcher), SIGCONT);
+}
+
+/* Whether the child has ended. What else became ours is not left as a zombie. */
+static bool ended_child(struct run *run, int *status)
+{
+    siginfo_t info;
+    struct signalfd_siginfo told;
+    while (read(children, &told, sizeof told) > 0)
+        ;
+    while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+        if (info.si_pid == run->child || (run->watch != NULL && info.si_pid == run->watch->process))
+            break;
+        waitpid(info.si_pid, NULL, 0);
+    }
+    while (waitpid(run->child, status, WNOHANG | WUNTRACED) == run->child) {
+        if (!WIFSTOPPED(*status))
+            return true;
+        stopped(run);
+    }
+    return false;
+}
+
+static void take_signal(int number)
+{
+    if (number <= 0 || number >= 64)
+        return;
+    pending |= 1UL << number;
+    patience = milliseconds() + PATIENCE;
+    if ((number == SIGTERM || number == SIGHUP) && grace == 0) {
+        grace = milliseconds() + GRACE;
+        kept->ended_by = number;
+    }
+}
+
+/* One that finds nobody for long, because nothing has started, ends the start. */
+static void deliver_pending(struct run *run)
+{
+    for (int number = 1; number < 64; number++) {
+        if ((pending & 1UL << number) == 0)
+            continue;
+        bool there = run->method->deliver != NULL ? run->method->deliver(run, number) : kill(run->child, number) == 0;
+        if (!there && milliseconds() < patience)
+            continue;
+        pending &= ~(1UL << number);
+        if (!there && number != SIGWINCH) {
+            run->ended_by = run->ended_by != 0 ? run->ended_by : number;
+            end_run(run);
+        }
+    }
+    if (grace != 0 && milliseconds() >= grace) {
+        grace = 0;
+        end_run(run);
+    }
+}
+
+static void from_launcher(struct run *run)
+{
+    struct message message;
+    ssize_t got;
+    while ((got = recv(to_launcher, &message, sizeof message, 0)) == sizeof message)
+        if (message.kind == TO_DELIVER)
+            take_signal(message.value);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        gone = true;
+        terminal_restore();
+        end_run(run);
+    }
+}
+
+static int sleep_for(void)
+{
+    long left = grace == 0 ? -1 : grace - milliseconds();
+    return pending != 0 ? RETRY : grace == 0 ? -1 : left > 0 ? (int)left : 0;
+}
+
+/* Until the child has ended: its status as wait(2) has it. */
+static int attend(struct run *run)
+{
+    for (int status;;) {
+        struct pollfd each[] = {
+            {.fd = gone ? -1 : to_launcher, .events = POLLIN},
+            {.fd = children, .events = POLLIN},
+            {.fd = timer, .events = POLLIN},
+            {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
+            {.fd = run->wakes, .events = POLLIN},
+        };
+        if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
+            continue;
+        if (each[0].revents != 0)
+            from_launcher(run);
+        if (each[4].revents != 0 && run->method->readable != NULL)
+            run->method->readable(run);
+        if (each[3].revents != 0) {
+            ended_watch(run);
+            if (watched != 0)
+                end_run(run);
+        }
+        if (each[1].revents != 0 && ended_child(run, &status)) {
+            run->child = 0;
+            return status;
+        }
+        if (each[2].revents != 0) {
+            late = true;
+            close(timer);
+            timer = -1;
+            end_run(run);
+        }
+        deliver_pending(run);
+    }
+}
+
+static void start(struct run *run)
+{
+    pid_t group = getpgid(run->launcher);
+    run->child = fork_child(&run->child_handle);
+    if (run->child < 0)
+        refuse_errno("no process can be made");
+    if (run->child == 0) {
+        if (run->method->terminal == TERMINAL_PASSED)
+            setpgid(0, group);
+        else if (run->method->terminal == TERMINAL_CONTROLLING)
+            terminal_control();
+        run->method->start(run);
+        _exit(NOT_RUN);
+    }
+    if (run->method->terminal == TERMINAL_PASSED)
+        setpgid(run->child, group);
+    if (!began)
+        tell(BEGUN, 0);
+    began = true;
+    if (run->method->started != NULL)
+        run->method->started(run);
+}
+
+static int outcome(struct run *run, int status)
+{
+    int code = run->method->status != NULL ? run->method->status(run, status) : exit_status(status);
+    ended_watch(run);
+    if (watched != 0)
+        return watched;
+    return run->ended_by != 0 && code == KILLED ? 128 + run->ended_by : code;
+}
+
+static void prepare(struct run *run, int socket)
+{
+    kept = run;
+    to_launcher = socket;
+    run->keeper = getpid();
+    setpgid(0, 0);
+    for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
+        if (changed[index] != SIGCHLD)
+            signal(changed[index], SIG_IGN);
+    leave = end_keeper;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (children < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        refuse_errno("the processes of the run can't be held");
+    terminal_give(run);
+    struct itimerspec time = {.it_value.tv_sec = run->plan.time};
+    if (run->plan.time >= 0 && ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0 ||
+                                   timerfd_settime(timer, 0, &time, NULL) != 0))
+        refuse_errno("resources.time can't be set");
+}
+
+_Noreturn void keep(struct run *run, int socket)
+{
+    prepare(run, socket);
+    if (run->plan.project != NULL)
+        make_placeholders(run);
+    if (run->method->prepare != NULL)
+        run->method->prepare(run);
+    for (int starts = 1;; starts++) {
+        if (!launcher_there())
+            end_keeper(NOT_RUN);
+        start(run);
+        int status = outcome(run, attend(run));
+        bool again = status == NOT_RUN && !late && !gone && watched == 0 && run->ended_by == 0;
+        if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
+            end_keeper(status);
+        say("nothing was run: once more, as mounts of this machine may have changed meanwhile");
+        if (run->child_handle >= 0)
+            close(run->child_handle);
+    }
+}

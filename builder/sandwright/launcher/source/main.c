@@ -1,0 +1,174 @@
+/* launch COMMAND [ARGUMENT ...]: the launcher. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+static struct run run = {.child_handle = -1, .wakes = -1, .lock = -1};
+static bool relayed, begun;
+
+static _Noreturn void leave_launcher(int status)
+{
+    terminal_restore();
+    finish(relayed ? end_relays(&run, status) : status);
+}
+
+/* What is closed would be taken by what is opened here. */
+static void fill_standard(void)
+{
+    int file;
+    while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) < 3)
+        if (file < 0 || fcntl(file, F_SETFD, 0) != 0)
+            refuse_errno("/dev/null");
+    close(file);
+}
+
+static void read_plan(void)
+{
+    static char own[PATH_MAX];
+    static const struct method *const methods[] = {&bwrap_method, &runtime_method, &engine_method, &user_method};
+    ssize_t got = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash = got > 0 ? strrchr(own, '/') : NULL;
+    if (slash == NULL)
+        refuse_errno("/proc/self/exe can't be read");
+    slash[slash == own ? 1 : 0] = '\0';
+    run.directory = own;
+    run.artifacts = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t length;
+    char *content = read_file(run.artifacts, "launch.plan", 1 << 26, &length);
+    if (content == NULL)
+        refuse_errno("%s/launch.plan can't be read", own);
+    const char *fault = plan_parse(content, length, &run.plan);
+    if (fault != NULL)
+        refuse("%s/launch.plan: %s", own, fault);
+    for (size_t index = 0; index < sizeof methods / sizeof *methods; index++)
+        if (run.plan.method != NULL && strcmp(run.plan.method, methods[index]->name) == 0)
+            run.method = methods[index];
+    if (run.method == NULL)
+        refuse("%s/launch.plan: method: not known", own);
+}
+
+static void check(int count, char **words)
+{
+    if (count < 2)
+        refuse("give a command to run");
+    run.command = words + 1;
+    check_descriptors(&run);
+    check_path(&run);
+    check_artifacts(&run);
+    check_paths(&run);
+    if (run.plan.refused != NULL)
+        refuse("%s", run.plan.refused);
+    choose_environment(&run);
+    stream_keys(&run);
+    if (run.method->check != NULL)
+        run.method->check(&run);
+    if (run.plan.project != NULL)
+        lock_project(&run);
+    choose_run_directory(&run);
+    relay_streams(&run);
+    relayed = true;
+}
+
+static pid_t fork_keeper(int sockets[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0)
+        refuse_errno("no socket can be made");
+    spare_children();
+    pid_t keeper = fork();
+    if (keeper < 0)
+        refuse_errno("no process can be made");
+    if (keeper == 0) {
+        close(sockets[0]);
+        keep(&run, sockets[1]);
+    }
+    close(sockets[1]);
+    return keeper;
+}
+
+static void hand_on(int socket, const struct signalfd_siginfo *info)
+{
+    struct message message = {TO_DELIVER, (int)info->ssi_signo};
+    bool passed = run.method->terminal == TERMINAL_PASSED, by_group = passed && !run.apart;
+    if (message.value == SIGTSTP)
+        terminal_stop();
+    else if (message.value == SIGWINCH && !passed)
+        terminal_resize();
+    else if (message.value != SIGCHLD && (info->ssi_code != SI_KERNEL || !by_group))
+        (void)!send(socket, &message, sizeof message, MSG_NOSIGNAL);
+}
+
+/* The keeper's word, or -1 when it ended without one. */
+static int see_through(int socket, int signals)
+{
+    int status = -1, ended;
+    for (bool over = false; !over;) {
+        struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
+        size_t copied = terminal_wait(each + 2);
+        if (poll(each, 2 + copied, -1) < 0 && errno != EINTR)
+            refuse_errno("what runs can't be waited for");
+        struct signalfd_siginfo info;
+        while (read(signals, &info, sizeof info) == sizeof info)
+            hand_on(socket, &info);
+        if (copied > 0)
+            terminal_copy(each + 2);
+        over = waitpid(run.keeper, &ended, WNOHANG) == run.keeper;
+        struct message message;
+        ssize_t got;
+        while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message) {
+            begun = begun || message.kind == BEGUN;
+            status = message.kind == STATUS ? message.value : status;
+        }
+        if (got == 0 && !over) /* its end has come, or will at once */
+            over = waitpid(run.keeper, &ended, 0) == run.keeper;
+    }
+    return status;
+}
+
+/* The keeper has ended, and its children are ours. */
+static int clean_up(void)
+{
+    bool all = end_descendants();
+    if (run.method->clean != NULL)
+        run.method->clean(&run);
+    if (run.plan.project != NULL)
+        remove_placeholders(&run, true);
+    terminal_restore();
+    say("what looks after the run was ended: so is the run%s", all ? "" : ", but not all of its processes");
+    return begun ? KILLED : NOT_RUN;
+}
+
+int main(int count, char **words)
+{
+    leave = leave_launcher;
+    take_after();
+    fill_standard();
+    read_plan();
+    check(count, words);
+    run.launcher = getpid();
+    sigset_t set;
+    caught_signals(&set);
+    bool terminal = terminal_open(&run);
+    if (terminal)
+        sigaddset(&set, SIGTSTP);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        refuse_errno("the processes of the run can't be held");
+    int sockets[2], signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        refuse_errno("signals can't be received");
+    run.keeper = fork_keeper(sockets);
+    if (terminal)
+        terminal_begin(&run);
+    int status = see_through(sockets[0], signals);
+    terminal_drain();
+    leave_launcher(status < 0 ? clean_up() : status);
+}
