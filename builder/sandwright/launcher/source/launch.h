@@ -113,6 +113,7 @@ int write_file(int directory, const char *path, const char *content, size_t leng
 
 /* ---- check.c, launcher: refuses, or says that all is as it was rendered */
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
+void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
@@ -131,12 +132,14 @@ int end_relays(struct run *run, int status); /* launcher: all that was written i
 /* ---- places.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
 void choose_run_directory(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
 void make_run_directory(struct run *run, const char *method); /* keeper: with `owner`, who looks after it (sign.sh.j2) */
+int open_plain(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
 void remove_tree(const char *path);  /* never follows links, crosses no mounts */
 
 /* ---- placeholders.c */
 void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 10 s */
 void make_placeholders(struct run *run);  /* launcher or keeper, after the keeper is there */
-bool remove_placeholders(struct run *run, bool wait); /* false: others still run in the project */
+/* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
+bool remove_placeholders(struct run *run, bool wait);
 
 /* ---- main.c, keeper.c */
 enum { TO_DELIVER, BEGUN, STATUS };       /* between launcher and keeper: a signal; the child is started; its status */

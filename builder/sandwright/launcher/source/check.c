@@ -1,0 +1,135 @@
+/* Refuses to run where something is not as it was when the plan was rendered. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { MOST = 1 << 27 }; /* bytes of an artifact */
+
+/* The bridge's, which has to be there for the command, or -1. */
+static int channel(const struct run *run)
+{
+    const char *given = run->plan.shims_loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
+    char *end = NULL;
+    long number = given == NULL ? -1 : strtol(given, &end, 10);
+    return number > 2 && number < INT_MAX && *end == '\0' ? (int)number : -1;
+}
+
+void close_others(const int *kept, size_t count)
+{
+    for (int first = 3, next; first < INT_MAX; first = next + 1) {
+        next = INT_MAX;
+        for (size_t index = 0; index < count; index++)
+            if (kept[index] >= first && kept[index] < next)
+                next = kept[index];
+        if (next > first && syscall(SYS_close_range, (unsigned)first, (unsigned)next - 1, 0) != 0)
+            refuse_errno("what is open can't be closed, and would be open inside");
+        if (next == INT_MAX)
+            return;
+    }
+}
+
+/* A directory of the host is a way to all that is above it, by its `..`. */
+void check_descriptors(struct run *run)
+{
+    struct stat status;
+    const int kept[] = {run->artifacts, channel(run)};
+    for (int file = 0; file < 3; file++)
+        if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
+            refuse("standard input or output is a directory");
+    close_others(kept, sizeof kept / sizeof *kept);
+    for (size_t index = 0; index < sizeof kept / sizeof *kept; index++)
+        if (kept[index] >= 0)
+            fcntl(kept[index], F_SETFD, FD_CLOEXEC);
+}
+
+static bool is_below(const char *path, const char *above)
+{
+    size_t length = strlen(above);
+    return strncmp(path, above, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}
+
+static bool is_writable_inside(const struct run *run, const char *path)
+{
+    for (size_t index = 0; index < run->plan.writable.count; index++)
+        if (is_below(path, run->plan.writable.at[index]))
+            return true;
+    return false;
+}
+
+/* Programs are taken from directories that nobody inside can write. The command gets PATH as it was given. */
+void check_path(struct run *run)
+{
+    const char *given = getenv("PATH");
+    char *search = text("%s", given == NULL || *given == '\0' ? "/usr/local/bin:/usr/bin:/bin" : given), *part;
+    char real[PATH_MAX], *path = text("%s", "");
+    while ((part = strsep(&search, ":")) != NULL) {
+        struct stat status;
+        if (*part != '/' || realpath(part, real) == NULL || stat(real, &status) != 0 || !S_ISDIR(status.st_mode) ||
+            access(real, X_OK) != 0 || strchr(real, ':') != NULL || is_writable_inside(run, real))
+            continue;
+        path = text("%s%s%s", path, *path == '\0' ? "" : ":", real);
+    }
+    if (*path == '\0')
+        refuse("every directory of PATH can be written by the sandbox");
+    run->given_path = given == NULL ? "" : text("%s", given);
+    run->path = path;
+    if (given != NULL && setenv("PATH", path, 1) != 0)
+        refuse("there is no memory");
+}
+
+void check_artifacts(struct run *run)
+{
+    const struct words *artifacts = &run->plan.artifacts;
+    for (size_t index = 0; index + 1 < artifacts->count; index += 2) {
+        const char *name = artifacts->at[index];
+        unsigned char digest[32];
+        char found[65];
+        size_t length;
+        char *content = read_file(run->artifacts, name, MOST, &length);
+        if (content == NULL)
+            refuse("%s/%s can't be read", run->directory, name);
+        sha256(content, length, digest);
+        free(content);
+        for (int byte = 0; byte < 32; byte++)
+            sprintf(found + 2 * byte, "%02x", digest[byte]);
+        if (strcmp(found, artifacts->at[index + 1]) != 0)
+            refuse("%s/%s was changed after it was rendered: render it again", run->directory, name);
+    }
+}
+
+/* What mounts lie on is what it was: nobody has replaced it by a link, which they would follow, and none has gone, or
+ * they would make something in its place. */
+static void check_there(const struct words *paths, bool directory)
+{
+    for (size_t index = 0; index < paths->count; index++) {
+        struct stat status;
+        const char *path = paths->at[index];
+        if (lstat(path, &status) != 0)
+            refuse("%s has gone since this was rendered: render it again", path);
+        if (S_ISLNK(status.st_mode))
+            refuse("%s is a link, and was none when this was rendered", path);
+        if (S_ISDIR(status.st_mode) != directory)
+            refuse("%s is something else than when this was rendered: render it again", path);
+    }
+}
+
+void check_paths(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+    struct stat status;
+    if (plan->uid >= 0 && (long)geteuid() != plan->uid)
+        refuse("user.mapping is required, and this was rendered for user %ld: render it again", plan->uid);
+    for (size_t index = 0; index < plan->absent.count; index++)
+        if (lstat(plan->absent.at[index], &status) == 0)
+            refuse("%s appeared after this was rendered: render it again", plan->absent.at[index]);
+    check_there(&plan->there_directories, true);
+    check_there(&plan->there_files, false);
+}

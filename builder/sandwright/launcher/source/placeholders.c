@@ -1,0 +1,382 @@
+/*
+ * What must be there while anything runs in this project, or somebody inside could make it. All who need it lock the
+ * project, and the last one removes it. Ours is known by a mode that nobody else gives: not to be written, and of a
+ * directory sticky besides.
+ *
+ * Each is made and removed in its directory, to which no link leads, and which stays open meanwhile: whoever replaces
+ * something on the way has nothing made or removed elsewhere.
+ *
+ * Runs with different policies need different ones. So the last run has to know those of all: each writes its list
+ * beside the directories of runs, before it makes one, in a file that is named after the project and the list.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { BETWEEN = 20, LOCKING = 10000, ENDING = 1000, MOST = 1 << 22 }; /* milliseconds; bytes of a list */
+
+static struct parent {
+    const char *path;
+    int directory;
+    struct parent *next;
+} *parents;
+
+struct place {
+    const char *path, *name, *line; /* `line`: NULL for a directory */
+    int directory;                  /* where `name` is, -1 without */
+};
+
+/* Where modes can't be told, those are ours that we made. */
+static struct made {
+    dev_t device;
+    ino_t number;
+    struct made *next;
+} *modeless;
+
+/* ---- where they are */
+static int parent_of(const struct plan *plan, const char *path)
+{
+    size_t below = strlen(plan->project);
+    for (struct parent *each = parents; each != NULL; each = each->next)
+        if (strcmp(each->path, path) == 0)
+            return each->directory;
+    bool inside = strncmp(path, plan->project, below) == 0 && path[below] == '/';
+    int project = inside ? parent_of(plan, plan->project) : AT_FDCWD;
+    int directory = open_plain(project, inside ? path + below + 1 : path, O_PATH | O_DIRECTORY, inside ? RESOLVE_BENEATH : 0);
+    if (directory < 0)
+        return -1;
+    struct parent *parent = take(sizeof *parent);
+    *parent = (struct parent){path, directory, parents};
+    parents = parent;
+    return directory;
+}
+
+static struct place place_of(const struct plan *plan, const char *path, const char *line)
+{
+    const char *slash = strrchr(path, '/');
+    const char *above = slash == path ? "/" : text("%.*s", (int)(slash - path), path);
+    return (struct place){path, slash + 1, line, parent_of(plan, above)};
+}
+
+/* ---- whose they are */
+static bool was_made_here(const struct stat *status)
+{
+    for (const struct made *each = modeless; each != NULL; each = each->next)
+        if (each->device == status->st_dev && each->number == status->st_ino)
+            return true;
+    return false;
+}
+
+enum state { ABSENT, BEGUN, OURS, OTHERS };
+
+/* BEGUN: somebody is making it, or was killed meanwhile. */
+static enum state state_of_file(const struct place *place)
+{
+    struct stat status;
+    char content[4096];
+    size_t line = strlen(place->line);
+    int file = openat(place->directory, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ours = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0222) == 0;
+    ssize_t got = ours ? read(file, content, sizeof content) : -1;
+    if (file >= 0)
+        close(file);
+    if (got == 0)
+        return line == 0 ? OURS : BEGUN;
+    return line > 0 && got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS
+                                                                                                              : OTHERS;
+}
+
+/* An empty directory, or one of which somebody has to see that (rmdir(2)). */
+static enum state state_of(const struct place *place)
+{
+    struct stat status;
+    if (place->directory < 0 || fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return ABSENT;
+    if (place->line != NULL)
+        return S_ISREG(status.st_mode) ? state_of_file(place) : OTHERS;
+    bool known = (status.st_mode & (S_ISVTX | 0222)) == S_ISVTX || was_made_here(&status);
+    return S_ISDIR(status.st_mode) && known ? OURS : OTHERS;
+}
+
+static bool is_empty(const struct place *place)
+{
+    int file = openat(place->directory, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = file < 0 ? NULL : fdopendir(file);
+    size_t count = 0;
+    while (entries != NULL && readdir(entries) != NULL)
+        count++;
+    if (entries != NULL)
+        closedir(entries);
+    return entries != NULL && count <= 2;
+}
+
+/* ---- making */
+static _Noreturn void refuse_place(const struct place *place, int fault)
+{
+    if (fault == EROFS || fault == EACCES || fault == EPERM)
+        refuse("%.*s can't be written, though the policy lets it be: name it under filesystem.readonly",
+               (int)(place->name - 1 - place->path), place->path);
+    refuse("%s can't be made, and so somebody inside could make it", place->path);
+}
+
+static int make(const struct place *place)
+{
+    mode_t mask = umask(0);
+    int done = place->line == NULL ? mkdirat(place->directory, place->name, 01555)
+               : *place->line == '\0' ? write_file(place->directory, place->name, "", 0, 0444)
+                                      : write_file(place->directory, place->name, text("%s\n", place->line),
+                                                   strlen(place->line) + 1, 0444);
+    int fault = done == 0 ? 0 : errno;
+    umask(mask);
+    return fault;
+}
+
+static void check_made(const struct place *place, bool by_us)
+{
+    struct stat status;
+    if (state_of(place) == OURS)
+        return;
+    if (by_us && place->line != NULL)
+        unlinkat(place->directory, place->name, 0);
+    if (!by_us || place->line != NULL || fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISDIR(status.st_mode))
+        refuse_place(place, 0);
+    struct made *made = take(sizeof *made);
+    *made = (struct made){status.st_dev, status.st_ino, modeless};
+    modeless = made;
+}
+
+static enum state settled(const struct place *place)
+{
+    enum state state;
+    for (int tries = 10; (state = state_of(place)) == BEGUN && tries > 0; tries--)
+        poll(NULL, 0, 10);
+    return state;
+}
+
+static void look(const struct place *place)
+{
+    enum state state = settled(place);
+    if (state == BEGUN)
+        unlinkat(place->directory, place->name, 0);
+    if (state == OTHERS || (state == OURS && place->line == NULL && !is_empty(place)))
+        refuse("%s appeared after this was rendered: render it again", place->path);
+}
+
+static void ensure(const struct place *place)
+{
+    if (state_of(place) == OURS)
+        return;
+    int fault = place->directory < 0 ? ENOENT : make(place);
+    if (fault != 0 && fault != EEXIST)
+        refuse_place(place, fault);
+    if (fault == EEXIST)
+        settled(place);
+    check_made(place, fault == 0);
+}
+
+static void discard(const struct place *place)
+{
+    enum state state = state_of(place);
+    if (state == OURS || state == BEGUN)
+        unlinkat(place->directory, place->name, place->line == NULL ? AT_REMOVEDIR : 0);
+}
+
+/* ---- all of a list: files, as `refs` may not be there without `commondir`, and then directories; removed backwards */
+struct list {
+    struct words directories, files;
+};
+
+static struct place nth(const struct plan *plan, const struct list *list, size_t index)
+{
+    size_t files = list->files.count / 2;
+    if (index >= files)
+        return place_of(plan, list->directories.at[index - files], NULL);
+    return place_of(plan, list->files.at[2 * index], list->files.at[2 * index + 1]);
+}
+
+static void discard_all(const struct plan *plan, const struct list *list)
+{
+    for (size_t index = list->files.count / 2 + list->directories.count; index > 0; index--) {
+        struct place place = nth(plan, list, index - 1);
+        discard(&place);
+    }
+}
+
+/* ---- the lists of all runs: directories, an empty word, files and lines */
+static struct list own_list(const struct plan *plan)
+{
+    return (struct list){plan->placeholder_directories, plan->placeholder_files};
+}
+
+static char *written(const struct list *list, size_t *length)
+{
+    char *content = NULL;
+    FILE *file = open_memstream(&content, length);
+    if (file == NULL)
+        refuse("there is no memory");
+    for (size_t index = 0; index < list->directories.count; index++)
+        fprintf(file, "%s%c", list->directories.at[index], 0);
+    fputc(0, file);
+    for (size_t index = 0; index < list->files.count; index++)
+        fprintf(file, "%s%c", list->files.at[index], 0);
+    if (fclose(file) != 0)
+        refuse("there is no memory");
+    return content;
+}
+
+static struct list parsed(char *content, size_t length)
+{
+    struct list list = {0};
+    struct words *words = &list.directories;
+    for (char *at = content; at < content + length; at += strlen(at) + 1)
+        if (*at == '\0' && words == &list.directories)
+            words = &list.files;
+        else if (words == &list.files || *at == '/')
+            add(words, at);
+    return list;
+}
+
+static const char *digest_of(const char *content, size_t length)
+{
+    unsigned char digest[32];
+    unsigned long first;
+    sha256(content, length, digest);
+    memcpy(&first, digest, sizeof first);
+    return text("%016lx", first);
+}
+
+/* Where they are, as the run's directory is in `runs` beside it; -1 without. */
+static int open_lists(const struct run *run)
+{
+    const char *slash = run->state == NULL ? NULL : strstr(run->state, "/runs/sandwright-");
+    if (slash == NULL)
+        return -1;
+    const char *path = text("%.*s/placeholders", (int)(slash - run->state), run->state);
+    mkdir(path, 0700);
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void write_list(const struct run *run)
+{
+    struct list own = own_list(&run->plan);
+    struct stat status;
+    size_t length;
+    char *content = written(&own, &length);
+    const char *name = text("%s-%s", digest_of(run->plan.project, strlen(run->plan.project)), digest_of(content, length));
+    int lists = open_lists(run);
+    if (lists < 0)
+        return;
+    if (fstatat(lists, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_size != (off_t)length) {
+        unlinkat(lists, name, 0);
+        write_file(lists, name, content, length, 0600);
+    }
+    close(lists);
+}
+
+static void discard_lists(const struct run *run)
+{
+    int directory = open_lists(run);
+    DIR *lists = directory < 0 ? NULL : fdopendir(directory);
+    const char *project = digest_of(run->plan.project, strlen(run->plan.project));
+    for (struct dirent *entry; lists != NULL && (entry = readdir(lists)) != NULL;) {
+        size_t length;
+        if (strncmp(entry->d_name, project, strlen(project)) != 0)
+            continue;
+        char *content = read_file(directory, entry->d_name, MOST, &length);
+        if (content != NULL) {
+            struct list list = parsed(content, length);
+            discard_all(&run->plan, &list);
+        }
+        unlinkat(directory, entry->d_name, 0);
+    }
+    if (lists != NULL)
+        closedir(lists);
+}
+
+/* ---- the lock: whoever can read the project can hold it for ever, and then nothing is run */
+static bool open_project(struct run *run)
+{
+    if (run->lock < 0)
+        run->lock = open_plain(AT_FDCWD, run->plan.project, O_RDONLY | O_DIRECTORY, 0);
+    return run->lock >= 0;
+}
+
+static bool lock(const struct run *run, int kind, int most)
+{
+    while (flock(run->lock, kind | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            refuse_errno("the project can not be locked");
+        if ((most -= BETWEEN) <= 0)
+            return false;
+        poll(NULL, 0, BETWEEN);
+    }
+    return true;
+}
+
+/* Who has it locked, as the kernel says (proc(5), /proc/locks). */
+static const char *holders(const struct run *run)
+{
+    struct stat status;
+    const char *found = "";
+    char *locks = read_file(AT_FDCWD, "/proc/locks", MOST, NULL), *line;
+    while (locks != NULL && fstat(run->lock, &status) == 0 && (line = strsep(&locks, "\n")) != NULL) {
+        long holder;
+        unsigned long number;
+        if (sscanf(line, "%*s FLOCK %*s %*s %ld %*x:%*x:%lu", &holder, &number) != 2 || number != status.st_ino)
+            continue;
+        char *name = read_file(AT_FDCWD, text("/proc/%ld/comm", holder), 256, NULL);
+        if (name != NULL)
+            name[strcspn(name, "\n")] = '\0';
+        found = text("%s%sprocess %ld (%s)", found, *found == '\0' ? "" : ", ", holder,
+                     name == NULL ? "which can not be seen" : name);
+    }
+    return *found == '\0' ? "a process that can not be seen" : found;
+}
+
+void lock_project(struct run *run)
+{
+    if (!open_project(run))
+        refuse_errno("%s can't be opened", run->plan.project);
+    if (!lock(run, LOCK_SH, LOCKING))
+        refuse("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
+}
+
+void make_placeholders(struct run *run)
+{
+    struct list own = own_list(&run->plan);
+    size_t count = own.files.count / 2 + own.directories.count;
+    struct place *places = take(count * sizeof *places);
+    for (size_t index = 0; index < count; index++) {
+        places[index] = nth(&run->plan, &own, index);
+        look(&places[index]);
+    }
+    if (count > 0)
+        write_list(run);
+    for (size_t index = 0; index < count; index++)
+        ensure(&places[index]);
+}
+
+bool remove_placeholders(struct run *run, bool wait)
+{
+    struct list own = own_list(&run->plan);
+    if (own.files.count + own.directories.count == 0)
+        return true;
+    if (!open_project(run) || !lock(run, LOCK_EX, wait ? ENDING : 0))
+        return false;
+    discard_all(&run->plan, &own);
+    discard_lists(run);
+    flock(run->lock, LOCK_UN);
+    return true;
+}

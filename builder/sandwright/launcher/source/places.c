@@ -1,0 +1,133 @@
+/* Where runs have their directories: where nobody else writes, as runtimes do what the files there say. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+int open_plain(int directory, const char *path, int flags, unsigned long resolve)
+{
+    struct open_how how = {.flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | resolve};
+    return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
+
+/* A directory of somebody else's in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not taken. */
+static const char *find_place(void)
+{
+    struct stat status;
+    const char *given = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    if (given != NULL && *given == '/' && stat(given, &status) == 0 && status.st_uid == geteuid())
+        return text("%s/sandwright", given);
+    if (geteuid() == 0 && stat("/run", &status) == 0 && S_ISDIR(status.st_mode))
+        return "/run/sandwright";
+    if (home == NULL || *home != '/')
+        refuse("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+    return text("%s/.cache/sandwright/run", home);
+}
+
+static void make_directories(const char *path)
+{
+    char *each = text("%s", path);
+    for (char *slash = strchr(each + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(each, 0700);
+        *slash = '/';
+    }
+    mkdir(each, 0700);
+}
+
+/* Not one that others could have made. */
+static void close_to_others(const char *path)
+{
+    struct stat status;
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0 || fstat(directory, &status) != 0 || status.st_uid != geteuid())
+        refuse("%s is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one", path);
+    if ((status.st_mode & 07777) != 0700 && fchmod(directory, 0700) != 0)
+        refuse("%s can't be closed to others", path);
+    close(directory);
+}
+
+static const char *make_name(void)
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    char name[11] = "";
+    for (int index = 0; index < 10;) {
+        unsigned char byte;
+        if (getrandom(&byte, 1, 0) != 1)
+            refuse_errno("no name can be made for the run");
+        if (byte < 4 * (sizeof letters - 1))
+            name[index++] = letters[byte % (sizeof letters - 1)];
+    }
+    return text("sandwright-%s", name);
+}
+
+void choose_run_directory(struct run *run)
+{
+    const char *place = find_place(), *runs = text("%s/runs", place);
+    make_directories(runs);
+    close_to_others(place);
+    close_to_others(runs);
+    run->name = make_name();
+    run->state = text("%s/%s", runs, run->name);
+}
+
+/* With its start a process's number is that process (proc_pid_stat(5)). */
+static const char *signed_by(pid_t process)
+{
+    char *content = read_file(AT_FDCWD, text("/proc/%d/stat", (int)process), 65536, NULL);
+    char *rest = content == NULL ? NULL : strrchr(content, ')');
+    for (int number = 2; rest != NULL && number < 22; number++)
+        rest = strchr(rest + 1, ' ');
+    return rest == NULL ? text("%d -\n", (int)process)
+                        : text("%d %.*s\n", (int)process, (int)strcspn(rest + 1, " "), rest + 1);
+}
+
+/* Says whose it is, for `sandwright cleanup`: the method, and who looks after it. */
+void make_run_directory(struct run *run, const char *method)
+{
+    const char *owner = text("%s\n%s%s", method, signed_by(run->launcher), signed_by(getpid()));
+    if (mkdir(run->state, 0700) != 0 ||
+        write_file(AT_FDCWD, text("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
+        refuse_errno("no directory can be made for the run");
+}
+
+static void remove_all(int directory)
+{
+    struct dirent *entry;
+    DIR *entries = fdopendir(directory);
+    if (entries == NULL) {
+        close(directory);
+        return;
+    }
+    while ((entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            unlinkat(dirfd(entries), entry->d_name, 0) == 0)
+            continue;
+        int below = open_plain(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+        if (below >= 0)
+            remove_all(below);
+        unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(entries);
+}
+
+void remove_tree(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    int above = open(text("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int directory = open_plain(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+    if (directory >= 0) {
+        remove_all(directory);
+        unlinkat(above, name, AT_REMOVEDIR);
+    }
+    close(above);
+}

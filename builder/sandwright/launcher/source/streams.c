@@ -1,0 +1,268 @@
+/*
+ * The command gets pipes in place of files, devices and a terminal that is only some of its standard descriptors: a
+ * file that is standard input could be opened anew for writing, a terminal that is standard error be read, and gVisor
+ * writes to a file from its beginning, whatever it holds. Pipes of the caller, sockets and /dev/null are passed as they
+ * are.
+ *
+ * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on with what
+ * is written until nobody has the pipes open. A word on it says that the command has ended: then what is in the pipes
+ * is all, as a process that was left behind may write for ever.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { BLOCK = 65536 };
+
+/* Standard input's are `write`, and `look`, the command's end: what it hasn't read. An output's is `read`. */
+static struct relay {
+    int read, write, look;
+} relays[3] = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
+
+static int given[3] = {-1, -1, -1}; /* what the launcher was given */
+static pid_t copier;
+static int talk = -1;
+static char block[BLOCK];      /* what was read from standard input, and not written yet */
+static size_t begin, end;
+static size_t taken;           /* of standard input, in all */
+static bool failed;
+
+/* The keys of a terminal that is not both standard input and output are for somebody else; and in the background, for
+ * the shell: who would take them is stopped there, as any program is that sets its terminal (SIGTTOU). */
+void stream_keys(struct run *run)
+{
+    struct termios state;
+    if (!isatty(0))
+        return;
+    run->terminal = isatty(1) && tcgetattr(0, &state) == 0 && tcsetattr(0, TCSANOW, &state) == 0;
+    if (run->terminal)
+        return;
+    if (!isatty(1) && isatty(2))
+        say("the command gets no keys, since its standard output is no terminal");
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, 0) < 0)
+        refuse_errno("/dev/null can't be opened");
+    close(nothing);
+}
+
+static bool passes(const struct run *run, int file)
+{
+    struct stat status;
+    if (fstat(file, &status) != 0)
+        refuse_errno("standard input or output can't be used");
+    return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (run->terminal && isatty(file)) ||
+           (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+}
+
+/* Whether output and errors are, as behind 2>&1: with the same flags and position. */
+static bool are_one_file(void)
+{
+    struct stat first, second;
+    return fstat(1, &first) == 0 && fstat(2, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino && fcntl(1, F_GETFL) == fcntl(2, F_GETFL) &&
+           lseek(1, 0, SEEK_CUR) == lseek(2, 0, SEEK_CUR);
+}
+
+static bool write_all(int file, const char *content, size_t length)
+{
+    while (length > 0) {
+        ssize_t wrote = write(file, content, length);
+        if (wrote >= 0) {
+            content += wrote;
+            length -= (size_t)wrote;
+        } else if (errno == EAGAIN) {
+            struct pollfd ready = {.fd = file, .events = POLLOUT};
+            poll(&ready, 1, -1);
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* When it can't be written the command's next write fails. */
+static size_t copy_output(int number, size_t most)
+{
+    static const char *const names[] = {"standard input", "standard output", "standard error"};
+    static char content[BLOCK];
+    struct relay *relay = &relays[number];
+    ssize_t got = read(relay->read, content, most < sizeof content ? most : sizeof content);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return 0;
+    if (got > 0 && write_all(number, content, (size_t)got))
+        return (size_t)got;
+    if (got > 0) {
+        failed = true;
+        if (errno != EPIPE)
+            say("%s can't be written: %s", names[number], strerror(errno));
+    }
+    close(relay->read);
+    relay->read = -1;
+    return 0;
+}
+
+static void end_input(void)
+{
+    close(relays[0].write);
+    relays[0].write = -1;
+}
+
+/* Nothing is read before the last block has gone on. It may not have been opened for reading, or its device has gone. */
+static void copy_input(void)
+{
+    ssize_t done;
+    if (begin == end) {
+        begin = end = 0;
+        done = read(0, block, sizeof block);
+        if (done > 0) {
+            end = (size_t)done;
+            taken += end;
+        }
+    } else {
+        done = write(relays[0].write, block + begin, end - begin);
+        if (done > 0)
+            begin += (size_t)done;
+    }
+    if (done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR))
+        end_input();
+}
+
+/* Of a file the rest stays for who reads it next. The command may have written to the pipe itself. */
+static void leave_input(void)
+{
+    struct stat status;
+    int left = 0;
+    if (relays[0].write >= 0)
+        end_input();
+    if (relays[0].look < 0 || ioctl(relays[0].look, FIONREAD, &left) != 0)
+        return;
+    size_t unread = (size_t)left + (end - begin);
+    if (unread > taken)
+        unread = taken;
+    if (unread > 0 && fstat(0, &status) == 0 && S_ISREG(status.st_mode))
+        lseek(0, -(off_t)unread, SEEK_CUR);
+    close(relays[0].look);
+    relays[0].look = -1;
+}
+
+static void drain(int number)
+{
+    int left = 0;
+    if (relays[number].read >= 0 && ioctl(relays[number].read, FIONREAD, &left) == 0)
+        for (size_t more = (size_t)left, copied; more > 0 && relays[number].read >= 0; more -= copied)
+            if ((copied = copy_output(number, more)) == 0)
+                break;
+}
+
+static _Noreturn void copy(int launcher)
+{
+    for (bool there = true; there || relays[1].read >= 0 || relays[2].read >= 0;) {
+        bool empty = begin == end;
+        struct pollfd each[4] = {
+            {.fd = there ? launcher : -1, .events = POLLIN},
+            {.fd = relays[0].write < 0 ? -1 : empty ? 0 : relays[0].write, .events = empty ? POLLIN : POLLOUT},
+            {.fd = relays[1].read, .events = POLLIN},
+            {.fd = relays[2].read, .events = POLLIN},
+        };
+        if (poll(each, 4, -1) < 0)
+            continue;
+        if (each[1].revents != 0)
+            copy_input();
+        for (int number = 1; number < 3; number++)
+            if (each[number + 1].revents != 0)
+                copy_output(number, BLOCK);
+        if (each[0].revents != 0) {
+            char word;
+            leave_input();
+            there = false;
+            if (recv(launcher, &word, 1, 0) == 1)
+                break;
+        }
+    }
+    drain(1);
+    drain(2);
+    _exit(failed ? 1 : 0);
+}
+
+/* Signals to the launcher's group don't end it before the command. */
+static _Noreturn void begin_copying(int launcher)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE};
+    const int kept[] = {launcher, relays[0].write, relays[0].look, relays[1].read, relays[2].read};
+    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
+        signal(ignored[index], SIG_IGN);
+    close_others(kept, sizeof kept / sizeof *kept);
+    copy(launcher);
+}
+
+/* Gives the command's end. */
+static int make_pipe(int number)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        refuse_errno("no pipe can be made");
+    if (number == 0) {
+        relays[0].write = ends[1];
+        relays[0].look = ends[0];
+        fcntl(ends[1], F_SETFL, O_WRONLY | O_NONBLOCK);
+        return ends[0];
+    }
+    relays[number].read = ends[0];
+    return ends[1];
+}
+
+void relay_streams(struct run *run)
+{
+    int ends[3] = {-1, -1, -1}, sockets[2];
+    if (run->method != NULL && run->method->client)
+        return;
+    for (int number = 0; number < 3; number++)
+        if (!passes(run, number))
+            ends[number] = number == 2 && ends[1] >= 0 && are_one_file() ? ends[1] : make_pipe(number);
+    if (ends[0] < 0 && ends[1] < 0 && ends[2] < 0)
+        return;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0 || (copier = fork()) < 0)
+        refuse_errno("no process can be made that passes on what is written");
+    if (copier == 0)
+        begin_copying(sockets[1]);
+    talk = sockets[0];
+    close(sockets[1]);
+    for (int number = 0; number < 3; number++) {
+        if (ends[number] < 0)
+            continue;
+        if ((given[number] = fcntl(number, F_DUPFD_CLOEXEC, 3)) < 0 || dup2(ends[number], number) < 0)
+            refuse_errno("standard input and output can't be replaced");
+        close(number == 0 ? relays[0].write : relays[number].read);
+    }
+    for (int number = 0; number < 3; number++)
+        if (ends[number] >= 0 && (number != 2 || ends[2] != ends[1]))
+            close(ends[number]);
+}
+
+int end_relays(struct run *run, int status)
+{
+    int ended;
+    (void)run;
+    if (copier <= 0)
+        return status;
+    for (int number = 0; number < 3; number++)
+        if (given[number] >= 0)
+            dup2(given[number], number);
+    send(talk, "", 1, MSG_NOSIGNAL);
+    while (waitpid(copier, &ended, 0) < 0 && errno == EINTR)
+        ;
+    copier = 0;
+    return status == 0 && ended != 0 ? 1 : status;
+}
