@@ -84,12 +84,15 @@ def is_cover(path: str, status: os.stat_result) -> bool:
     """Whether what is at a path was put there by a launcher, for the time of a run (oci/launchers/covers).
 
     It is known by a mode that nobody else gives: an empty directory that is sticky and not to be written, or
-    one of Git's files that nobody may write, and that says nothing.
+    one of Git's files that nobody may write, and that says nothing. The directory above may hand on its
+    group, and an access list that takes more away.
     """
     try:
-        if status.st_mode == _COVERED_DIRECTORY:
-            return not os.listdir(path)
-        if status.st_mode != _COVERED_FILE or status.st_size not in _COVERED_SIZES:
+        if status.st_mode & _WRITABLE:
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            return bool(status.st_mode & stat.S_ISVTX) and not os.listdir(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size not in _COVERED_SIZES:
             return False
         with open(path, "rb") as file:
             return os.path.basename(path) in _COVERED_NAMES and file.read(3) in (b"", b".\n")
@@ -97,8 +100,7 @@ def is_cover(path: str, status: os.stat_result) -> bool:
         return False
 
 
-_COVERED_DIRECTORY = stat.S_IFDIR | 0o1555
-_COVERED_FILE = stat.S_IFREG | 0o444
+_WRITABLE = 0o222
 _COVERED_SIZES = (0, 2)
 _COVERED_NAMES = ("attributes", "commondir", "config", "config.worktree")
 

@@ -45,14 +45,14 @@ static struct made {
 } *modeless;
 
 /* ---- where they are */
-static int parent_of(const struct plan *plan, const char *path)
+static int directory_of(const struct plan *plan, const char *path)
 {
     size_t below = strlen(plan->project);
     for (struct parent *each = parents; each != NULL; each = each->next)
         if (strcmp(each->path, path) == 0)
             return each->directory;
     bool inside = strncmp(path, plan->project, below) == 0 && path[below] == '/';
-    int project = inside ? parent_of(plan, plan->project) : AT_FDCWD;
+    int project = inside ? directory_of(plan, plan->project) : AT_FDCWD;
     int directory = open_plain(project, inside ? path + below + 1 : path, O_PATH | O_DIRECTORY, inside ? RESOLVE_BENEATH : 0);
     if (directory < 0)
         return -1;
@@ -65,8 +65,10 @@ static int parent_of(const struct plan *plan, const char *path)
 static struct place place_of(const struct plan *plan, const char *path, const char *line)
 {
     const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return (struct place){path, path, line, -1};
     const char *above = slash == path ? "/" : text("%.*s", (int)(slash - path), path);
-    return (struct place){path, slash + 1, line, parent_of(plan, above)};
+    return (struct place){path, slash + 1, line, directory_of(plan, above)};
 }
 
 /* ---- whose they are */
@@ -78,9 +80,9 @@ static bool was_made_here(const struct stat *status)
     return false;
 }
 
-enum state { ABSENT, BEGUN, OURS, OTHERS };
+enum state { ABSENT, HALF, OURS, OTHERS };
 
-/* BEGUN: somebody is making it, or was killed meanwhile. */
+/* HALF: somebody is making it, or was killed meanwhile. */
 static enum state state_of_file(const struct place *place)
 {
     struct stat status;
@@ -92,7 +94,7 @@ static enum state state_of_file(const struct place *place)
     if (file >= 0)
         close(file);
     if (got == 0)
-        return line == 0 ? OURS : BEGUN;
+        return line == 0 ? OURS : HALF;
     return line > 0 && got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS
                                                                                                               : OTHERS;
 }
@@ -160,7 +162,7 @@ static void check_made(const struct place *place, bool by_us)
 static enum state settled(const struct place *place)
 {
     enum state state;
-    for (int tries = 10; (state = state_of(place)) == BEGUN && tries > 0; tries--)
+    for (int tries = 10; (state = state_of(place)) == HALF && tries > 0; tries--)
         poll(NULL, 0, 10);
     return state;
 }
@@ -168,7 +170,7 @@ static enum state settled(const struct place *place)
 static void look(const struct place *place)
 {
     enum state state = settled(place);
-    if (state == BEGUN)
+    if (state == HALF)
         unlinkat(place->directory, place->name, 0);
     if (state == OTHERS || (state == OURS && place->line == NULL && !is_empty(place)))
         refuse("%s appeared after this was rendered: render it again", place->path);
@@ -189,7 +191,7 @@ static void ensure(const struct place *place)
 static void discard(const struct place *place)
 {
     enum state state = state_of(place);
-    if (state == OURS || state == BEGUN)
+    if (state == OURS || state == HALF)
         unlinkat(place->directory, place->name, place->line == NULL ? AT_REMOVEDIR : 0);
 }
 
@@ -316,9 +318,7 @@ static bool open_project(struct run *run)
 static bool lock(const struct run *run, int kind, int most)
 {
     while (flock(run->lock, kind | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            refuse_errno("the project can not be locked");
-        if ((most -= BETWEEN) <= 0)
+        if ((errno != EWOULDBLOCK && errno != EINTR) || (most -= BETWEEN) <= 0)
             return false;
         poll(NULL, 0, BETWEEN);
     }
@@ -349,8 +349,11 @@ void lock_project(struct run *run)
 {
     if (!open_project(run))
         refuse_errno("%s can't be opened", run->plan.project);
-    if (!lock(run, LOCK_SH, LOCKING))
-        refuse("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
+    if (lock(run, LOCK_SH, LOCKING))
+        return;
+    if (errno != EWOULDBLOCK)
+        refuse_errno("the project can not be locked");
+    refuse("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
 }
 
 void make_placeholders(struct run *run)
