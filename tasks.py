@@ -39,7 +39,7 @@ def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) 
         result = c.run(
             f"{sys.executable} -m {module}",
             timeout=timeout,
-            env={"PYTHONPATH": str(ROOT / "builder")},
+            env={"PYTHONPATH": f"{ROOT / 'builder'}{os.pathsep}{ROOT / 'tests'}"},
             pty=False,
             warn=warn,
         )
@@ -48,10 +48,11 @@ def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) 
 
 @task
 def lint(c: Context) -> None:
-    """Check style and types: ruff and mypy, strict, on code, tests and benchmarks."""
+    """Check style and types: ruff and mypy, strict, on code, tests and benchmarks; shellcheck on scripts."""
     _python(c, "ruff check .")
     _python(c, "ruff format --check .")
     _python(c, "mypy")
+    _python(c, "shellscripts")
 
 
 @task(

@@ -22,7 +22,7 @@ from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect
 
-pytestmark = pytest.mark.needs("rsync")
+pytestmark = pytest.mark.needs("rsync", "shasum")
 
 DEGRADED = (
     "filesystem.deny",

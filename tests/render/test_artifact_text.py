@@ -33,7 +33,7 @@ def test_names_that_are_no_utf_8_keep_their_bytes() -> None:
 
 RENDER = """
 from sandwright.render.templates import render_template
-print(render_template("oci", "launchers/noop.sh.j2", set=[], reason="a test"))
+print(render_template("seatbelt", "fragments/pty.sb.j2"))
 """
 
 
@@ -60,7 +60,7 @@ def test_compiled_templates_are_kept_and_used(tmp_path: Path) -> None:
 
 def test_nothing_is_kept_when_python_keeps_nothing(tmp_path: Path) -> None:
     text = _run(tmp_path, PYTHONDONTWRITEBYTECODE="1")
-    assert text.startswith(b"#!/bin/sh\n")
+    assert text.startswith(b"(allow")
     assert _kept(tmp_path) == []
 
 
@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     for path in _kept(tmp_path):
         path.unlink()
         path.parent.chmod(0o500)
-    assert _run(tmp_path).startswith(b"#!/bin/sh\n")
+    assert _run(tmp_path).startswith(b"(allow")
 
 
 @pytest.mark.parametrize("name", ["sh", "tojson"], ids=["ours", "of Jinja"])

@@ -461,11 +461,13 @@ def test_a_string_is_read_as_it_was(text: str) -> None:
 
 
 def test_artifacts() -> None:
-    profile, launch = render_seatbelt(golden("ci"))
+    profile, values, launch = render_seatbelt(golden("ci"))
     assert (profile.name, profile.executable) == ("profile.sb", False)
     assert (launch.name, launch.executable) == ("launch", True)
     assert isinstance(profile, Artifact)
-    assert profile.digest.removeprefix("sha256:") in launch.content.decode()
+    assert (values.name, values.executable) == ("variables.sh", False)
+    assert profile.digest.removeprefix("sha256:") in values.content.decode()
+    assert values.digest.removeprefix("sha256:") in launch.content.decode()
 
 
 def test_a_name_below_a_place_that_is_opened_again_stays_protected() -> None:

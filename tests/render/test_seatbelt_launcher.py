@@ -84,6 +84,42 @@ def test_it_refuses_a_profile_that_was_changed(tmp_path: Path) -> None:
     assert "was changed after it was rendered" in result.stderr
 
 
+@pytest.mark.parametrize("change", ["sw_time=1\n", "touch {ran}\n"])
+def test_variables_that_were_changed_are_not_read(tmp_path: Path, change: str) -> None:
+    launch, ran = Launch(tmp_path), tmp_path / "ran"
+    with (tmp_path / "variables.sh").open("a", encoding="utf-8") as file:
+        file.write(change.format(ran=ran))
+    result = launch.run("touch", str(ran))
+    assert (result.status, ran.exists()) == (125, False)
+    assert "variables.sh was changed after it was rendered" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash --posix", "bash", "busybox sh", "dash"])
+def test_any_shell_runs_it(tmp_path: Path, shell: str) -> None:
+    if shell.startswith("busybox") and not process.find("busybox"):
+        pytest.skip("busybox is not installed")
+    section = {"pass": ["ODD*"], "set": {"SET": "it's\n $$x"}}
+    launch = Launch(
+        tmp_path, environment=section, network={"mode": "proxy"}, resources={"time": "20s", "files": 64}
+    )
+    variables = {"PATH": os.environ["PATH"], "ODDS": "'\n\n", "LOST": "x", "SANDWRIGHT_PROXY_PORT": "3128"}
+    script = 'printf "%s|%s|%s|%s|%s" "$ODDS" "$SET" "${LOST-}" "$http_proxy" "$(ulimit -n)"; exit 7'
+    command = [*shell.split(), str(launch.folder / "launch"), "sh", "-c", script]
+    result = process.run(*command, env=variables, timeout=30, check=False)
+    assert (result.status, result.stdout) == (7, b"'\n\n|it's\n $x||http://127.0.0.1:3128|64"), result.stderr
+
+
+def test_no_program_is_taken_from_where_the_sandbox_writes(tmp_path: Path) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    for name in ("shasum", "id", "awk", "sed", "mkdir", "env", "cat", "sleep", "mktemp", "readlink", "perl"):
+        (planted / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/fell\n")
+        (planted / name).chmod(0o755)
+    launch = Launch(tmp_path, filesystem={"write": [str(planted)]}, resources={"time": "20s"})
+    result = launch.run("true", PATH=f"{planted}:{os.environ['PATH']}")
+    assert (result.status, (tmp_path / "fell").exists()) == (0, False)
+
+
 def test_only_what_the_policy_names_is_in_the_environment(tmp_path: Path) -> None:
     odd = "it's \"$(id)`\n second line \\ \n"
     section = {"pass": ["ODD", "PATH"], "set": {"SET": odd.replace("$", "$$")}}

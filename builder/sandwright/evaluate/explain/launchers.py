@@ -48,15 +48,3 @@ def absent(text: str, *, file: str = "launch") -> Iterator[tuple[str, ArtifactPo
     for word in shlex.split(block.replace("\\\n", "\n")):
         position = max(block.find(shlex.quote(word), position), position)
         yield word, ArtifactPosition(file, shlex.quote(word), first + block.count("\n", 0, position), 5)
-
-
-def told(text: str, *, file: str = "launch") -> Iterator[tuple[str, ArtifactPosition]]:
-    """The variables that a launcher gives values, with their lines: of Seatbelt's, and of noop's."""
-    for number, row in enumerate(text.splitlines(), start=1):
-        found = _SAYS.match(row) or _SETS.match(row)
-        if found:
-            yield found[1], ArtifactPosition(file, row.strip(), number, len(row) - len(row.lstrip()) + 1)
-
-
-_SAYS = re.compile(r"    say ([A-Za-z_][A-Za-z0-9_]*) ")
-_SETS = re.compile(r"    '?([A-Za-z_][A-Za-z0-9_]*)=")

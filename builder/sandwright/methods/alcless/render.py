@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sandwright.errors import RenderError
 from sandwright.methods.user.render import digest_of
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
@@ -19,20 +18,9 @@ from sandwright.policy.uses import unguarded
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
 from sandwright.render.launcher import writable_directories
-from sandwright.render.templates import Quoted, add_filter, render_template
+from sandwright.render.shell import patterns, plain_script, variables
 
-_PLAIN = re.compile(r"[A-Za-z0-9-]+")
 _WILD = re.compile(r"([*?\[\\])")
-
-
-def plain_word(word: object) -> Quoted:
-    """A word that means the same to a shell with quotes and without. Raise RenderError for another."""
-    if not isinstance(word, str) or not _PLAIN.fullmatch(word):
-        raise RenderError(f"{word!r} is no plain word")
-    return Quoted(word)
-
-
-add_filter("plain", plain_word)
 
 
 def instance_of(policy: ResolvedPolicy) -> str:
@@ -41,36 +29,37 @@ def instance_of(policy: ResolvedPolicy) -> str:
 
 
 def render_alcless(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`launch` and `set-up`."""
+    """`launch`, `set-up`, and their variables."""
     project = policy.canonical(policy.facts.project)
     hidden = sorted(set(_patterns(policy, project, ("deny",))))
     kept = sorted({*_patterns(policy, project, ("deny", "readonly")), *_unguarded(policy, project)})
     cwd = policy.canonical(policy.facts.variables["CWD"])
     environment = policy.environment
-    values = {
-        "inside": writable_directories(policy),
-        "instance": instance_of(policy),
-        "source": f"{project}/",
-        "start": cwd.removeprefix(project) if is_inside(cwd, project) else "",
-        "hidden": hidden,
-        "kept": kept,
-        "passed": list(environment.passed),
-        "never": [*sorted({*environment.set, *environment.secret, "HOME"}), *LOADERS],
-        "set": list(environment.set.items()),
-        "time": policy.resources.time,
-        "files": policy.resources.files,
-        "pids": policy.resources.pids,
-    }
-    launch = render_template("oci", "account/alcless.sh.j2", **values)
-    setup = render_template("oci", "account/alcless-setup.sh.j2", instance=values["instance"])
+    values = variables(
+        {
+            "inside": writable_directories(policy),
+            "instance": instance_of(policy),
+            "source": f"{project}/",
+            "start": cwd.removeprefix(project) if is_inside(cwd, project) else "",
+            "hidden": hidden,
+            "kept": kept,
+            "passed": patterns(environment.passed),
+            "never": patterns([*sorted({*environment.set, *environment.secret, "HOME"}), *LOADERS]),
+            "time": policy.resources.time,
+            "files": policy.resources.files,
+            "pids": policy.resources.pids,
+        },
+        rows={"settings": environment.set.items()},
+    )
     return (
-        _script("launch", launch, "runs a command in an instance of alcless"),
-        _script("set-up", setup, "makes that instance, or removes it"),
+        values,
+        _script("launch", "alcless.sh", values, "runs a command in an instance of alcless"),
+        _script("set-up", "alcless-setup.sh", values, "makes that instance, or removes it"),
     )
 
 
-def _script(name: str, text: str, purpose: str) -> Artifact:
-    return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
+def _script(name: str, file: str, values: Artifact, purpose: str) -> Artifact:
+    return plain_script("oci", f"account/{file}", name=name, values=values, purpose=purpose)
 
 
 def _patterns(policy: ResolvedPolicy, project: str, kinds: tuple[str, ...]) -> Iterator[str]:

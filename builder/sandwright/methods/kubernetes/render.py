@@ -19,7 +19,7 @@ from sandwright.methods.kubernetes.volumes import volume_mounts
 from sandwright.methods.shared.yamltext import yaml_text
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_artifact
-from sandwright.render.templates import render_template
+from sandwright.render.shell import plain_script, variables
 
 Json = Mapping[str, Any]
 
@@ -43,8 +43,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
         *resources,
         _kustomization([each.name for each in resources]),
         seccomp,
-        _installer(seccomp, profile),
-        _launcher(policy, name, resources),
+        *_scripts(policy, name, resources, seccomp, profile),
         _podman(policy, cluster),
     )
 
@@ -85,29 +84,34 @@ def _kustomization(resources: list[str]) -> Artifact:
     return _manifest("kustomization.yaml", "all of it, in order: kubectl apply -k", document)
 
 
-def _installer(seccomp: Artifact, profile: str) -> Artifact:
-    digest = seccomp.digest.removeprefix("sha256:")
-    text = render_template("oci", "kubernetes/install-profile.sh.j2", digest=digest, profile=profile)
-    return Artifact(
-        "install-profile", text.encode(), "puts the filter where a node looks for it", executable=True
-    )
-
-
 WIDE = ("namespace.yaml", "runtimeclass.yaml")
 """Manifests of objects that belong to the whole cluster, which not everybody may make."""
 
 
-def _launcher(policy: ResolvedPolicy, name: str, resources: list[Artifact]) -> Artifact:
+def _scripts(
+    policy: ResolvedPolicy, name: str, resources: list[Artifact], seccomp: Artifact, profile: str
+) -> Iterator[Artifact]:
     """What closes the sandbox is applied at each start; somebody may have changed it."""
-    text = render_template(
-        "oci",
-        "kubernetes/launch.sh.j2",
-        name=name,
-        artifacts=[(each.name, each.digest.removeprefix("sha256:")) for each in resources],
-        closing=[each.name for each in resources if each.name not in (*WIDE, "job.yaml")],
-        proxied=policy.network.mode == "proxy",
+    values = variables(
+        {
+            "name": name,
+            "closing": [each.name for each in resources if each.name not in (*WIDE, "job.yaml")],
+            "proxied": policy.network.mode == "proxy",
+            "profile": profile,
+            "seccomp": _sum(seccomp),
+        },
+        rows={"manifests": [(each.name, _sum(each)) for each in resources]},
     )
-    return Artifact("launch", text.encode(), "runs a command as a Job, and removes it", executable=True)
+    yield values
+    for script, purpose in (
+        ("install-profile", "puts the filter where a node looks for it"),
+        ("launch", "runs a command as a Job, and removes it"),
+    ):
+        yield plain_script("oci", f"kubernetes/{script}.sh", name=script, values=values, purpose=purpose)
+
+
+def _sum(artifact: Artifact) -> str:
+    return artifact.digest.removeprefix("sha256:")
 
 
 def _podman(policy: ResolvedPolicy, cluster: Placed) -> Artifact:

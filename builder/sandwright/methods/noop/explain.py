@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandwright.evaluate.explain import launchers
+from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
 from sandwright.policy.facts import HostFacts
@@ -28,5 +28,6 @@ class Unrestricted(ReadBack):
 
 
 def read_noop(rendered: Rendered) -> Unrestricted:
-    """The launcher."""
-    return Unrestricted(dict(launchers.told(rendered.artifact("launch").content.decode())))
+    """The launcher's variables."""
+    settings = variables.rows_of(rendered)["settings"][0]
+    return Unrestricted({word.partition("=")[0]: place for word, place in settings})

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.templates import render_template
+from sandwright.render.shell import plain_script, variables
 from sandwright.visible import visible
 
 
 def render_noop(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """The launcher, which sets the policy's variables and nothing else."""
-    text = render_template(
-        "oci",
-        "launchers/noop.sh.j2",
-        set=[f"{name}={value}" for name, value in policy.environment.set.items()],
-        reason=visible(policy.reason) or "no reason is given",
+    """The launcher, which sets the policy's variables and nothing else, and these variables."""
+    values = variables(
+        {
+            "reason": visible(policy.reason) or "no reason is given",
+            "settings": [f"{name}={value}" for name, value in policy.environment.set.items()],
+        }
     )
     purpose = "runs a command with no sandbox at all, and says so"
-    return (Artifact("launch", text.encode(), purpose, executable=True),)
+    return values, plain_script("oci", "launchers/noop.sh", name="launch", values=values, purpose=purpose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sandwright.evaluate.explain import launchers
+from sandwright.evaluate.explain import variables
 from sandwright.evaluate.explain.enclosure import Passing
 from sandwright.evaluate.explain.reading import ReadBack
 from sandwright.evaluate.explain.verdict import IS_SET, ArtifactPosition, Asked, MethodVerdict
@@ -133,9 +133,18 @@ def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> ReadProfile:
     """The profile, run with a proxy's port as the launcher gives one."""
     params = {"PROXY_PORT": str(PROXY_PORT)} if policy.network.mode == "proxy" else {}
     profile = compile_profile(rendered.artifact("profile.sb").content, file="profile.sb", params=params)
-    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    rows = variables.rows_of(rendered)
     evaluator = Evaluator(profile, links=None if policy.facts.os == "darwin" else _LinuxHomes())
-    return ReadProfile(evaluator, policy, launchers.passing(launch), dict(launchers.told(launch)))
+    return ReadProfile(evaluator, policy, variables.passing(rows), dict(_told(rows)))
+
+
+def _told(rows: dict[str, list[variables.Words]]) -> Iterator[tuple[str, ArtifactPosition]]:
+    """The variables that the launcher gives values, with the place that says so."""
+    for switch, name in (("sw_tells_tmp", "TMPDIR"), ("sw_bridge", "PATH")):
+        for words in rows.get(switch, ()):
+            yield name, words[0][1]
+    yield from variables.named(rows, "proxied").items()
+    yield from variables.named(rows, "settings").items()
 
 
 class _LinuxHomes(Links):

@@ -10,42 +10,46 @@ from sandwright.policy.facts import DARWIN_LINKS
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import quote_patterns, writable_directories
+from sandwright.render.launcher import writable_directories
 from sandwright.render.recipe import proxy_environment
-from sandwright.render.templates import add_filter, render_template
+from sandwright.render.shell import patterns, plain_script, variables
 
 _PORT = "\0"
 """Stands where the launcher puts the proxy's port in: no value can hold it."""
 
-add_filter("patterns", quote_patterns)
 
-
-def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> Artifact:
-    """The launcher for a profile."""
+def seatbelt_launcher(policy: ResolvedPolicy, profile: Artifact) -> tuple[Artifact, Artifact]:
+    """The launcher for a profile, behind its variables."""
     environment = policy.environment
     proxy = policy.network.mode == "proxy"
     proxied = proxy_environment(environment.set, port=_PORT) if proxy else {}
     taken = {"TMPDIR", *proxied}
-    text = render_template(
-        "seatbelt",
-        "launch.sh.j2",
-        digest=profile.digest.removeprefix("sha256:"),
-        inside=writable_directories(policy),
-        passed=list(environment.passed),
-        never=[*sorted({*environment.set, *environment.secret, *taken}), *LOADERS],
-        set=[(name, value) for name, value in environment.set.items() if name not in proxied],
-        proxied=[(name, value.split(_PORT)) for name, value in proxied.items()],
-        proxy=proxy,
-        tmp=temporary(policy),
-        tells_tmp="TMPDIR" not in environment.set,
-        links=list(_links(policy)),
-        files=policy.resources.files,
-        time=policy.resources.time,
-        uid=policy.facts.uid if policy.mapping == "required" else None,
-        shims=shim_values(policy, "seatbelt"),
+    shims = shim_values(policy, "seatbelt")
+    search = shims["search"] if shims else None
+    values = variables(
+        {
+            "profile": profile.digest.removeprefix("sha256:"),
+            "inside": writable_directories(policy),
+            "passed": patterns(environment.passed),
+            "never": patterns([*sorted({*environment.set, *environment.secret, *taken}), *LOADERS]),
+            "proxy": proxy,
+            "tmp": temporary(policy),
+            "tells_tmp": "TMPDIR" not in environment.set,
+            "files": policy.resources.files,
+            "time": policy.resources.time,
+            "uid": policy.facts.uid if policy.mapping == "required" else None,
+            "bridge": shims is not None,
+            "searches": search is not None,
+            "search": str(search or ""),
+        },
+        rows={
+            "links": _links(policy),
+            "settings": [row for row in environment.set.items() if row[0] not in proxied],
+            "proxied": [(name, *value.split(_PORT)) for name, value in proxied.items()],
+        },
     )
-    content = text.encode("utf-8", "surrogateescape")
-    return Artifact("launch", content, "runs a command in the sandbox", executable=True)
+    purpose = "runs a command in the sandbox"
+    return values, plain_script("seatbelt", "launch.sh", name="launch", values=values, purpose=purpose)
 
 
 def _links(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:

@@ -13,13 +13,14 @@ from sandwright.render.artifact import Artifact
 
 
 def render_seatbelt(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`profile.sb` and `launch`. The profile's parameter PROXY_PORT is the proxy's port on localhost.
+    """`profile.sb`, `variables.sh` and `launch`.
 
-    Facts of a Linux host give a profile too, for a look at it: paths keep their Linux names, but for those
-    that lie elsewhere on every macOS (`/tmp`). Raise RenderError for a path that SBPL can't hold.
+    The profile's parameter PROXY_PORT is the proxy's port on localhost. Facts of a Linux host give a profile
+    too, for a look at it: paths keep their Linux names, but for those that lie elsewhere on every macOS
+    (`/tmp`). Raise RenderError for a path that SBPL can't hold.
     """
     profile = seatbelt_profile(policy)
-    return profile, seatbelt_launcher(policy, profile)
+    return profile, *seatbelt_launcher(policy, profile)
 
 
 __all__ = ["render_seatbelt"]

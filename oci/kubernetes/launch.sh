@@ -6,38 +6,55 @@
 set -fu
 unset IFS
 
-{% include "launchers/refuse.sh.j2" %}
+# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+refuse() {
+    LC_ALL=C sw_text=$1 sw_said=
+    case $sw_text in
+    *[![:print:]]*)
+        while [ -n "$sw_text" ]; do
+            sw_tail=${sw_text#?}
+            case ${sw_text%"$sw_tail"} in
+            [[:print:]]) sw_said=$sw_said${sw_text%"$sw_tail"} ;;
+            *) sw_said="$sw_said?" ;;
+            esac
+            sw_text=$sw_tail
+        done
+        ;;
+    esac
+    printf 'sandbox: %s\n' "${sw_said:-$1}" >&2
+    exit 125
+}
 
 [ "$#" -gt 0 ] || refuse 'give a command to run'
 case $0 in
-*/*) sw_here=${0%/*} ;;
+/*) sw_here=${0%/*} ;;
+*/*) sw_here=./${0%/*} ;;
 *) sw_here=. ;;
 esac
-
 # What was rendered with this file is still what it was.
-verify() {
+verify() { # NAME DIGEST
     sw_sum=$(sha256sum <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
 }
-{% for name, digest in artifacts %}
-verify {{ name | sh }} {{ digest | sh }}
-{% endfor %}
+verify variables.sh 0000000000000000000000000000000000000000000000000000000000000000
+# shellcheck source-path=SCRIPTDIR source=variables.sh
+. "$sw_here/variables.sh"
+manifests verify
 
 command -v kubectl >/dev/null 2>&1 || refuse 'kubectl is not installed'
-sw_name={{ name | sh }}
-
 kube() {
     kubectl --namespace "$sw_name" "$@"
 }
 
 kube get namespace "$sw_name" -o name >/dev/null ||
     refuse "there is no namespace $sw_name, or no cluster: kubectl apply -k $sw_here"
-for sw_file in {% for file in closing %}{{ file | sh }} {% endfor %}; do
-    kube apply -f "$sw_here/$sw_file" >/dev/null || refuse "$sw_file is not taken by the cluster: nothing was run"
-done
-{% if proxied %}
-kube rollout status deployment/proxy --timeout=120s >/dev/null || refuse 'the proxy does not start'
-{% endif %}
+apply() { # FILE ...
+    for sw_file do
+        kube apply -f "$sw_here/$sw_file" >/dev/null || refuse "$sw_file is not taken by the cluster: nothing was run"
+    done
+}
+closing apply
+[ -z "$sw_proxied" ] || kube rollout status deployment/proxy --timeout=120s >/dev/null || refuse 'the proxy does not start'
 
 # The Job with a name of its own and the command. In a cluster `$$` is a dollar sign; the rest is how YAML writes what
 # it would not read as it is: control characters, and line breaks that it takes for blanks.

@@ -1,0 +1,60 @@
+# What the policy says, for the scripts beside this file.
+sw_profile=ba0ba009cb36bbf79757f73b466f8186f1742e43f3b801c7f81e9c1d65e1b1f2
+inside() {
+    "$@" \
+        /Users/ada/project/work \
+        /dev/null \
+        /dev/ptmx \
+        /dev/tty \
+        /dev/zero
+}
+passed() {
+    "$@" \
+        TERM \
+        LANG \
+        'LC_*' \
+        PATH \
+        HOME
+}
+never() {
+    "$@" \
+        TMPDIR \
+        BASH_ENV \
+        'DYLD_*' \
+        ENV \
+        GCONV_PATH \
+        'GIT_CONFIG_*' \
+        GIT_EXEC_PATH \
+        GIT_SSH_COMMAND \
+        IFS \
+        JAVA_TOOL_OPTIONS \
+        'LD_*' \
+        NODE_OPTIONS \
+        NODE_PATH \
+        PERL5LIB \
+        PERL5OPT \
+        PROMPT_COMMAND \
+        PYTHONHOME \
+        PYTHONPATH \
+        PYTHONSTARTUP \
+        RUBYLIB \
+        RUBYOPT
+}
+sw_proxy=
+sw_tmp=/private/var/folders/x/T/sandwright-0123456789ab
+sw_tells_tmp=yes
+sw_files=
+sw_time=
+sw_uid=
+sw_bridge=
+sw_searches=
+sw_search=''
+links() {
+    :
+}
+settings() {
+    :
+}
+proxied() {
+    :
+}
