@@ -26,6 +26,7 @@ from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
+from sandwright.launcher import LAUNCH
 from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
@@ -94,16 +95,19 @@ def _profile(name: str) -> dict[str, bytes]:
 
 
 def _artifacts(case: str, method: str) -> dict[str, bytes]:
-    """The program that watches mounts is the one of the package, whose digest another test holds."""
+    """The programs that ship built are those of the package, whose digests another test holds."""
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
     artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
-    programs = {each.digest for each in artifacts if each.name == MOUNT_WATCH.name}
-    assert programs <= set(json.loads(MOUNT_WATCH.record.read_text())["programs"].values())
+    programs = {
+        digest
+        for program in (LAUNCH, MOUNT_WATCH)
+        for digest in json.loads(program.record.read_text())["programs"].values()
+    }
     return {
         each.name: each.content
         for each in artifacts
-        if each.name != MOUNT_WATCH.name and each.name in OWN.get(method, (each.name,))
+        if each.digest not in programs and each.name in OWN.get(method, (each.name,))
     }
 
 

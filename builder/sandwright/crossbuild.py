@@ -35,7 +35,7 @@ TARGETS: Mapping[str, str] = MappingProxyType({
 """By platform, as images name it: the target as Zig names it."""
 
 FLAGS = (
-    "-std=c11", "-Os", "-s", "-g0", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong",
+    "-std=gnu11", "-Os", "-s", "-g0", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong",
     "-fno-sanitize=undefined",
 )  # fmt: skip
 

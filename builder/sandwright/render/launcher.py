@@ -9,17 +9,21 @@ without the sandbox.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandwright.errors import RenderError
+from sandwright.launcher import LAUNCH
+from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
 from sandwright.policy.facts import EntryKind
 from sandwright.policy.paths import ancestors
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing
 from sandwright.policy.values import LOADERS
 from sandwright.render.artifact import Artifact
+from sandwright.render.filters import architecture
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.templates import Quoted, add_filter, quote_shell, render_template
@@ -90,6 +94,55 @@ def common_values(policy: ResolvedPolicy, plan: MountPlan) -> dict[str, Any]:
         "lock": LOCK,
         "uid": policy.facts.uid if policy.mapping == "required" else None,
     }
+
+
+def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchPlan:
+    """What the plans of all launchers say; a renderer sets its own fields by `dataclasses.replace`.
+
+    Raise RenderError for a name of a variable that is none.
+    """
+    values = common_values(policy, plan)
+    files = values["cover_files"]
+    return LaunchPlan(
+        method=method,
+        absent=tuple(values["absent"]),
+        there_directories=tuple(values["there_directories"]),
+        there_files=tuple(values["there_files"]),
+        writable=tuple(values["inside"]),
+        uid=values["uid"],
+        passed=_patterns(values["passed"]),
+        never=_patterns(values["never"]),
+        project=values["project"],
+        placeholder_directories=tuple(values["cover_directories"]),
+        placeholder_files=tuple(zip(files[::2], files[1::2], strict=True)),
+        time=values["time"],
+        pids=policy.resources.pids,
+        files=policy.resources.files,
+        proxy=values["proxy"],
+    )
+
+
+def _patterns(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise RenderError(f"{name!r} is no name of a variable and no pattern of names")
+    return tuple(names)
+
+
+def launch_program(
+    policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact], purpose: str
+) -> tuple[Artifact, Artifact]:
+    """`launch`, the program for the policy's host, and `launch.plan`, by which it checks `others` too.
+
+    Raise RenderError for a processor that has no such program.
+    """
+    program = LAUNCH.path(f"linux/{architecture(policy)}").read_bytes()
+    sums = tuple((each.name, each.digest.removeprefix("sha256:")) for each in others)
+    content = plan_bytes(dataclasses.replace(plan, artifacts=sums))
+    return (
+        Artifact(LAUNCH.name, program, purpose, executable=True),
+        Artifact(NAME, content, "what launch does"),
+    )
 
 
 def writable_directories(policy: ResolvedPolicy) -> list[str]:

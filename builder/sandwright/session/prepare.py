@@ -356,5 +356,5 @@ def _program_files() -> Iterator[str]:
     for room in _ROOMS:
         yield from (str(path) for path in sorted(data_path(room).rglob("*")))
     package = Path(__file__).parents[1]
-    yield from (str(path) for path in sorted((package / "mountwatch" / "programs").glob("*/*")))
+    yield from (str(path) for path in sorted(package.glob("*/programs/*/*")))
     yield from (str(path) for path in sorted((package / "policy" / "presets").glob("*.yaml")))

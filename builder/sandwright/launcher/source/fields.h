@@ -1,7 +1,8 @@
-/* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. */
+/* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. A word that the plan
+ * doesn't have is NULL, such a number -1; PAIRS are words of an even count. */
 WORD(method)              /* bwrap, runtime, engine, user */
 WORD(refused)             /* why this can never be run; absent: it can */
-WORDS(artifacts)          /* name, sha256 in hex, by twos */
+PAIRS(artifacts)          /* name, sha256 in hex */
 WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
 WORDS(there_directories)  /* what mounts lie on */
 WORDS(there_files)
@@ -11,7 +12,7 @@ WORDS(passed)             /* names of variables, or beginnings and * */
 WORDS(never)              /* the same, of those that are never passed on */
 WORD(project)
 WORDS(placeholder_directories)
-WORDS(placeholder_files)  /* path and its only line, by twos */
+PAIRS(placeholder_files)  /* path and its only line */
 FLAG(placeholders_inside) /* what makes the sandbox makes the directories, too */
 NUMBER(time)              /* seconds */
 NUMBER(pids)

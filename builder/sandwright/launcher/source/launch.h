@@ -26,18 +26,20 @@ enum { TIME_UP = 124, NOT_RUN = 125, KILLED = 137 }; /* exit statuses that are o
  * A header "sandwright-launch\0" "1\0", then fields, each "name\0" "count\0" and count values that end with NUL, then
  * "end\0". The table of fields in plan.c and the one in plan.py are compared by a test. */
 struct words {
-    char **at; /* count words, then NULL */
+    char **at; /* count words, then NULL; NULL while there are none */
     size_t count;
 };
 
 struct plan {
-#define WORD(name) const char *name;  /* NULL where the plan doesn't have it */
+#define WORD(name) const char *name; /* NULL where the plan doesn't have it */
 #define WORDS(name) struct words name;
-#define NUMBER(name) long name;       /* -1 where the plan doesn't have it */
+#define NUMBER(name) long name; /* -1 where the plan doesn't have it, else at most 15 digits */
+#define PAIRS(name) struct words name;
 #define FLAG(name) bool name;
 #include "fields.h"
 #undef WORD
 #undef WORDS
+#undef PAIRS
 #undef NUMBER
 #undef FLAG
 };
@@ -104,7 +106,7 @@ _Noreturn void refuse_errno(const char *format, ...) __attribute__((format(print
 extern void (*leave)(int status) __attribute__((noreturn));
 
 /* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
-void *take(size_t size);
+void *take(size_t size); /* all zeros */
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void add(struct words *words, char *word);
 void add_all(struct words *words, const struct words *more);

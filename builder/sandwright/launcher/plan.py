@@ -1,0 +1,118 @@
+"""The plan that `launch` reads, `launch.plan` beside it: its fields, and their bytes.
+
+Words that each end with NUL: `sandwright-launch` and a version; for each field its name, the count of its
+values and the values; `end`. What a plan says nothing of isn't in it. `source/fields.h` has the same table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sandwright.errors import RenderError
+
+NAME = "launch.plan"
+HEAD = ("sandwright-launch", "1")
+
+Words = tuple[str, ...]
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchPlan:
+    """What a launcher does. Each field of `fields.h`, in its order; what each means is said there."""
+
+    method: str
+    refused: str | None = None
+    artifacts: Pairs = ()
+    absent: Words = ()
+    there_directories: Words = ()
+    there_files: Words = ()
+    writable: Words = ()
+    uid: int | None = None
+    passed: Words = ()
+    never: Words = ()
+    project: str | None = None
+    placeholder_directories: Words = ()
+    placeholder_files: Pairs = ()
+    placeholders_inside: bool = False
+    time: int | None = None
+    pids: int | None = None
+    files: int | None = None
+    proxy: bool = False
+    shims: bool = False
+    shims_place: str | None = None
+    shims_search: str | None = None
+    shims_loopback: bool = False
+
+
+_KINDS: Mapping[str, str] = {
+    "str": "WORD",
+    "str | None": "WORD",
+    "Words": "WORDS",
+    "Pairs": "PAIRS",
+    "int | None": "NUMBER",
+    "bool": "FLAG",
+}
+
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {each.name: _KINDS[str(each.type)] for each in dataclasses.fields(LaunchPlan)}
+)
+"""The kind of each field, as fields.h names it."""
+
+MOST = 10**15 - 1
+"""The greatest number."""
+
+
+def plan_bytes(plan: LaunchPlan) -> bytes:
+    """The plan as it is written. Raise RenderError for NUL in a word and a number out of range."""
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(plan))
+
+
+def _words(plan: LaunchPlan) -> Iterator[str]:
+    yield from HEAD
+    for name, kind in FIELDS.items():
+        values = _values(name, kind, getattr(plan, name))
+        if any("\0" in value for value in values):
+            raise RenderError(f"{name} holds a NUL, which no path and no argument can have")
+        if values or (kind == "FLAG" and getattr(plan, name)):
+            yield from (name, str(len(values)), *values)
+    yield "end"
+
+
+def _values(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - as the field's type says
+    if kind == "NUMBER" and value is not None:
+        if not 0 <= value <= MOST:
+            raise RenderError(f"{name} is {value}, and must be from 0 to {MOST}")
+        return (str(int(value)),)
+    if kind == "PAIRS":
+        return tuple(word for pair in value for word in pair)
+    if kind == "WORD" and value is not None:
+        return (value,)
+    return tuple(value) if kind == "WORDS" else ()
+
+
+def parse_plan(content: bytes) -> LaunchPlan:
+    """Read what `plan_bytes` wrote. Raise RenderError for all else."""
+    words = iter(content.decode("utf-8", "surrogateescape").split("\0")[2:])
+    found: dict[str, Any] = {}
+    try:
+        while (name := next(words)) != "end":
+            found[name] = _read(FIELDS[name], [next(words) for _ in range(int(next(words)))])
+        plan = LaunchPlan(**found)
+    except (LookupError, StopIteration, TypeError, ValueError):
+        raise RenderError("it is no plan of a launcher") from None
+    if plan_bytes(plan) != content:
+        raise RenderError("it is no plan of a launcher as it is written here")
+    return plan
+
+
+def _read(kind: str, values: list[str]) -> object:
+    if kind in ("WORDS", "PAIRS"):
+        return tuple(values) if kind == "WORDS" else tuple(zip(values[::2], values[1::2], strict=True))
+    if kind == "FLAG":
+        return True
+    return int(values[0]) if kind == "NUMBER" else values[0]

@@ -1,0 +1,106 @@
+/* Memory, words and whole files. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+void *take(size_t size)
+{
+    void *memory = calloc(1, size == 0 ? 1 : size);
+    if (memory == NULL)
+        refuse("there is no memory");
+    return memory;
+}
+
+char *text(const char *format, ...)
+{
+    char *made;
+    va_list words;
+    va_start(words, format);
+    if (vasprintf(&made, format, words) < 0)
+        refuse("there is no memory");
+    va_end(words);
+    return made;
+}
+
+static void enlarge(struct words *words, size_t more)
+{
+    words->at = reallocarray(words->at, words->count + more + 1, sizeof *words->at);
+    if (words->at == NULL)
+        refuse("there is no memory");
+    words->at[words->count + more] = NULL;
+}
+
+void add(struct words *words, char *word)
+{
+    enlarge(words, 1);
+    words->at[words->count++] = word;
+}
+
+void add_all(struct words *words, const struct words *more)
+{
+    enlarge(words, more->count);
+    for (size_t index = 0; index < more->count; index++)
+        words->at[words->count++] = more->at[index];
+}
+
+/* Files of /proc don't say how long they are. */
+char *read_file(int directory, const char *path, size_t most, size_t *length)
+{
+    size_t size = 4096, end = 0;
+    char *content = NULL;
+    int file = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (file < 0)
+        return NULL;
+    for (;;) {
+        content = realloc(content, size);
+        if (content == NULL)
+            refuse("there is no memory");
+        ssize_t got = read(file, content + end, size - end - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got > 0)
+            end += (size_t)got;
+        if (end > most) {
+            errno = EFBIG;
+            got = -1;
+        }
+        if (got <= 0) {
+            int fault = errno;
+            close(file);
+            content[end] = '\0';
+            if (length != NULL)
+                *length = end;
+            errno = fault;
+            return got < 0 ? NULL : content;
+        }
+        if (size - end < 1024)
+            size *= 2;
+    }
+}
+
+int write_file(int directory, const char *path, const char *content, size_t length, mode_t mode)
+{
+    int file = openat(directory, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (file < 0)
+        return -1;
+    for (size_t done = 0; done < length;) {
+        ssize_t wrote = write(file, content + done, length - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0) {
+            int fault = errno;
+            close(file);
+            errno = fault;
+            return -1;
+        }
+        done += (size_t)wrote;
+    }
+    return close(file);
+}

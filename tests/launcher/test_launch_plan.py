@@ -1,0 +1,110 @@
+"""The launcher's plan: what Python writes is what C reads; a wrong byte is refused with its field's name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import RenderError
+from sandwright.launcher import LAUNCH
+from sandwright.launcher.plan import FIELDS, MOST, LaunchPlan, parse_plan, plan_bytes
+from sanitized import fed, sanitized
+
+HEAD = b"sandwright-launch\x001\x00"
+METHOD = b"method\x001\x00bwrap\x00"
+END = b"end\x00"
+
+FULL = LaunchPlan(
+    method="bwrap",
+    artifacts=(("args", "0" * 64), ("a b", "1" * 64)),
+    absent=("/a", "/b\udcff"),
+    uid=0,
+    time=MOST,
+    project="",
+    proxy=True,
+)
+
+WRONG = {
+    b"": "it is no plan of a launcher",
+    HEAD[:-1]: "it is no plan of a launcher",
+    b"x\x001\x00" + METHOD + END: "it is no plan of a launcher",
+    HEAD.replace(b"1", b"2") + METHOD + END: "it has version 2, and this program reads version 1",
+    HEAD: "end: it is missing",
+    HEAD + METHOD: "end: it is missing",
+    HEAD + METHOD + END[:-1]: "end: it is missing",
+    HEAD + END: "method: it is missing",
+    HEAD + METHOD + END + b"x": "end: something is behind it",
+    HEAD + METHOD + END + END: "end: something is behind it",
+    HEAD + METHOD + b"other\x001\x00x\x00" + END: "other: there is no such field",
+    HEAD + METHOD + METHOD + END: "method: it is there twice",
+    HEAD + METHOD + b"absent": "end: it is missing",
+    HEAD + METHOD + b"absent\x00": "absent: it ends in the middle",
+    HEAD + METHOD + b"absent\x003": "absent: it ends in the middle",
+    HEAD + METHOD + b"absent\x001\x00": "absent: it has another count of values",
+    HEAD + METHOD + b"absent\x001\x00/a": "absent: it ends in the middle",
+    HEAD + METHOD + b"absent\x00999999999999999\x00/a\x00" + END: "absent: it has another count of values",
+    HEAD + METHOD + b"artifacts\x001\x00a\x00" + END: "artifacts: it has another count of values",
+    HEAD + METHOD + b"proxy\x001\x00a\x00" + END: "proxy: it has another count of values",
+    HEAD + METHOD + b"project\x002\x00a\x00b\x00" + END: "project: it has another count of values",
+    HEAD + METHOD + b"project\x000\x00" + END: "project: it has another count of values",
+    **{
+        HEAD + METHOD + b"absent\x00" + count + b"\x00/a\x00" + END: "absent: it has another count of values"
+        for count in (b"", b"-1", b"+1", b" 1", b"01", b"1 ", b"x", b"18446744073709551617")
+    },
+    **{
+        HEAD + METHOD + b"time\x001\x00" + time + b"\x00" + END: "time: it is no number, or out of range"
+        for time in (b"", b"-1", b"+1", b" 1", b"01", b"1 ", b"x", b"1" + b"0" * 15)
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("harness") / "harness"
+    return sanitized(Path(__file__).with_name("harness.c"), made, "plan.c", "text.c", "say.c")
+
+
+def test_both_have_the_same_fields() -> None:
+    header = (LAUNCH.source / "fields.h").read_text()
+    found = re.findall(r"^([A-Z]+)\((\w+)\)", header, re.MULTILINE)
+    assert [(name, kind) for kind, name in found] == list(FIELDS.items())
+
+
+def test_what_is_written_is_read() -> None:
+    assert parse_plan(plan_bytes(FULL)) == FULL
+    assert plan_bytes(LaunchPlan(method="bwrap")) == HEAD + METHOD + END
+
+
+@pytest.mark.parametrize("wrong", list(WRONG))
+def test_python_refuses_the_same(wrong: bytes) -> None:
+    with pytest.raises(RenderError):
+        parse_plan(wrong)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        LaunchPlan(method="a\0b"),
+        LaunchPlan(method="a", absent=("a", "\0")),
+        LaunchPlan(method="a", artifacts=(("a", "\0"),)),
+        LaunchPlan(method="a", time=-1),
+        LaunchPlan(method="a", time=MOST + 1),
+    ],
+)
+def test_what_no_plan_can_say(plan: LaunchPlan) -> None:
+    with pytest.raises(RenderError, match=r"method|absent|artifacts|time"):
+        plan_bytes(plan)
+
+
+@pytest.mark.needs("cc")
+def test_c_reads_what_python_writes(harness: Path) -> None:
+    told = fed(harness, b"p", [plan_bytes(FULL).replace(b"\xff", b"?")])
+    artifacts = f"artifacts=args artifacts={'0' * 64} artifacts=a b artifacts={'1' * 64}"
+    assert told == [f"right: method=bwrap {artifacts} absent=/a absent=/b? uid=0 project= time={MOST} proxy"]
+
+
+@pytest.mark.needs("cc")
+def test_a_wrong_byte_is_refused_with_its_field(harness: Path) -> None:
+    assert fed(harness, b"p", list(WRONG)) == list(WRONG.values())
