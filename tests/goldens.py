@@ -24,9 +24,9 @@ from pathlib import Path
 from recorded import Lines, bytes_of, decoded, difference, encoded, lines_of, patched, split
 from sandwright.api import Policy
 from sandwright.evaluate.bpf import listing, read_program
+from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
-from sandwright.launcher import LAUNCH
 from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy

@@ -103,7 +103,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Says it and leaves with 125: in the launcher by exit, in the keeper after it has cleaned up, in a child by _exit. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void refuse_errno(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with strerror(errno) */
-extern void (*leave)(int status) __attribute__((noreturn));
+extern void (*leave)(int status); /* never returns */
 
 /* ---- text.c: memory is never freed (a launcher is short of nothing), and its lack refuses. */
 void *take(size_t size); /* all zeros */

@@ -9,7 +9,7 @@
 
 #include "launch.h"
 
-void (*leave)(int status) __attribute__((noreturn)) = exit;
+void (*leave)(int status) = exit;
 
 /* In one write, so that lines of several processes don't mix. Names are at most some paths long; the rest is cut. */
 static void line(const char *format, va_list words, const char *reason)
@@ -50,6 +50,7 @@ void refuse(const char *format, ...)
     line(format, words, NULL);
     va_end(words);
     leave(NOT_RUN);
+    _exit(NOT_RUN);
 }
 
 void refuse_errno(const char *format, ...)
@@ -60,4 +61,5 @@ void refuse_errno(const char *format, ...)
     line(format, words, reason);
     va_end(words);
     leave(NOT_RUN);
+    _exit(NOT_RUN);
 }
