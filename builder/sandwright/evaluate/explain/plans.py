@@ -1,0 +1,54 @@
+"""Reads `launch.plan` back: what a launcher does, and where that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandwright.errors import DocumentError, Problem, RenderError
+from sandwright.evaluate.explain.enclosure import Passing
+from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.launcher.plan import HEAD, NAME, LaunchPlan, parse_plan
+from sandwright.render.rendered import Rendered
+
+Placed = tuple[str, ArtifactPosition]
+"""A word, and where it is. Its line is its number, as `tr '\\0' '\\n'` shows the file."""
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """A plan, and the words of each of its fields."""
+
+    plan: LaunchPlan
+    words: Mapping[str, tuple[Placed, ...]]
+
+    def placed(self, name: str) -> tuple[Placed, ...]:
+        """The words of a field; none where the plan doesn't have it."""
+        return self.words.get(name, ())
+
+    def passing(self) -> Passing:
+        """Which variables of the host are passed on, and which never."""
+        return Passing(dict(self.placed("passed")), dict(self.placed("never")))
+
+    def absent(self) -> dict[str, ArtifactPosition]:
+        """The paths that must not exist."""
+        return dict(self.placed("absent"))
+
+
+def read_plan(rendered: Rendered) -> ReadPlan:
+    """The plan of a rendered sandbox. Raise DocumentError for one that is none."""
+    content = rendered.artifact(NAME).content
+    try:
+        plan = parse_plan(content)
+    except RenderError as error:
+        raise DocumentError(NAME, [Problem(0, 0, "", str(error))]) from error
+    words = content.decode("utf-8", "surrogateescape").split("\0")
+    found: dict[str, tuple[Placed, ...]] = {}
+    at = len(HEAD)
+    while words[at] != "end":
+        first, last = at + 2, at + 2 + int(words[at + 1])
+        found[words[at]] = tuple(
+            (words[each], ArtifactPosition(NAME, words[each], each + 1, 1)) for each in range(first, last)
+        )
+        at = last
+    return ReadPlan(plan, found)
