@@ -1,39 +1,168 @@
-/* Feeds the launcher's parsers: standard input holds a kind, a length of four bytes, and as many bytes, again and again.
- * A line for each is printed. Built with sanitizers, which end it at the first wrong access. */
+/* Feeds what the launcher parses. An input is a letter, which says what it is, and the bytes behind that.
+ *
+ * Built with a fuzzer (-fsanitize=fuzzer) this is its target. Built with SHOW it reads inputs from standard input, each behind
+ * a length of four bytes, and prints a line for each. Memory is never freed by what is tested; here it is, after each input. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch.h"
+static struct {
+    void **at;
+    size_t count;
+} made;
+
+/* In the place of `before`, or in a new one. */
+static void *keep_memory(void *before, size_t size)
+{
+    size_t index = 0;
+    while (index < made.count && (before == NULL || made.at[index] != before))
+        index++;
+    if (index == made.count) {
+        made.at = realloc(made.at, ++made.count * sizeof *made.at);
+        made.at[index] = NULL;
+    }
+    return made.at[index] = realloc(before, size);
+}
+
+static void *keep_zeros(size_t size)
+{
+    return memset(keep_memory(NULL, size), 0, size);
+}
+
+static int keep_text(char **memory, const char *format, va_list words)
+{
+    char *written;
+    int length = vasprintf(&written, format, words);
+    *memory = strcpy(keep_memory(NULL, (size_t)length + 1), written);
+    free(written);
+    return length;
+}
+
+#define calloc(count, size) keep_zeros((count) * (size))
+#define realloc keep_memory
+#define reallocarray(before, count, size) keep_memory(before, (count) * (size))
+#define vasprintf keep_text
+#include "text.c"
+#undef calloc
+#undef realloc
+#undef reallocarray
+#undef vasprintf
+
+#include "watch.h"
+
+static void (*show)(const char *format, ...);
 
 static void show_plan(char *content, size_t length)
 {
     struct plan plan;
     const char *fault = plan_parse(content, length, &plan);
     if (fault != NULL) {
-        puts(fault);
+        show("%s", fault);
         return;
     }
-    fputs("right:", stdout);
-#define WORD(name) if (plan.name != NULL) printf(" " #name "=%s", plan.name);
-#define WORDS(name) for (size_t index = 0; index < plan.name.count; index++) printf(" " #name "=%s", plan.name.at[index]);
-#define PAIRS(name) WORDS(name)
-#define NUMBER(name) if (plan.name >= 0) printf(" " #name "=%ld", plan.name);
-#define FLAG(name) if (plan.name) printf(" " #name);
+    show("right:");
+#define WORD(name) if (plan.name != NULL) show(" " #name "=%s", plan.name);
+#define WORDS(name) for (size_t index = 0; index < plan.name.count; index++) show(" " #name "=%s", plan.name.at[index]);
+#define PAIRS(name) WORDS(name) if (plan.name.count % 2 != 0) abort();
+#define NUMBER(name) if (plan.name >= 0) show(" " #name "=%ld", plan.name);
+#define FLAG(name) if (plan.name) show(" " #name);
 #include "fields.h"
-    putchar('\n');
+}
+
+static void show_mount_plan(char *content, size_t length)
+{
+    struct mount_plan plan;
+    const char *fault = mount_plan_parse(content, length, &plan);
+    if (fault == NULL)
+        show("%zu", plan.count);
+    else
+        show("%s", fault);
+    for (size_t index = 0; index < plan.count; index++)
+        if (plan.records[index].target[0] != '/')
+            abort();
+    free(plan.records);
+}
+
+static void show_mounts(char *content)
+{
+    struct mounts mounts;
+    static const char *const paths[] = {"/", "/a", "/a/b", "/a b/c"};
+    bool fine = mounts_parse(strdup(content), &mounts);
+    show("%d %zu", fine, mounts.count);
+    for (size_t index = 0; fine && index < sizeof paths / sizeof *paths; index++)
+        show(" %lu", mounts_at(&mounts, paths[index])->id);
+    mounts_free(&mounts);
+}
+
+static void feed(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return;
+    size_t length = size - 1;
+    char *content = malloc(length == 0 ? 1 : length), *ended = calloc(1, size); /* of this length, to see what reads behind it */
+    memcpy(content, data + 1, length);
+    memcpy(ended, data + 1, length);
+    switch (data[0]) {
+    case 'p':
+        show_plan(content, length);
+        break;
+    case 'm':
+        show_mount_plan(content, length);
+        break;
+    case 'i':
+        show_mounts(ended);
+        break;
+    }
+    free(content);
+    free(ended);
+    for (size_t index = 0; index < made.count; index++)
+        free(made.at[index]);
+    made.count = 0;
+}
+
+#ifdef SHOW
+static void print(const char *format, ...)
+{
+    va_list words;
+    char *line;
+    va_start(words, format);
+    if (vasprintf(&line, format, words) < 0)
+        abort();
+    va_end(words);
+    for (char *each = line; *each != '\0'; each++)
+        putchar(*each == '\n' || *each == '\r' ? '?' : *each);
+    free(line);
 }
 
 int main(void)
 {
-    unsigned char head[5];
+    unsigned char head[4];
+    show = print;
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
-        size_t length = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 | (size_t)head[4] << 24;
-        char *content = malloc(length == 0 ? 1 : length);
-        if (content == NULL || fread(content, 1, length, stdin) != length)
+        size_t length = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
+        uint8_t *data = malloc(length + 1);
+        if (data == NULL || fread(data, 1, length, stdin) != length)
             return 2;
-        show_plan(content, length);
+        feed(data, length);
+        putchar('\n');
         fflush(stdout);
+        free(data);
     }
     return 0;
 }
+#else
+static void nowhere(const char *format, ...)
+{
+    (void)format;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    show = nowhere;
+    feed(data, size);
+    return 0;
+}
+#endif

@@ -10,7 +10,7 @@ import pytest
 from sandwright.errors import RenderError
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import FIELDS, MOST, LaunchPlan, parse_plan, plan_bytes
-from sanitized import fed, sanitized
+from sanitized import fed
 
 HEAD = b"sandwright-launch\x001\x00"
 METHOD = b"method\x001\x00bwrap\x00"
@@ -60,12 +60,6 @@ WRONG = {
 }
 
 
-@pytest.fixture(scope="module")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("harness") / "harness"
-    return sanitized(Path(__file__).with_name("harness.c"), made, "plan.c", "text.c", "say.c")
-
-
 def test_both_have_the_same_fields() -> None:
     header = (LAUNCH.source / "fields.h").read_text()
     found = re.findall(r"^([A-Z]+)\((\w+)\)", header, re.MULTILINE)
@@ -100,11 +94,11 @@ def test_what_no_plan_can_say(plan: LaunchPlan) -> None:
 
 @pytest.mark.needs("cc")
 def test_c_reads_what_python_writes(harness: Path) -> None:
-    told = fed(harness, b"p", [plan_bytes(FULL).replace(b"\xff", b"?")])
+    told = fed(harness, [b"p" + plan_bytes(FULL).replace(b"\xff", b"?")])
     artifacts = f"artifacts=args artifacts={'0' * 64} artifacts=a b artifacts={'1' * 64}"
     assert told == [f"right: method=bwrap {artifacts} absent=/a absent=/b? uid=0 project= time={MOST} proxy"]
 
 
 @pytest.mark.needs("cc")
 def test_a_wrong_byte_is_refused_with_its_field(harness: Path) -> None:
-    assert fed(harness, b"p", list(WRONG)) == list(WRONG.values())
+    assert fed(harness, [b"p" + each for each in WRONG]) == list(WRONG.values())

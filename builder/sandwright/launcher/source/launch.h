@@ -178,16 +178,23 @@ size_t terminal_wait(struct pollfd *each);/* what to wait for, at most 2 */
 void terminal_copy(const struct pollfd *each);
 void terminal_drain(void);                /* at the end: what was written last */
 
-/* ---- watch.c: the watch over mounts (source/mounts*.c), in a process that the keeper forks */
+/* ---- watch.c: the watch over mounts (watch.h), in a process of its own, by the artifact `mounts` */
 struct watch {
+    pid_t first;          /* the sandbox's process 1, which waits to be let go; or 0 */
+    int waits_on;         /* the descriptor that it reads from then */
+    const char *pid_file; /* or where the number of process 1 will be; it doesn't wait */
+    bool wait;            /* that file will be there for sure: what is wrong before is told by ending that process */
+    bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
+    const char *root;     /* or: we are in the sandbox's namespaces, and this will be its root; all others are killed */
+    /* These are set by watch_start. */
     pid_t process;
-    int says;   /* readable when it has said "mounted" or has ended */
-    int handle; /* its pidfd */
+    int handle;   /* its pidfd */
+    int says;     /* readable when it has said that all is mounted, or has ended */
+    bool mounted; /* it has said so */
 };
-/* `first`: the sandbox's process 1, which waits on descriptor `waits_on`, or 0 with `pid_file` (`wait`: it will come). */
-void watch_start(struct run *run, struct watch *watch, pid_t first, int waits_on, const char *pid_file);
-bool watch_mounted(struct watch *watch);  /* waits for its word */
-int watch_end(struct watch *watch);       /* the launcher's view: 0, 137 when something was replaced, 125 nothing may run */
+void watch_start(struct run *run, struct watch *watch);
+bool watch_mounted(struct watch *watch); /* waits for its word */
+int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
 /* ---- after.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */
 void take_after(void);                /* launcher: the first call of main; takes the variable out of the environment */

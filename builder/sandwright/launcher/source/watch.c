@@ -1,0 +1,410 @@
+/* Compares the mounts before the command is let go, and again whenever something happens. A process of its own: it says when
+ * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "watch.h"
+
+enum { LOOK = 250, SETUP = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
+
+static struct watch options;
+static struct mount_plan plan;
+static int over = -1;
+static struct sandbox sandbox = {-1, -1, -1, -1};
+static struct inside inside = {{-1, -1}, false};
+static int watching = -1;
+static pid_t first;
+static const char *root;
+
+/* First it is ended, then it is said: nobody inside may hold that up by not reading. */
+static void end_first(void)
+{
+    if (sandbox.process >= 0)
+        sandbox_end(&sandbox, first);
+}
+
+static _Noreturn void leave_watch(int status)
+{
+    end_first();
+    _exit(status);
+}
+
+static _Noreturn void forbid(const char *format, const char *path)
+{
+    end_first();
+    refuse("%s: nothing was run", text(format, path));
+}
+
+static pid_t number_in(const char *path)
+{
+    char text[32] = "";
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    return got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+/* Whether a process that was let go has ended, or will at once. */
+static bool ended(int milliseconds)
+{
+    struct pollfd each[] = {
+        {.fd = sandbox.handle, .events = POLLIN},
+        {.fd = over, .events = POLLIN},
+        {.fd = watching, .events = POLLIN},
+    };
+    if (poll(each, 3, milliseconds) <= 0)
+        return false;
+    return each[0].revents != 0 || each[1].revents != 0;
+}
+
+/* A container that is not there yet is ended when it comes; one that can't be, by the method. */
+static void kill_it(void)
+{
+    while (sandbox.process < 0 && options.wait && !ended(STEP))
+        if ((first = number_in(options.pid_file)) > 0)
+            sandbox_open(first, &sandbox);
+    if (inside.here)
+        kill(-1, SIGKILL);
+    else
+        end_first();
+}
+
+static _Noreturn void end(const char *path, const char *what)
+{
+    kill_it();
+    say("%s%s: the run is ended", path, what);
+    _exit(REPLACED);
+}
+
+static const char WAS_REPLACED[] = " was replaced on the host while this ran";
+
+/* The record that is mounted otherwise than planned; a list that was read while it changed is read again. */
+static const struct record *compare_mounts(bool begin, char **where)
+{
+    const struct record *wrong = NULL;
+    *where = NULL;
+    for (int tries = 0; tries < 2; tries++) {
+        struct mounts mounts;
+        const char *point;
+        free(*where);
+        *where = NULL;
+        if (!mounts_read(sandbox.mounts, &mounts))
+            return plan.records;
+        wrong = compare(&plan, &mounts, sandbox.root, begin, &point);
+        if (wrong == NULL && point != NULL)
+            *where = strdup(point);
+        mounts_free(&mounts);
+        if (wrong == NULL && *where == NULL)
+            break;
+    }
+    return wrong;
+}
+
+/* What was replaced where nobody inside can write is hidden again, also when that happens several times. */
+static bool hidden_again(struct record *record)
+{
+    bool there = false;
+    if (!record->again || (inside.spaces[1] < 0 && !inside.here))
+        return false;
+    for (int tries = 0; tries < 100 && !there; tries++) {
+        struct mounts mounts;
+        bool hidden = inside_hide(&inside, record);
+        host_hold(record, watching);
+        record->gone = record->held < 0;
+        if (record->gone && hidden)
+            return true;
+        if (!hidden || !mounts_read(sandbox.mounts, &mounts))
+            continue;
+        const struct mount *mount = mounts_at(&mounts, record->target);
+        there = strcmp(mount->point, record->target) == 0;
+        record->mount = mount->id;
+        mounts_free(&mounts);
+    }
+    return there;
+}
+
+static void compare_all(void)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        char *where = NULL;
+        const struct record *wrong = host_compare(&plan);
+        if (wrong == NULL && sandbox.mounts >= 0)
+            wrong = compare_mounts(false, &where);
+        if (where != NULL)
+            end(where, " was mounted inside while this ran, and can be written");
+        if (wrong == NULL)
+            return;
+        if (!hidden_again(&plan.records[wrong - plan.records]))
+            end(wrong->target + strlen(root), WAS_REPLACED);
+    }
+    end("the mounts", " change again and again");
+}
+
+/* What had gone may be there again. */
+static void look_for_gone(void)
+{
+    struct stat status;
+    for (size_t index = 0; index < plan.count; index++)
+        if (plan.records[index].gone && lstat(plan.records[index].source, &status) == 0 &&
+            !hidden_again(&plan.records[index]))
+            end(plan.records[index].target + strlen(root), WAS_REPLACED);
+}
+
+static _Noreturn void follow(void)
+{
+    for (;;) {
+        struct pollfd each[] = {
+            {.fd = sandbox.handle, .events = POLLIN},
+            {.fd = sandbox.mounts, .events = POLLPRI},
+            {.fd = watching, .events = POLLIN},
+            {.fd = over, .events = POLLIN},
+        };
+        bool looks = host_incomplete || (sandbox.process >= 0 && sandbox.handle < 0);
+        int ready = poll(each, 4, looks ? LOOK : -1);
+        bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
+        if (sandbox.process >= 0 && sandbox.handle < 0 && faccessat(sandbox.process, "stat", F_OK, 0) != 0)
+            last = true;
+        bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
+        if (told && !last)
+            look_for_gone();
+        if (told || last || each[1].revents != 0)
+            compare_all();
+        if (last)
+            _exit(0);
+    }
+}
+
+/* mountinfo shows what is below the root that the process had when it was opened. */
+static void open_again(void)
+{
+    if (sandbox.mounts >= 0)
+        close(sandbox.mounts);
+    if (sandbox.root >= 0)
+        close(sandbox.root);
+    sandbox.mounts = openat(sandbox.process, "mountinfo", O_RDONLY | O_CLOEXEC);
+    sandbox.root = openat(sandbox.process, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* bubblewrap has made all mounts when it waits; who can't see that has to see the mounts. */
+static void settle(void)
+{
+    long until = milliseconds() + SETUP;
+    for (;;) {
+        char *where = NULL;
+        int waits = options.waits_on < 0 ? -1 : sandbox_waits(&sandbox, options.waits_on);
+        if (waits != 0)
+            open_again();
+        if (waits == 1)
+            return;
+        if (waits < 0 && sandbox_is_first(&sandbox) && compare_mounts(true, &where) == NULL && !ended(50) &&
+            compare_mounts(true, &where) == NULL)
+            return;
+        free(where);
+        if (ended(1))
+            _exit(0);
+        if (milliseconds() > until)
+            forbid("the sandbox's mounts were not made in time%s", "");
+    }
+}
+
+static void hold_covers(void)
+{
+    for (size_t index = 0; index < plan.count; index++)
+        if (plan.records[index].kind == COVER_FILE || plan.records[index].kind == COVER_DIRECTORY)
+            host_hold(&plan.records[index], watching);
+}
+
+static void compare_before(void)
+{
+    for (int tries = 0;; tries++) {
+        char *where;
+        const struct record *wrong = compare_mounts(true, &where);
+        if (wrong == NULL && where == NULL)
+            return;
+        if (ended(0))
+            _exit(0);
+        if (wrong != NULL)
+            forbid("%s is not mounted as it was rendered", wrong->target + strlen(root));
+        if (tries == 100 || !inside_remove(&inside, where))
+            forbid("%s was mounted inside, and can be written", where);
+        free(where);
+    }
+}
+
+/* Before the command is let go. */
+static void begin(void)
+{
+    if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
+        _exit(ended(0) || sandbox.process < 0 ? 0 : NOT_RUN);
+    settle();
+    if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
+        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
+    hold_covers();
+    compare_before();
+}
+
+/* Our own namespaces, where a directory becomes the root of the command. */
+static void begin_here(void)
+{
+    if (!sandbox_is_here())
+        forbid("%s is a place in the namespaces of a sandbox", root);
+    inside.here = true;
+    sandbox.mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
+    sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t index = 0; index < plan.count; index++) {
+        struct record *each = &plan.records[index];
+        each->target = text("%s%s", root, strcmp(each->target, "/") == 0 ? "" : each->target);
+    }
+    if (sandbox.mounts < 0 || !inside_private(&inside))
+        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
+    hold_covers();
+    compare_before();
+}
+
+/* A container is looked at as soon as it is there. */
+static void find(void)
+{
+    int step = STEP;
+    while ((first = number_in(options.pid_file)) <= 0) {
+        if (watching >= 0 && host_events(watching))
+            compare_all();
+        if (ended(step)) {
+            compare_all();
+            _exit(0);
+        }
+        step = step < LOOK ? step + step / 16 + 1 : LOOK;
+    }
+    if (!sandbox_open(first, &sandbox)) {
+        sandbox.process = sandbox.mounts = -1;
+        return;
+    }
+    if (options.opaque) {
+        close(sandbox.mounts);
+        sandbox.mounts = -1;
+        return;
+    }
+    for (long until = milliseconds() + GRACE;;) {
+        char *where;
+        open_again();
+        const struct record *replaced = host_compare(&plan), *wrong = compare_mounts(true, &where);
+        if (replaced != NULL)
+            end(replaced->target, WAS_REPLACED);
+        if (wrong == NULL && where == NULL)
+            return;
+        if (ended(STEP)) {
+            sandbox.mounts = -1;
+            return;
+        }
+        if (milliseconds() > until)
+            end(wrong != NULL ? wrong->target : where, " is not mounted as it was rendered");
+        free(where);
+    }
+}
+
+static void raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* What the keeper holds isn't held longer by us. */
+static void keep_only(int kept)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0)
+        refuse_errno("the mounts can't be watched");
+    syscall(SYS_close_range, 3, kept - 1, 0);
+    syscall(SYS_close_range, kept + 1, ~0U, 0);
+}
+
+static _Noreturn void watch_sandbox(const struct run *run)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
+    size_t length;
+    leave = leave_watch;
+    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
+        signal(ignored[index], SIG_IGN);
+    char *content = read_file(run->artifacts, "mounts", 1 << 26, &length);
+    if (content == NULL)
+        refuse_errno("the plan of mounts can't be read");
+    keep_only(over);
+    raise_limit();
+    const char *fault = mount_plan_parse(content, length, &plan);
+    if (fault != NULL)
+        refuse("the plan of mounts can't be used: %s", fault);
+    root = options.root == NULL ? "" : options.root;
+    first = options.first;
+    watching = host_watch(&plan);
+    if (first > 0)
+        begin();
+    else if (options.root != NULL)
+        begin_here();
+    else
+        hold_covers();
+    if (write(over, "", 1) != 1)
+        _exit(NOT_RUN);
+    if (options.pid_file != NULL)
+        find();
+    follow();
+}
+
+void watch_start(struct run *run, struct watch *watch)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        refuse_errno("the mounts can't be watched");
+    watch->mounted = false;
+    watch->process = fork_child(&watch->handle);
+    if (watch->process < 0)
+        refuse_errno("the mounts can't be watched");
+    if (watch->process == 0) {
+        options = *watch;
+        over = ends[1];
+        watch_sandbox(run);
+    }
+    close(ends[1]);
+    watch->says = ends[0];
+}
+
+bool watch_mounted(struct watch *watch)
+{
+    char said;
+    ssize_t got;
+    while ((got = read(watch->says, &said, 1)) < 0 && errno == EINTR)
+        ;
+    return watch->mounted = got == 1;
+}
+
+int watch_end(struct watch *watch)
+{
+    int status;
+    close(watch->says);
+    while (waitpid(watch->process, &status, 0) < 0)
+        if (errno != EINTR)
+            return NOT_RUN;
+    if (watch->handle >= 0)
+        close(watch->handle);
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_RUN))
+        return WEXITSTATUS(status);
+    if (WIFSIGNALED(status))
+        say("what watches the mounts was ended: so is the run");
+    return watch->mounted ? KILLED : NOT_RUN;
+}

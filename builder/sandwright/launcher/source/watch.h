@@ -1,0 +1,83 @@
+/* The watch over mounts: what its parts share. It sees that what is mounted in a sandbox is what was planned, and stays so. */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum kind { OWN, MASK_FILE, MASK_DIRECTORY, READ, WRITE, COVER_FILE, COVER_DIRECTORY };
+
+struct record {
+    enum kind kind;
+    const char *target; /* the path inside */
+    const char *source; /* the path on the host, which is watched where `watched` says so */
+    bool watched;       /* whoever replaces it on the host takes the mount away */
+    bool again;         /* nobody inside can write where it is: it is hidden again */
+    bool writable;      /* what is own may be written */
+    bool gone;          /* nothing is there at the moment */
+    int held;           /* a descriptor of what is there on the host, -1 without */
+    int fault;          /* why there is none */
+    unsigned long mount; /* the number of its mount, 0 before it was seen */
+};
+
+struct mount_plan {
+    struct record *records;
+    size_t count;
+};
+
+struct mount {
+    unsigned long id, parent;
+    char *point, *type;
+    bool readonly, follows; /* `follows`: mounts of others come in (master: in proc_pid_mountinfo(5)) */
+};
+
+struct mounts {
+    struct mount *all; /* by parent */
+    size_t count;
+    struct mount *root;
+    char *text;
+};
+
+/* mountplan.c: NULL, or what is wrong. `text` is changed, and has to stay. */
+const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan);
+
+/* mounts.c */
+bool mounts_parse(char *text, struct mounts *mounts); /* takes `text`, which ends with NUL */
+bool mounts_read(int file, struct mounts *mounts);
+void mounts_free(struct mounts *mounts);
+const struct mount *mounts_at(const struct mounts *mounts, const char *path);
+bool is_below(const char *path, const char *above); /* or the same */
+
+/* compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
+const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);
+
+/* host.c */
+int host_watch(struct mount_plan *plan);                  /* a descriptor for inotify, -1 without */
+void host_hold(struct record *record, int watching); /* what is there now is what must stay */
+bool host_events(int watching);                     /* whether one of them is about what is watched */
+const struct record *host_compare(const struct mount_plan *plan);
+extern bool host_incomplete; /* something can't be watched, and has to be looked at now and then */
+
+/* sandbox.c */
+struct sandbox {
+    int process, handle; /* its first process: the directory in /proc, and a descriptor to end it by, each -1 without */
+    int mounts, root;    /* its mountinfo and what is its root, each -1 without */
+};
+bool sandbox_open(pid_t number, struct sandbox *sandbox);
+bool sandbox_is_here(void);
+bool sandbox_is_first(const struct sandbox *sandbox);
+int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; can't be told: -1 */
+bool sandbox_end(const struct sandbox *sandbox, pid_t number);
+
+/* inside.c: in a process of its own, as it changes namespaces */
+struct inside {
+    int spaces[2]; /* of users, -1 where it is ours, and of mounts */
+    bool here;     /* we are in them */
+};
+bool inside_open(int process, struct inside *inside);
+bool inside_private(const struct inside *inside);                          /* nothing comes in that is mounted outside later */
+bool inside_hide(const struct inside *inside, const struct record *record); /* where nobody inside can write */
+bool inside_remove(const struct inside *inside, const char *path);          /* a mount that came in meanwhile */
+
+#endif
