@@ -13,9 +13,7 @@ profile on Linux. Every error that is raised on purpose is a `SandwrightError` (
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from sandwright.api import Policy
     from sandwright.errors import SandwrightError
@@ -53,4 +51,6 @@ def __getattr__(name: str) -> object:
     """Import the public names when they are first asked for: they cost more than `--help` may take."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

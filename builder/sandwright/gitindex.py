@@ -5,7 +5,9 @@ Git enters the directory of such an entry by itself, as for a submodule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST = 1 << 28
 """Bytes of an index that are looked at."""

@@ -6,11 +6,15 @@ plain JSON data. Asking again needs nothing but the standard library, and starts
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable
+
+from sandwright import digests, smalljson
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
 
 Answer = str | int | list[str] | list[int] | None
 Question = tuple[str, str]
@@ -116,7 +120,7 @@ def _type(path: str) -> Answer:
 
 def sockets_of(shown: Iterable[str], hidden: Iterable[str]) -> Question:
     """Which Unix sockets take connections at or below directories: what is nearest above one decides."""
-    return "sockets", json.dumps([sorted(set(shown)), sorted(set(hidden))])
+    return "sockets", smalljson.dumps([sorted(set(shown)), sorted(set(hidden))]).decode()
 
 
 def _sockets(subject: str) -> list[str]:
@@ -125,7 +129,7 @@ def _sockets(subject: str) -> list[str]:
     The subject says where, as `sockets_of` does.
     """
     try:
-        shown, hidden = (frozenset(each) for each in json.loads(subject))
+        shown, hidden = (frozenset(each) for each in smalljson.loads(subject.encode()))
     except (ValueError, TypeError):
         return []
     return sorted(path for path in _listening() if _shown(path, shown, hidden)) if shown else []
@@ -182,8 +186,6 @@ def _digest(path: str) -> Answer:
 
     Somebody else may have put a pipe there, whose opening would wait.
     """
-    from hashlib import sha256  # noqa: PLC0415 - not every question needs it
-
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -193,7 +195,7 @@ def _digest(path: str) -> Answer:
         if not stat.S_ISREG(status.st_mode) or is_cover(path, status):
             return None
         with open(descriptor, "rb", closefd=False) as file:
-            return [str(status.st_size), sha256(file.read(_SMALL)).hexdigest()]
+            return [str(status.st_size), digests.sha256(file.read(_SMALL))]
     except OSError:
         return None
     finally:

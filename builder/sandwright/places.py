@@ -6,7 +6,6 @@ that somebody else could write is not used: nothing is in /tmp, where others, an
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 
@@ -27,9 +26,11 @@ def runtime() -> str:
     A runtime directory of somebody else's, as `sudo -E` leaves it, is not taken. Launchers choose the same.
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    with contextlib.suppress(OSError):
+    try:
         if base.startswith("/") and os.stat(base).st_uid == os.geteuid():
             return os.path.join(base, NAME)
+    except OSError:
+        pass
     if os.geteuid() == 0 and os.path.isdir("/run"):
         return os.path.join("/run", NAME)
     return os.path.join(home(), ".cache", NAME, "run")
@@ -41,9 +42,11 @@ def passable() -> str:
     Raise HostError when it is not root's alone.
     """
     path = os.path.join("/run", f"{NAME}-egress")
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(path, 0o711)
         os.chmod(path, 0o711)  # noqa: S103 - to be passed through, whatever the umask
+    except FileExistsError:
+        pass
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o066:
         raise error(f"{path} is not a directory of root's that others only pass through")
@@ -62,8 +65,10 @@ def private(path: str) -> str:
     """
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
         status = os.lstat(path)
     except OSError as fault:
         raise error(f"{path} can't be made: {fault.strerror}") from fault

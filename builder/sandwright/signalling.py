@@ -6,10 +6,13 @@ them, and so what a sandbox or another user wants them to be: they are hints onl
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-from collections.abc import Callable
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KILL = 9
 
 
 def started(process: int) -> int:
@@ -35,7 +38,7 @@ def own(process: int) -> bool:
     return fields.get(b"Uid", b"").split()[:2] == [uid, uid] and len(fields.get(b"NSpid", b"0").split()) == 1
 
 
-def kill(process: int, number: int = signal.SIGKILL, *, sure: Callable[[], bool]) -> bool:
+def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool:
     """Signal a process if it is what it is taken for; give whether it was signalled.
 
     `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has
@@ -50,13 +53,16 @@ def kill(process: int, number: int = signal.SIGKILL, *, sure: Callable[[], bool]
     try:
         if not sure():
             return False
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if handle is None:
-                os.kill(process, number)
-            else:
-                signal.pidfd_send_signal(handle, number)
-            return True
+        if handle is None:
+            os.kill(process, number)
+        else:
+            from signal import pidfd_send_signal  # noqa: PLC0415 - costs milliseconds
+
+            pidfd_send_signal(handle, number)
+    except (ProcessLookupError, PermissionError):
         return False
+    else:
+        return True
     finally:
         if handle is not None:
             os.close(handle)

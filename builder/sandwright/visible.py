@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 _KEPT = frozenset("\n\t")
 
 
@@ -17,3 +19,8 @@ def visible(text: str) -> str:
         each if each in _KEPT or each.isprintable() else each.encode("unicode_escape").decode()
         for each in text
     )
+
+
+def say(line: str) -> None:
+    """Write a line of ours to standard error, at once. Raise OSError."""
+    os.write(2, f"sandwright: {visible(line)}\n".encode())

@@ -22,6 +22,8 @@ FLOORS = (
         "document",
         "validation",
         "gitindex",
+        "digests",
+        "smalljson",
     },
     {
         "process",

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from sandwright.cli.tasks import namespace
 
@@ -41,11 +40,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at its own end
         if error.errno != errno.EPIPE:
             sys.stderr.write(f"sandwright: the output can't be written: {error.strerror}\n")
-        code = code or (128 + signal.SIGPIPE if error.errno == errno.EPIPE else 1)
+        code = code or (_SIGPIPE if error.errno == errno.EPIPE else 1)
     if code is not None:
         sys.exit(code)  # type: ignore[arg-type]  # what somebody gave to it
 
 
+_SIGPIPE = 128 + 13
 _UNWRITTEN = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO))
 
 

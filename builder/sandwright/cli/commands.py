@@ -6,14 +6,15 @@ function carries a command out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GROUPS = ("every day", "images", "release", "profiles", "maintenance")
 """The headings of `sandwright --help`, in order."""
 
 
-class Option(NamedTuple):
+class Option:
     """An option of a command, or one of its positional arguments.
 
     `metavar` names the value; an option without one is a flag. `repeatable` options may be given several
@@ -23,16 +24,35 @@ class Option(NamedTuple):
     without the option's name: words that begin with `/`, or words that hold `=`.
     """
 
-    name: str
-    metavar: str
-    help: str
-    repeatable: bool = False
-    short: str = ""
-    negatable: bool = False
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    offered: str = ""
-    more: str = ""
+    __slots__ = (
+        *("choices", "help", "metavar", "more", "name"),
+        *("negatable", "offered", "repeatable", "required", "short"),
+    )
+
+    def __init__(
+        self,
+        name: str,
+        metavar: str,
+        help: str,  # noqa: A002 - what it is
+        *,
+        repeatable: bool = False,
+        short: str = "",
+        negatable: bool = False,
+        required: bool = False,
+        choices: tuple[str, ...] = (),
+        offered: str = "",
+        more: str = "",
+    ) -> None:
+        self.name = name
+        self.metavar = metavar
+        self.help = help
+        self.repeatable = repeatable
+        self.short = short
+        self.negatable = negatable
+        self.required = required
+        self.choices = choices
+        self.offered = offered
+        self.more = more
 
     @property
     def flag(self) -> str:
@@ -64,20 +84,33 @@ class Option(NamedTuple):
         return self.choices
 
 
-class Command(NamedTuple):
+class Command:
     """A command: `sandwright NAME`, and `invoke NAME` in a checkout.
 
     `details` are sentences that its help has below the first line. `takes_command` says that words behind
     `--` are a command for it to run, or to look at.
     """
 
-    name: str
-    group: str
-    help: str
-    positional: tuple[Option, ...] = ()
-    options: tuple[Option, ...] = ()
-    details: str = ""
-    takes_command: bool = False
+    __slots__ = ("details", "group", "help", "name", "options", "positional", "takes_command")
+
+    def __init__(
+        self,
+        name: str,
+        group: str,
+        help: str,  # noqa: A002 - what it is
+        *,
+        positional: tuple[Option, ...] = (),
+        options: tuple[Option, ...] = (),
+        details: str = "",
+        takes_command: bool = False,
+    ) -> None:
+        self.name = name
+        self.group = group
+        self.help = help
+        self.positional = positional
+        self.options = options
+        self.details = details
+        self.takes_command = takes_command
 
     @property
     def arguments(self) -> tuple[Option, ...]:

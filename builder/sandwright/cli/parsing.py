@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
-
 from sandwright.cli.commands import COMMANDS, Command, Option, command_of
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import NoReturn
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
 """What was given, by parameter of the command's function; what was not given is not in it."""
-
-_NUMBER = re.compile(r"-(0x[0-9a-fA-F]+|[0-9]+)")
 
 
 class Parsed:
@@ -151,7 +150,13 @@ def _position(command: Command, values: Values, word: str) -> None:
 
 def _is_option(word: str) -> bool:
     """Whether a word names an option: it begins with a dash, and is no number and not `-` alone."""
-    return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
+    return word.startswith("-") and word != "-" and not _is_number(word[1:])
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("0x")
+    known = "0123456789" if digits == text else "0123456789abcdefABCDEF"
+    return digits != "" and all(each in known for each in digits)
 
 
 def _refuse(problem: str, name: str, known: Iterable[str], page: str = "") -> NoReturn:

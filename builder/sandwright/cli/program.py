@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from sandwright.cli.commands import Command
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.visible import visible
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sandwright.errors import SandwrightError
 
 NOTHING_RUN = 125
@@ -63,9 +62,14 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     options = {**values, "words": words} if command.takes_command else values
     if command.name == "run":
         return function(**options) or 0
+    import signal  # noqa: PLC0415 - costs milliseconds, and `run` needs none of it
+
+    previous = signal.signal(signal.SIGTERM, _terminate)
     try:
-        with _unwinding_on_sigterm():
+        try:
             return function(**options) or 0
+        finally:
+            signal.signal(signal.SIGTERM, previous)
     except _Terminated:
         return _say("terminated", 128 + signal.SIGTERM)
     except KeyboardInterrupt:
@@ -81,16 +85,8 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM came; unwinds like Ctrl-C, so that every `with` releases what it holds."""
 
 
-@contextlib.contextmanager
-def _unwinding_on_sigterm() -> Iterator[None]:
-    def terminate(_number: int, _frame: object) -> None:
-        raise _Terminated
-
-    previous = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+def _terminate(_number: int, _frame: object) -> None:
+    raise _Terminated
 
 
 def _errors() -> type[SandwrightError]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
-from sandwright.visible import visible
+from sandwright.visible import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
     """Run a command in the sandbox of a policy; give the exit status: 125 when nothing was run."""
     try:
-        return run_request(request_of(words, **options), say=_say)  # type: ignore[arg-type]  # by the table
+        return run_request(request_of(words, **options), say=say)  # type: ignore[arg-type]  # by the table
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -23,7 +24,7 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
         if not isinstance(error, SandwrightError | OSError):
             raise
         for line in str(error).splitlines():
-            _say(line)
+            say(line)
         return LAUNCHER_FAILED
 
 
@@ -50,7 +51,3 @@ def request_of(
         telemetry=telemetry,
         trusted=trust_policy,
     )
-
-
-def _say(line: str) -> None:
-    os.write(2, f"sandwright: {visible(line)}\n".encode())

@@ -35,7 +35,8 @@ def status(*, json: bool = False) -> None:
     """Show this user's running sessions, and what each enforces."""
     from sandwright.session import state  # noqa: PLC0415
 
-    found = [data for data in state.read_all() if state.runs(data)]
+    running = [data for data in state.read_all() if state.runs(data)]
+    found = [{name: value for name, value in data.items() if name != "after"} for data in running]
     if json:
         console.line(encoder.dumps({"sessions": found}, indent=2))
         return

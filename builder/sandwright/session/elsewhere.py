@@ -7,14 +7,15 @@ that is killed leaves its record, too.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-from collections.abc import Iterable
 
-from sandwright import places
+from sandwright import places, smalljson
 from sandwright.session import state
 from sandwright.session.left_behind import PLACEHOLDER, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def check(policy: str) -> None:
@@ -43,7 +44,7 @@ def begin(session: str, policy: str, absent: list[str]) -> str:
     folder = places.private(_folder())
     file = os.path.join(folder, f"{session}.json")
     data = {**state.identity(), "policy": policy, "absent": absent}
-    places.write(file, json.dumps(data).encode("utf-8", "surrogateescape"))
+    places.write(file, smalljson.dumps(data))
     return file
 
 
@@ -88,12 +89,14 @@ def _folder() -> str:
 def _read(file: str) -> dict[str, object]:
     try:
         with open(file, "rb") as opened:
-            data = json.loads(opened.read())
+            data = smalljson.loads(opened.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
 
 
 def _forget(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(file)
+    except FileNotFoundError:
+        pass

@@ -7,17 +7,15 @@ what names programs counts, so the repositories that a look found are kept for t
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
 import stat
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
 
-from sandwright import places
-from sandwright.inputs import KINDS
+from sandwright import digests, places, smalljson
+
+TYPE_CHECKING = False  # this is what a run waits for at its end: imports are most of it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 MOST_NAMES = 250_000
 MOST_SECONDS = 3.0
@@ -38,17 +36,17 @@ _RUNS = ("commondir", "config", "config.worktree")
 
 
 class Clock:
-    """When a run began, in the time that file systems keep."""
+    """When a run began, in the time that file systems keep, and in one that nobody sets: in nanoseconds."""
 
-    def __init__(self) -> None:
-        """It begins now."""
-        self._began = _now()
-        self._ticks = time.monotonic_ns()
+    def __init__(self, began: int = 0, ticks: int = 0) -> None:
+        """It begins now, or is that of another process."""
+        self.began = began or _now()
+        self.ticks = ticks or time.monotonic_ns()
 
     def since(self) -> int:
         """The earliest time of what changed since then, in nanoseconds; the clock may have been set back."""
-        began = _now() - (time.monotonic_ns() - self._ticks)
-        return began if began < self._began - _SET_BACK else self._began
+        began = _now() - (time.monotonic_ns() - self.ticks)
+        return began if began < self.began - _SET_BACK else self.began
 
 
 def _now() -> int:
@@ -81,22 +79,20 @@ def look(data: dict[str, list[str]], policy: str, since: int) -> list[str]:
 
     `policy` is the file whose runs it is about. The lines are printable.
     """
-    file = os.path.join(
-        places.cache(), "repositories", f"{hashlib.sha256(os.fsencode(policy)).hexdigest()}.json"
-    )
+    file = os.path.join(places.cache(), "repositories", f"{digests.sha256(os.fsencode(policy))}.json")
     looking = _Look(WritablePlaces(data), since, _read(file))
     looking.run()
     looking.enter()
     if looking.seen != looking.before and not looking.stopped:
         places.private(os.path.dirname(file))
-        places.write(file, json.dumps(looking.seen).encode("utf-8", "surrogateescape"))
+        places.write(file, smalljson.dumps(looking.seen))
     return looking.lines()
 
 
 def _read(file: str) -> dict[str, str]:
     try:
         with open(file, "rb") as opened:
-            data = json.loads(opened.read())
+            data = smalljson.loads(opened.read())
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -133,22 +129,31 @@ class _Look:
 
     def run(self) -> None:
         """Look at everything, what is higher first."""
-        waiting: deque[_Directory] = deque()
+        waiting: list[_Directory] = []
         for root in self._where.roots:
-            with contextlib.suppress(OSError):
-                status = os.lstat(root)
-                if stat.S_ISDIR(status.st_mode):
-                    waiting.append(_Directory(root, status, self._since, ""))
-        while waiting and not self.stopped:
-            directory = waiting.popleft()
             try:
-                self._directory(directory, waiting.append)
-            except OSError as fault:
-                self._unread(directory, fault)
+                status = os.lstat(root)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(_Directory(root, status, self._since, ""))
+        while waiting:
+            level, waiting = waiting, []
+            for directory in level:
+                try:
+                    self._directory(directory, waiting.append)
+                except OSError as fault:
+                    self._unread(directory, fault)
+                if self.stopped:
+                    return
 
     def enter(self) -> None:
         """Say of what was found which repositories Git enters by itself: an index has them as entries."""
-        for directory in self._where.git if any(not rank for rank, _ in self._found.values()) else ():
+        if all(rank for rank, _ in self._found.values()):
+            return
+        from sandwright.inputs import KINDS  # noqa: PLC0415 - rarely needed
+
+        for directory in self._where.git:
             tree, _, name = directory.rpartition("/")
             links = KINDS["gitlinks"](f"{directory}/index") if name == ".git" else None
             for link in links if isinstance(links, list) else ():
@@ -240,10 +245,12 @@ class _Look:
 
     def _inner(self, path: str, since: int) -> None:
         """Hooks and attributes of a repository."""
-        with contextlib.suppress(OSError):
+        try:
             names = [f"{path}/{each}" for each in os.listdir(path)] if os.path.isdir(path) else []
             if any(os.lstat(each).st_ctime_ns >= since for each in (path, *names)):
                 self._add(path, 2, "Git runs what is there")
+        except OSError:
+            pass
 
     def _unread(self, directory: _Directory, fault: OSError) -> None:
         if isinstance(fault, FileNotFoundError):
@@ -264,6 +271,8 @@ def printable(text: str) -> str:
 
 def said(lines: Iterable[str], say: Callable[[str], None]) -> None:
     """Say them, as long as somebody listens."""
-    with contextlib.suppress(OSError):
+    try:
         for line in lines:
             say(line)
+    except OSError:
+        pass

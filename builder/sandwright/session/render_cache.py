@@ -8,12 +8,10 @@ would give the same, and is left out.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
 
-from sandwright import inputs, places
+from sandwright import digests, inputs, places, smalljson
 
 SCHEMA = 2
 MOST = 200
@@ -79,7 +77,7 @@ class CachedSandbox:
 
 def slot(identity: list[str]) -> str:
     """The file that keeps what this copy of the program made for a request: others may render otherwise."""
-    name = hashlib.sha256(json.dumps([__file__, *identity]).encode("utf-8", "surrogateescape")).hexdigest()
+    name = digests.sha256(smalljson.dumps([__file__, *identity]))
     return os.path.join(places.cache(), f"{name}.json")
 
 
@@ -89,7 +87,7 @@ def find(identity: list[str]) -> CachedSandbox | None:
     try:
         status = os.lstat(path)
         with open(path, "rb") as file:
-            data = json.loads(file.read())
+            data = smalljson.loads(file.read())
         if status.st_uid != os.geteuid() or data["schema"] != SCHEMA or data["python"] != sys.version:
             return None
         if inputs.changed(data["asked"]) is not None:
@@ -102,10 +100,10 @@ def find(identity: list[str]) -> CachedSandbox | None:
 def keep(identity: list[str], prepared: CachedSandbox, asked: list[inputs.Asked]) -> None:
     """Keep what was made. Raise HostError when it can't be written."""
     data = {"schema": SCHEMA, "python": sys.version, "asked": asked, "prepared": prepared.as_data()}
-    places.write(slot(identity), json.dumps(data).encode("utf-8", "surrogateescape"))
+    places.write(slot(identity), smalljson.dumps(data))
 
 
 def digest(path: str) -> str:
     """The SHA-256 of a file, as `sha256:…`. Raise OSError."""
     with open(path, "rb") as file:
-        return f"sha256:{hashlib.sha256(file.read()).hexdigest()}"
+        return f"sha256:{digests.sha256(file.read())}"

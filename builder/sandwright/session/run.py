@@ -1,24 +1,35 @@
-"""Runs a command in the sandbox of a policy, from the request to the exit status."""
+"""Runs a command in the sandbox of a policy, from the request to the exit status.
+
+Where the method's launcher is native, and nothing has to run beside it, this process becomes the launcher,
+which becomes `after` at the end. Otherwise `beside` waits.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
-import sys
 import time
-from collections.abc import Callable
 
-from sandwright import foreground, places
+from sandwright import places
 from sandwright.session import elsewhere, left_behind, render_cache, state, trust
+from sandwright.session.after import can_follow, end, ending, traced
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
 
+TYPE_CHECKING = False  # imports are most of what a run takes: each of them counts
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
+PLAN = "launch.plan"
+"""The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
+
+_AFTER = "SANDWRIGHT_AFTER"
 
 
-def run(request: RunRequest, *, say: foreground.Say = lambda _: None) -> int:
-    """Run the request's command; give its exit status.
+def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> int:
+    """Run the request's command; give its exit status, unless this process becomes the launcher.
 
     128 + n says that signal n ended it, 124 that its time was up, 125 that its launcher could not start it
     as it was rendered, and said so. `say` is told what a person should know before it starts. Raise
@@ -34,7 +45,13 @@ def run(request: RunRequest, *, say: foreground.Say = lambda _: None) -> int:
     said = trust.Loosened(*prepared.loosened).line()
     for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
         say(note)
-    return _Session(request, prepared, began, say).run()
+    sweep()
+    session = Session(request, prepared, began)
+    if session.replaces_us():
+        return session.become(say)
+    from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
+
+    return attend(session, say)
 
 
 def ready(request: RunRequest) -> CachedSandbox:
@@ -59,130 +76,85 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
         return False
 
 
-class _Session:
-    """One run."""
+def sweep() -> None:
+    """Remove the records of sessions whose process was killed: nothing else of them is left."""
+    for data in state.read_all():
+        if not state.runs(data):
+            state.forget(str(data["session"]))
 
-    def __init__(
-        self, request: RunRequest, prepared: CachedSandbox, began: float, say: foreground.Say
-    ) -> None:
+
+class Session:
+    """One run. Of its `record`, `after` is for what is done at the end (`after.end`)."""
+
+    def __init__(self, request: RunRequest, prepared: CachedSandbox, began: float) -> None:
         self.id = state.new_id()
-        self._request = request
-        self._prepared = prepared
-        self._began = began
-        self._say = say
-        self._refused: Callable[[], dict[str, int]] | None = None
-        self._passed: tuple[int, ...] = ()
-        self._denials: dict[str, int] | None = None
-
-    def run(self) -> int:
-        """Start the launcher, and see it through."""
-        status: int | None = None
-        self._sweep()
+        self.request = request
+        self.prepared = prepared
+        self.began = began
+        self.native = PLAN in prepared.digests
         clock = left_behind.Clock()
-        made = elsewhere.begin(self.id, self._request.policy, self._prepared.after["absent"])
-        try:
-            with contextlib.ExitStack() as stack:
-                environment = {**os.environ, **self._prepared.environment, "SANDWRIGHT_SESSION": self.id}
-                if self._prepared.proxied:
-                    environment |= self._proxy(stack)
-                if self._prepared.shimmed:
-                    environment |= self._bridge(stack)
-                if self._request.cidfile:
-                    environment |= self._named(self._request.cidfile)
-                self._record()
-                stack.callback(state.forget, self.id)
-                status = self._start(environment)
-                self._denials = self._refused() if self._refused else None
-        finally:
-            self._tell(status)
-            self._look(clock.since(), made)
-        return status
-
-    def _look(self, since: int, record: str) -> None:
-        """Say what the run left that programs of the host may run."""
-        try:
-            found = left_behind.look(self._prepared.after, self._request.policy, since)
-        except Exception as fault:
-            from sandwright.errors import SandwrightError  # noqa: PLC0415 - costs milliseconds
-
-            if not isinstance(fault, SandwrightError):
-                raise
-            found = [str(fault)]
-        left_behind.said([*found, *elsewhere.end(record)], self._say)
-
-    def _start(self, environment: dict[str, str]) -> int:
-        prepared, request = self._prepared, self._request
-        relay = prepared.terminal != "passed" and foreground.on_terminal()
-        words = [*(prepared.wrap_terminal if relay else prepared.wrap), *request.argv]
-        try:
-            return foreground.run(
-                words,
-                environment,
-                deliver=self._deliver,
-                relay=relay,
-                controlling=prepared.terminal == "controlling",
-                passed=self._passed,
-            )
-        except OSError as error:
-            raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
-
-    def _deliver(self, launcher: int, number: int) -> str:
-        from sandwright.methods.registry import backend  # noqa: PLC0415 - only where a signal comes
-
-        return backend(self._prepared.method).deliver(launcher, number)
-
-    def _record(self) -> None:
-        prepared = self._prepared
-        record = {
+        self.after: dict[str, object] = {
+            "clock": [clock.began, clock.ticks],
+            "policy": request.policy,
+            "places": prepared.after,
+            "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
+            "telemetry": request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", ""),
+            "rendered": "now" if prepared.fresh else "before",
+        }
+        self.record: dict[str, object] = {
+            "session": self.id,
             "method": prepared.method,
-            "began": self._began,
+            "began": began,
             "project": prepared.project,
-            "command": os.path.basename(self._request.argv[0]),
+            "command": os.path.basename(request.argv[0]),
             "policy": prepared.policy,
             "artifacts": prepared.digests,
             "directory": prepared.directory,
             "covers": prepared.covers,
             "enforced": prepared.enforced,
+            "after": self.after,
         }
-        state.write(self.id, record)
 
-    def _named(self, path: str) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """The launcher's variables."""
+        named = self._name(self.request.cidfile) if self.request.cidfile else {}
+        return {**os.environ, **self.prepared.environment, "SANDWRIGHT_SESSION": self.id, **named}
+
+    def replaces_us(self) -> bool:
+        """Whether nobody has to be beside the launcher."""
+        prepared = self.prepared
+        beside = prepared.proxied or prepared.shimmed or traced()
+        return self.native and not beside and can_follow(state.directory())
+
+    def become(self, say: Callable[[str], None]) -> int:
+        """Be the launcher; comes back only with an error, having cleaned up."""
+        words = [*self.prepared.wrap, *self.request.argv]
+        try:
+            after = {_AFTER: "\n".join(ending(state.write(self.id, self.record)))}
+            _as_given()
+            os.execve(words[0], words, self.environment() | after)  # noqa: S606 - that is what this is for
+        except OSError as error:
+            raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+        finally:
+            state.forget(self.id)
+            end(self.record, None, say)
+
+    def _name(self, path: str) -> dict[str, str]:
         """Write the session's name to a file; an engine writes there what it knows the container by."""
         from sandwright.methods.registry import properties  # noqa: PLC0415 - only where a file is asked for
 
-        if properties(self._prepared.method).engine and not os.path.lexists(path):
+        if properties(self.prepared.method).engine and not os.path.lexists(path):
             return {"SANDWRIGHT_CIDFILE": path}
         _write_new(path, self.id)
         return {}
 
-    def _proxy(self, stack: contextlib.ExitStack) -> dict[str, str]:
-        from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
 
-        environment, self._refused = start_proxy(self._request, stack, self._prepared.policy)
-        return environment
-
-    def _bridge(self, stack: contextlib.ExitStack) -> dict[str, str]:
-        from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
-
-        environment, channel = start_bridge(self._request, stack, self._prepared.policy)
-        self._passed = (channel,)
-        return environment
-
-    def _sweep(self) -> None:
-        """Remove the records of sessions whose process was killed: nothing else of them is left."""
-        for data in state.read_all():
-            if not state.runs(data):
-                state.forget(str(data["session"]))
-
-    def _tell(self, status: int | None) -> None:
-        where = self._request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", "")
-        traced = "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)
-        if where or traced:
-            from sandwright.session.telemetry import SessionOutcome, tell  # noqa: PLC0415 - only where somebody listens
-
-            command = os.path.basename(self._request.argv[0])
-            outcome = SessionOutcome(self.id, command, status, self._began, time.time(), self._denials)
-            tell(outcome, self._prepared, where)
+def _as_given() -> None:
+    """Leave the signals as the person's shell would: Python ignores the first two, and waits with Ctrl-C."""
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _write_new(path: str, text: str) -> None:

@@ -6,11 +6,9 @@ alone may be somebody else's by now.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 
-from sandwright import places
+from sandwright import places, smalljson
 from sandwright.signalling import started
 
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -30,7 +28,7 @@ def write(session: str, data: dict[str, object]) -> str:
     """Record a session of this process; give the file. Raise HostError."""
     path = os.path.join(directory(), f"{session}.json")
     own = {"session": session, **identity()}
-    places.write(path, json.dumps({**own, **data}, indent=1).encode("utf-8", "surrogateescape"))
+    places.write(path, smalljson.dumps({**own, **data}))
     return path
 
 
@@ -41,8 +39,10 @@ def identity() -> dict[str, object]:
 
 def forget(session: str) -> None:
     """Remove the record of a session."""
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(os.path.join(directory(), f"{session}.json"))
+    except FileNotFoundError:
+        pass
 
 
 def read_all() -> list[dict[str, object]]:
@@ -54,7 +54,7 @@ def read_all() -> list[dict[str, object]]:
             continue
         try:
             with open(os.path.join(folder, name), "rb") as file:
-                data = json.loads(file.read())
+                data = smalljson.loads(file.read())
         except (OSError, ValueError):
             continue
         if isinstance(data, dict) and data.get("session") == name.removesuffix(".json"):

@@ -24,69 +24,63 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
+from typing import Any
 
 from sandwright.places import error
-from sandwright.session.render_cache import CachedSandbox
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class SessionOutcome:
-    """How a session went. Times are seconds since the epoch; `status` is None when nothing was started."""
+def event(
+    record: Mapping[str, Any], status: int | None, ended: float, denials: Mapping[str, int] | None = None
+) -> dict[str, object]:
+    """The event, as the table in this module has it.
 
-    session: str
-    command: str
-    status: int | None
-    began: float
-    ended: float
-    denials: Mapping[str, int] | None = None
-
-
-def event(outcome: SessionOutcome, prepared: CachedSandbox) -> dict[str, object]:
-    """The event, as the table in this module has it."""
+    `record` is the session's. The time is in seconds since the epoch; the status is None when nothing was
+    started.
+    """
+    same = ("session", "method", "policy", "artifacts", "command", "enforced")
     return {
         "event": "sandwright.session",
         "schema": SCHEMA,
-        "session": outcome.session,
-        "began": datetime.fromtimestamp(outcome.began, UTC).isoformat(),
-        "seconds": round(outcome.ended - outcome.began, 6),
-        "method": prepared.method,
-        "policy": prepared.policy,
-        "artifacts": prepared.digests,
+        "began": datetime.fromtimestamp(record["began"], UTC).isoformat(),
+        "seconds": round(ended - record["began"], 6),
+        **{name: record[name] for name in same},
         "preflight": "ready",
-        "rendered": "now" if prepared.fresh else "before",
-        "command": outcome.command,
-        "outcome": _how(outcome.status),
-        "status": outcome.status,
-        "enforced": prepared.enforced,
-        **_denials(outcome, prepared),
+        "rendered": record["after"]["rendered"],
+        "outcome": _how(status),
+        "status": status,
+        **_denials(record, status, denials),
     }
 
 
-def _denials(outcome: SessionOutcome, prepared: CachedSandbox) -> dict[str, object]:
+def _denials(
+    record: Mapping[str, Any], status: int | None, denials: Mapping[str, int] | None
+) -> dict[str, object]:
     """What was refused, or why that can't be told."""
-    if outcome.denials is not None:
-        return {"denials": dict(outcome.denials)}
-    if outcome.status is None:
+    if denials is not None:
+        return {"denials": dict(denials)}
+    if status is None:
         return {"unseen": "nothing was started"}
-    if prepared.enforced.get("network") == "proxy":
-        return {"unseen": f"the proxy of {prepared.method} is a container, whose log goes with it"}
+    if record["enforced"].get("network") == "proxy":
+        return {"unseen": f"the proxy of {record['method']} is a container, whose log goes with it"}
     return {"unseen": "no proxy ran, and what the kernel refuses it tells the program alone"}
 
 
-def tell(outcome: SessionOutcome, prepared: CachedSandbox, file: str) -> None:
-    """Append the event to a file, if one is named, and make a span of it. Raise HostError for the file."""
-    data = event(outcome, prepared)
-    if file:
-        _append(file, data)
-    if "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ):
-        _span(outcome, data)
+def tell(
+    record: Mapping[str, Any], status: int | None, denials: Mapping[str, int] | None = None, *, span: bool
+) -> None:
+    """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
+    ended = time.time()
+    data = event(record, status, ended, denials)
+    if record["after"]["telemetry"]:
+        _append(record["after"]["telemetry"], data)
+    if span:
+        _span(record["began"], ended, data)
 
 
 def _how(status: int | None) -> str:
@@ -116,7 +110,7 @@ def _append(file: str, data: Mapping[str, object]) -> None:
         raise error(f"{file} can't be written: {fault.strerror}") from fault
 
 
-def _span(outcome: SessionOutcome, data: Mapping[str, object]) -> None:
+def _span(began: float, ended: float, data: Mapping[str, object]) -> None:
     """A span from the session's beginning to its end, where the API is installed."""
     try:
         trace = import_module("opentelemetry.trace")
@@ -124,8 +118,8 @@ def _span(outcome: SessionOutcome, data: Mapping[str, object]) -> None:
         return
     given = {f"sandwright.{name}": _attribute(value) for name, value in data.items() if value is not None}
     tracer = trace.get_tracer("sandwright")
-    span = tracer.start_span("sandwright.session", start_time=int(outcome.began * 1e9), attributes=given)
-    span.end(end_time=int(outcome.ended * 1e9))
+    span = tracer.start_span("sandwright.session", start_time=int(began * 1e9), attributes=given)
+    span.end(end_time=int(ended * 1e9))
 
 
 def _attribute(value: object) -> str | int | float | bool:

@@ -8,13 +8,10 @@ shows, or 1 for every policy.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
 import stat
 
-from sandwright import places
+from sandwright import digests, places, smalljson
 
 VARIABLE = "SANDWRIGHT_TRUST"
 _SHOWN = 6
@@ -41,8 +38,7 @@ class Loosened:
     @property
     def digest(self) -> str:
         """What `SANDWRIGHT_TRUST` is set to: of the text, and of what it lets through."""
-        text = json.dumps([self.said, sorted(self.allows)]).encode("utf-8", "surrogateescape")
-        return f"sha256:{hashlib.sha256(text).hexdigest()}"
+        return f"sha256:{digests.sha256(smalljson.dumps([self.said, sorted(self.allows)]))}"
 
     def line(self) -> str:
         """What every run says, in one line; empty where there is nothing to say."""
@@ -91,14 +87,16 @@ def record(loosened: Loosened) -> str:
     """Keep the user's word; give the file. Raise HostError when it can't be written."""
     places.private(directory())
     data = {"policy": loosened.policy, "said": loosened.said, "allows": loosened.allows}
-    places.write(_file(loosened), json.dumps(data, indent=1).encode("utf-8", "surrogateescape"))
+    places.write(_file(loosened), smalljson.dumps(data))
     return _file(loosened)
 
 
 def forget(loosened: Loosened) -> None:
     """Take the user's word back."""
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(_file(loosened))
+    except FileNotFoundError:
+        pass
 
 
 def _recorded(loosened: Loosened) -> bool:
@@ -109,7 +107,7 @@ def _recorded(loosened: Loosened) -> bool:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return False
-            data = json.loads(file.read(_LARGEST))
+            data = smalljson.loads(file.read(_LARGEST))
         same = (data["policy"], data["said"]) == (loosened.policy, loosened.said)
         return same and set(loosened.allows) <= set(data["allows"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -117,5 +115,5 @@ def _recorded(loosened: Loosened) -> bool:
 
 
 def _file(loosened: Loosened) -> str:
-    name = hashlib.sha256(loosened.policy.encode("utf-8", "surrogateescape")).hexdigest()
+    name = digests.sha256(loosened.policy.encode("utf-8", "surrogateescape"))
     return os.path.join(directory(), f"{name}.json")

@@ -1,0 +1,73 @@
+"""Waits beside a launcher, with a proxy, a bridge or OpenTelemetry in this process.
+
+Launchers that are shell leave streams, terminals and signals to this process, too (`foreground`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from sandwright import foreground, places
+from sandwright.session import state
+from sandwright.session.after import end
+from sandwright.session.run import Session
+
+
+def attend(session: Session, say: foreground.Say) -> int:
+    """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
+    status: int | None = None
+    refused: Callable[[], dict[str, int]] | None = None
+    denials: dict[str, int] | None = None
+    try:
+        with ExitStack() as stack:
+            environment = session.environment()
+            passed: tuple[int, ...] = ()
+            if session.prepared.proxied:
+                variables, refused = _proxy(session, stack)
+                environment |= variables
+            if session.prepared.shimmed:
+                variables, channel = _bridge(session, stack)
+                environment, passed = environment | variables, (channel,)
+            state.write(session.id, session.record)
+            stack.callback(state.forget, session.id)
+            status = _start(session, environment, passed)
+            denials = refused() if refused else None
+    finally:
+        end(session.record, status, say, denials)
+    return status
+
+
+def _start(session: Session, environment: dict[str, str], passed: tuple[int, ...]) -> int:
+    prepared = session.prepared
+    relay = not session.native and prepared.terminal != "passed" and foreground.on_terminal()
+    words = [*(prepared.wrap_terminal if relay else prepared.wrap), *session.request.argv]
+    try:
+        return foreground.run(
+            words,
+            environment,
+            deliver=lambda launcher, number: _deliver(prepared.method, launcher, number),
+            relay=relay,
+            controlling=prepared.terminal == "controlling",
+            passed=passed,
+        )
+    except OSError as error:
+        raise places.error(f"{words[0]} can't be started: {error.strerror}") from error
+
+
+def _deliver(method: str, launcher: int, number: int) -> str:
+    from sandwright.methods.registry import backend  # noqa: PLC0415 - only where a signal comes
+
+    return backend(method).deliver(launcher, number)
+
+
+def _proxy(session: Session, stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
+    from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
+
+    return start_proxy(session.request, stack, session.prepared.policy)
+
+
+def _bridge(session: Session, stack: ExitStack) -> tuple[dict[str, str], int]:
+    from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
+
+    return start_bridge(session.request, stack, session.prepared.policy)

@@ -1,0 +1,130 @@
+"""A native launcher takes the place of `sandwright run`, and becomes what is done at the end.
+
+The launcher is a stand-in without a sandbox, put where the rendered one was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+STANDIN = """#!/bin/sh
+after=$SANDWRIGHT_AFTER
+unset SANDWRIGHT_AFTER
+"$@"
+set -- $?
+IFS='
+'
+[ -n "$after" ] || exit "$1"
+exec $after "$@"
+"""
+
+
+@pytest.fixture
+def native(project: Project) -> Project:
+    """A project whose rendered sandbox is the stand-in."""
+    assert project.run("true").returncode == 0
+    kept = (project.home / ".cache" / "sandwright" / "sessions").glob("*.json")
+    slot, data = next((path, data) for path in kept if "prepared" in (data := json.loads(path.read_text())))
+    folder = project.home / "standin"
+    folder.mkdir()
+    (folder / "launch").write_text(STANDIN)
+    (folder / "launch").chmod(0o755)
+    (folder / "launch.plan").touch()
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    data["prepared"] |= {
+        "digests": {name: f"sha256:{digest}" for name, digest in digests.items()},
+        "directory": str(folder),
+        "wrap": [str(folder / "launch")],
+    }
+    slot.write_text(json.dumps(data))
+    return project
+
+
+def test_it_is_the_same_process(native: Project) -> None:
+    """Shells' jobs, `status` and whoever started the run know the launcher by the number that they have."""
+    running = native.start("sh", "-c", "echo $PPID; read -r x </dev/null; exec sleep 50")
+    assert running.stdout is not None
+    assert int(running.stdout.readline()) == running.pid
+    words = Path(f"/proc/{running.pid}/cmdline").read_bytes()
+    assert b"standin/launch" in words
+    assert b"python" not in os.fsencode(Path(f"/proc/{running.pid}/exe").readlink())
+    (session,) = json.loads(native.sandwright("status", "--json").stdout)["sessions"]
+    assert session["pid"] == running.pid
+    assert "after" not in session
+    running.kill()
+    running.communicate(timeout=60)
+    assert native.sandwright("status").stdout == b"no session runs\n"
+    assert len(native.records()) == 1
+    assert native.run("true").returncode == 0
+    assert native.records() == []
+
+
+def test_what_is_left_is_named(native: Project) -> None:
+    ended = native.run("sh", "-c", "git init -q x; exit 3")
+    said = f"sandwright: new or changed while it ran: {native.root}/x/.git: a repository"
+    assert ended.returncode == 3
+    assert ended.stderr.decode().startswith(said)
+    assert native.records() == []
+    ended = native.run("sh", "-c", "echo out; exit 0")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"out\n", b"")
+
+
+def test_signals_are_as_the_caller_has_them(native: Project) -> None:
+    """Python ignores SIGPIPE and SIGXFSZ, and children would inherit that."""
+    show = ("sh", "-c", "grep Sig /proc/$PPID/status")
+    fields = dict(line.split(":\t") for line in native.run(*show).stdout.decode().splitlines())
+    ignored = int(fields["SigIgn"], 16)
+    assert not [each for each in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT) if ignored >> each - 1 & 1]
+    assert int(fields["SigBlk"], 16) == 0
+
+
+def test_variables_are_the_callers(native: Project) -> None:
+    native.environment["MINE"] = "a\nb"
+    said = native.run("env", "-0").stdout.split(b"\0")
+    assert b"MINE=a\nb" in said
+    assert not [each for each in said if each.startswith((b"PYTHON", b"SANDWRIGHT_AFTER"))]
+
+
+def test_the_event_is_told_at_the_end(native: Project) -> None:
+    file = native.home / "events"
+    assert native.run("sh", "-c", "exit 5", options=("--telemetry", str(file))).returncode == 5
+    event = json.loads(file.read_text())
+    assert (event["outcome"], event["status"], event["rendered"]) == ("exited", 5, "before")
+    assert event["command"] == "sh"
+
+
+def test_a_file_that_cant_be_written_leaves_the_status(native: Project) -> None:
+    ended = native.run("sh", "-c", "exit 5", options=("--telemetry", str(native.home)))
+    assert ended.returncode == 5
+    assert b"can't be written" in ended.stderr
+
+
+def test_a_launcher_that_is_none(native: Project) -> None:
+    """What can't be executed runs nothing, and leaves no record."""
+    launcher = native.home / "standin" / "launch"
+    launcher.chmod(0o644)
+    ended = native.run("true")
+    assert ended.returncode == 125
+    assert b"launch can't be started: Permission denied" in ended.stderr
+    assert native.records() == []
+
+
+@pytest.mark.parametrize("variable", ["OTEL_SERVICE_NAME", "PYTHONHOME"])
+def test_where_it_stays(native: Project, variable: str) -> None:
+    """OpenTelemetry's exporters are in this process; an interpreter may not do without its home."""
+    native.environment[variable] = sys.base_prefix
+    running = native.start("sh", "-c", "echo $PPID")
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 0, err
+    assert int(out) != running.pid
