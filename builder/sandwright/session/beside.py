@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from sandwright import foreground, places
 from sandwright.session import state
 from sandwright.session.after import end
-from sandwright.session.run import Session
+
+if TYPE_CHECKING:
+    from sandwright.session.run import Session
 
 
 def attend(session: Session, say: foreground.Say) -> int:
