@@ -14,10 +14,10 @@ from sandwright.session import state
 from sandwright.session.after import end
 
 if TYPE_CHECKING:
-    from sandwright.session.run import Session
+    from sandwright.session.run import CommandSession
 
 
-def attend(session: Session, say: foreground.Say) -> int:
+def attend(session: CommandSession, say: foreground.Say) -> int:
     """Start the launcher, and see it through; give its exit status. Raise SandwrightError."""
     status: int | None = None
     refused: Callable[[], dict[str, int]] | None = None
@@ -41,7 +41,7 @@ def attend(session: Session, say: foreground.Say) -> int:
     return status
 
 
-def _start(session: Session, environment: dict[str, str], passed: tuple[int, ...]) -> int:
+def _start(session: CommandSession, environment: dict[str, str], passed: tuple[int, ...]) -> int:
     prepared = session.prepared
     relay = not session.native and prepared.terminal != "passed" and foreground.on_terminal()
     words = [*(prepared.wrap_terminal if relay else prepared.wrap), *session.request.argv]
@@ -64,13 +64,13 @@ def _deliver(method: str, launcher: int, number: int) -> str:
     return backend(method).deliver(launcher, number)
 
 
-def _proxy(session: Session, stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
+def _proxy(session: CommandSession, stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
     from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
 
     return start_proxy(session.request, stack, session.prepared.policy)
 
 
-def _bridge(session: Session, stack: ExitStack) -> tuple[dict[str, str], int]:
+def _bridge(session: CommandSession, stack: ExitStack) -> tuple[dict[str, str], int]:
     from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
 
     return start_bridge(session.request, stack, session.prepared.policy)

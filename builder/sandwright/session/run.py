@@ -46,7 +46,7 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
         say(note)
     sweep()
-    session = Session(request, prepared, began)
+    session = CommandSession(request, prepared, began)
     if session.replaces_us():
         return session.become(say)
     from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
@@ -83,7 +83,7 @@ def sweep() -> None:
             state.forget(str(data["session"]))
 
 
-class Session:
+class CommandSession:
     """One run. Of its `record`, `after` is for what is done at the end (`after.end`)."""
 
     def __init__(self, request: RunRequest, prepared: CachedSandbox, began: float) -> None:
