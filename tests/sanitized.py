@@ -15,9 +15,15 @@ PARSERS = ("plan.c", "say.c", "mountplan.c", "mounts.c")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
 
 
-def built(made: Path, compiler: str = "cc", *flags: str) -> Path:
-    """The harness. Skip where the compiler has no sanitizers."""
-    sources = [HARNESS, *(LAUNCH.source / name for name in PARSERS)]
+def built(
+    made: Path,
+    compiler: str = "cc",
+    *flags: str,
+    main: Path = HARNESS,
+    parts: Sequence[str] = PARSERS,
+) -> Path:
+    """The harness, or another program of parts of the launcher. Skip where the compiler has no sanitizers."""
+    sources = [main, *(LAUNCH.source / name for name in parts)]
     words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources), "-o", str(made)]
     ended = subprocess.run(words, capture_output=True, timeout=120, check=False)
     if b"cannot find" in ended.stderr:

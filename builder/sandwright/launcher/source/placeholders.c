@@ -53,7 +53,8 @@ static int directory_of(const struct plan *plan, const char *path)
             return each->directory;
     bool inside = strncmp(path, plan->project, below) == 0 && path[below] == '/';
     int project = inside ? directory_of(plan, plan->project) : AT_FDCWD;
-    int directory = open_plain(project, inside ? path + below + 1 : path, O_PATH | O_DIRECTORY, inside ? RESOLVE_BENEATH : 0);
+    int directory = open_without_links(project, inside ? path + below + 1 : path, O_PATH | O_DIRECTORY,
+                                       inside ? RESOLVE_BENEATH : 0);
     if (directory < 0)
         return -1;
     struct parent *parent = take(sizeof *parent);
@@ -311,7 +312,7 @@ static void discard_lists(const struct run *run)
 static bool open_project(struct run *run)
 {
     if (run->lock < 0)
-        run->lock = open_plain(AT_FDCWD, run->plan.project, O_RDONLY | O_DIRECTORY, 0);
+        run->lock = open_without_links(AT_FDCWD, run->plan.project, O_RDONLY | O_DIRECTORY, 0);
     return run->lock >= 0;
 }
 
@@ -347,6 +348,8 @@ static const char *holders(const struct run *run)
 
 void lock_project(struct run *run)
 {
+    if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
+        return;
     if (!open_project(run))
         refuse_errno("%s can't be opened", run->plan.project);
     if (lock(run, LOCK_SH, LOCKING))

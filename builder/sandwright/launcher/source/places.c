@@ -13,7 +13,7 @@
 
 #include "launch.h"
 
-int open_plain(int directory, const char *path, int flags, unsigned long resolve)
+int open_without_links(int directory, const char *path, int flags, unsigned long resolve)
 {
     struct open_how how = {.flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | resolve};
     return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
@@ -112,7 +112,7 @@ static void remove_all(int directory)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             unlinkat(dirfd(entries), entry->d_name, 0) == 0)
             continue;
-        int below = open_plain(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+        int below = open_without_links(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
         if (below >= 0)
             remove_all(below);
         unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
@@ -124,7 +124,7 @@ void remove_tree(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
     int above = open(text("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int directory = open_plain(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+    int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {
         remove_all(directory);
         unlinkat(above, name, AT_REMOVEDIR);

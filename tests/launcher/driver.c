@@ -1,0 +1,118 @@
+/*
+ * Calls parts of the launcher: driver [FIELD=VALUE ...] OPERATION ... [-- COMMAND ...]. Fields are those of a plan, and a
+ * few of a run. `wait` says "up" and reads a line of standard input; `run` has the command run as a child would.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+static struct run run = {.lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1};
+
+static bool set_field(const char *name, char *value)
+{
+#define WORD(field) if (strcmp(name, #field) == 0) return run.plan.field = value, true;
+#define WORDS(field) if (strcmp(name, #field) == 0) return add(&run.plan.field, value), true;
+#define PAIRS(field) WORDS(field)
+#define NUMBER(field) if (strcmp(name, #field) == 0) return run.plan.field = atol(value), true;
+#define FLAG(field) if (strcmp(name, #field) == 0) return run.plan.field = true, true;
+#include "fields.h"
+    if (strcmp(name, "directory") == 0) {
+        run.directory = value;
+        run.artifacts = open(value, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return true;
+    }
+    return false;
+}
+
+static void print_words(const struct words *words)
+{
+    for (size_t index = 0; index < words->count; index++)
+        printf("%s%c", words->at[index], 0);
+}
+
+static void run_command(void)
+{
+    int ended;
+    pid_t child = fork();
+    if (child == 0) {
+        execvp(run.command[0], run.command);
+        _exit(127);
+    }
+    while (waitpid(child, &ended, 0) != child)
+        ;
+    exit(end_relays(&run, WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended)));
+}
+
+static void call(const char *operation, const char *argument)
+{
+    char line[16];
+#define IS(name) (strcmp(operation, name) == 0)
+    if (IS("descriptors"))
+        check_descriptors(&run);
+    else if (IS("path")) {
+        check_path(&run);
+        printf("%s\n%s\n", run.path, run.given_path);
+    } else if (IS("artifacts"))
+        check_artifacts(&run);
+    else if (IS("paths"))
+        check_paths(&run);
+    else if (IS("environment")) {
+        choose_environment(&run);
+        print_words(&run.passed);
+    } else if (IS("find"))
+        puts(find_program(&run, argument) == NULL ? "none" : find_program(&run, argument));
+    else if (IS("keys"))
+        stream_keys(&run);
+    else if (IS("relay"))
+        relay_streams(&run);
+    else if (IS("place"))
+        choose_run_directory(&run);
+    else if (IS("directory")) {
+        run.launcher = getppid();
+        make_run_directory(&run, "bwrap");
+        puts(run.state);
+    } else if (IS("tree"))
+        remove_tree(argument);
+    else if (IS("lock"))
+        lock_project(&run);
+    else if (IS("make"))
+        make_placeholders(&run);
+    else if (IS("remove"))
+        puts(remove_placeholders(&run, argument != NULL) ? "removed" : "others");
+    else if (IS("wait")) {
+        puts("up");
+        fflush(stdout);
+        if (fgets(line, sizeof line, stdin) == NULL)
+            exit(3);
+    } else if (IS("run"))
+        run_command();
+    else {
+        fprintf(stderr, "no such operation: %s\n", operation);
+        exit(2);
+    }
+    fflush(stdout);
+}
+
+int main(int count, char **words)
+{
+    run.plan.uid = run.plan.time = -1;
+    for (int index = 1; index < count; index++)
+        if (strcmp(words[index], "--") == 0) {
+            run.command = words + index + 1;
+            count = index;
+        }
+    for (int index = 1; index < count; index++) {
+        char *word = strdup(words[index]), *value = strchr(word, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        if (value == NULL || !set_field(word, value))
+            call(word, value);
+    }
+    return 0;
+}
