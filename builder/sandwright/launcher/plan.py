@@ -47,6 +47,14 @@ class LaunchPlan:
     shims_place: str | None = None
     shims_search: str | None = None
     shims_loopback: bool = False
+    gvisor: bool = False
+    rootless: bool = False
+    runtime_flags: Words = ()
+    image: str | None = None
+    image_points: Words = ()
+    image_private: Words = ()
+    own_network: bool = False
+    config_holes: Pairs = ()
 
 
 _KINDS: Mapping[str, str] = {

@@ -22,3 +22,12 @@ FLAG(shims)
 WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
 WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */
 FLAG(shims_loopback)
+/* runtime: runc, crun, runsc */
+FLAG(gvisor)              /* runsc; otherwise runc, or crun */
+FLAG(rootless)            /* rendered for another user than root */
+WORDS(runtime_flags)      /* of all its commands */
+WORD(image)
+WORDS(image_points)       /* paths that the image has to have, since they are mounted on */
+WORDS(image_private)      /* names at the root that are not the image's */
+FLAG(own_network)         /* the launcher makes the network namespace, not the runtime */
+PAIRS(config_holes)       /* what a run puts into config.json, and in place of which bytes: "12 34"; in that order */

@@ -1,0 +1,463 @@
+/* OCI runtimes (runc, crun, runsc) on an unpacked image. The bundle of a run is its directory: `config.json` as it was
+ * rendered, with what the run brings in its holes, and a root of its own that the image's directories are mounted on. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { QUESTION = 10 }; /* seconds for a question to a runtime */
+
+static const char *program, *image;
+static char *environment[3];
+static int image_handle = -1;
+static struct termios keys; /* the terminal before the runtime changed it */
+static bool keys_known;
+static struct words shown;  /* names at the image's root that are mounted */
+static struct watch watch;
+
+/* ---- launcher: what it needs is there */
+static void open_image(struct run *run)
+{
+    static char resolved[PATH_MAX];
+    const char *given = getenv("SANDWRIGHT_ROOTFS");
+    const char *place = given != NULL && *given != '\0' ? given : text("%s/rootfs", run->directory);
+    image = realpath(place, resolved);
+    image_handle = image == NULL ? -1 : open(image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (image_handle < 0)
+        refuse("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image);
+}
+
+/* Mount points are never made in an image that others share. Links on the way lead to what is in the image. */
+static void check_points(const struct run *run)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    for (size_t index = 0; index < run->plan.image_points.count; index++) {
+        const char *path = run->plan.image_points.at[index];
+        struct stat status;
+        int point = (int)syscall(SYS_openat2, image_handle, path, &how, sizeof how);
+        if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
+            refuse("the image has no %s to mount on, or a link there", path);
+        close(point);
+    }
+}
+
+static void check(struct run *run)
+{
+    if (run->plan.gvisor)
+        program = find_program(run, "runsc");
+    else if ((program = find_program(run, "runc")) == NULL)
+        program = find_program(run, "crun");
+    if (program == NULL)
+        refuse(run->plan.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
+    if (run->plan.rootless != (geteuid() != 0))
+        refuse("this was rendered for %s: render it again", run->plan.rootless ? "another user than root" : "root");
+    environment[0] = text("PATH=%s", run->path);
+    environment[1] = "HOME=/nonexistent";
+    open_image(run);
+    check_points(run);
+    if (run->plan.proxy)
+        egress_check(run);
+    if (run->plan.shims) {
+        struct words command = {0};
+        shims_check(run);
+        /* Inside, they come before what the image has on its path. */
+        add(&command, text("%s/sandwright-enter", run->plan.shims_place));
+        add(&command, "-");
+        for (char **word = run->command; *word != NULL; word++)
+            add(&command, *word);
+        run->command = command.at;
+    }
+    /* Without a terminal the runtime gets no keys: the command does, by `deliver`. */
+    run->apart = !run->terminal;
+    keys_known = run->terminal && tcgetattr(0, &keys) == 0;
+}
+
+/* ---- keeper: the bundle */
+static bool is_private(const struct run *run, const char *name)
+{
+    for (size_t index = 0; index < run->plan.image_private.count; index++)
+        if (strcmp(run->plan.image_private.at[index], name) == 0)
+            return true;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* An empty place for what is mounted; a link is as it is in the image. */
+static bool make_place(int root, const char *name, mode_t mode)
+{
+    char target[PATH_MAX];
+    ssize_t length;
+    if (S_ISLNK(mode))
+        return (length = readlinkat(image_handle, name, target, sizeof target - 1)) >= 0 &&
+               (target[length] = '\0', symlinkat(target, root, name) == 0);
+    if (!S_ISDIR(mode) && !S_ISREG(mode))
+        return true;
+    add(&shown, text("%s", name));
+    return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
+}
+
+static void make_root(const struct run *run)
+{
+    const char *path = text("%s/rootfs", run->state);
+    struct dirent *entry;
+    struct stat status;
+    DIR *entries = fdopendir(image_handle);
+    int root = mkdir(path, 0755) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (entries == NULL || root < 0)
+        refuse_errno("no root can be made for the run");
+    while (errno = 0, (entry = readdir(entries)) != NULL)
+        if (!is_private(run, entry->d_name) &&
+            (fstatat(image_handle, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+                !make_place(root, entry->d_name, status.st_mode)))
+            break;
+    if (errno != 0)
+        refuse_errno("no places can be made for the image's directories");
+    closedir(entries);
+    close(root);
+}
+
+static void quote(FILE *out, const char *word)
+{
+    fputc('"', out);
+    for (; *word != '\0'; word++) {
+        unsigned char byte = (unsigned char)*word;
+        if (byte < 0x20)
+            fprintf(out, "\\u%04x", byte);
+        else
+            fprintf(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+    }
+    fputc('"', out);
+}
+
+static void list(FILE *out, char **words, const char *behind)
+{
+    for (; words != NULL && *words != NULL; words++) {
+        quote(out, *words);
+        fputs(words[1] != NULL ? ", " : behind, out);
+    }
+}
+
+static void put_mount(FILE *out, const char *destination, const char *source, const char *options)
+{
+    fputs("{\"destination\": ", out);
+    quote(out, destination);
+    fputs(", \"type\": \"bind\", \"source\": ", out);
+    quote(out, source);
+    fprintf(out, ", \"options\": [\"rbind\", \"rprivate\", \"nosuid\", \"nodev\", %s\"ro\"]},\n    ", options);
+}
+
+/* The image's accounts lie under those that say who one is, where it has them. */
+static void put_account(FILE *out, const struct run *run, const char *name)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    const char *inside = text("/etc/%s", name);
+    struct stat status;
+    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
+    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        put_mount(out, inside, text("%s/%s", run->directory, name), "\"noexec\", ");
+    close(file);
+    close(above);
+}
+
+static void put_mounts(FILE *out, const struct run *run)
+{
+    for (size_t index = 0; index < shown.count; index++)
+        put_mount(out, text("/%s", shown.at[index]), text("%s/%s", image, shown.at[index]), "");
+    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
+        if (strcmp(run->plan.artifacts.at[index], "passwd") == 0 || strcmp(run->plan.artifacts.at[index], "group") == 0)
+            put_account(out, run, run->plan.artifacts.at[index]);
+    if (run->plan.shims)
+        put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
+}
+
+/* A runtime sets the size of its terminal only when the command runs already. */
+static void put_terminal(FILE *out, const struct run *run)
+{
+    struct winsize size = {0};
+    if (run->terminal && ioctl(0, TIOCGWINSZ, &size) != 0)
+        size = (struct winsize){0};
+    fprintf(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
+}
+
+static void fill(FILE *out, const struct run *run, const char *hole, bool more)
+{
+    if (strcmp(hole, "args") == 0)
+        list(out, run->command, "");
+    else if (strcmp(hole, "env") == 0)
+        list(out, run->passed.at, more ? ", " : "");
+    else if (strcmp(hole, "terminal") == 0)
+        put_terminal(out, run);
+    else if (strcmp(hole, "cgroup") == 0)
+        quote(out, text("/%s", run->name));
+    else if (strcmp(hole, "network") == 0)
+        fputs("\"path\": \"/proc/self/ns/net\", ", out);
+    else if (strcmp(hole, "mounts") == 0)
+        put_mounts(out, run);
+    else
+        refuse("config.json: nothing is known of its %s", hole);
+}
+
+static void write_config(struct run *run)
+{
+    size_t length, size, at = 0;
+    char *made, *config = read_file(run->artifacts, "config.json", 1 << 26, &length);
+    FILE *out = open_memstream(&made, &size);
+    if (config == NULL || out == NULL)
+        refuse_errno("the configuration of the run can not be written");
+    for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
+        char *rest;
+        unsigned long begin = strtoul(run->plan.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
+        if (begin < at || end < begin || end > length)
+            refuse("config.json is not as it was rendered: render it again");
+        fwrite(config + at, 1, begin - at, out);
+        at = end;
+        fill(out, run, run->plan.config_holes.at[index], config[at + strspn(config + at, " \n")] != ']');
+    }
+    fwrite(config + at, 1, length - at, out);
+    if (ferror(out) || fclose(out) != 0 ||
+        write_file(AT_FDCWD, text("%s/config.json", run->state), made, size, 0600) != 0)
+        refuse_errno("the configuration of the run can not be written");
+}
+
+static void prepare(struct run *run)
+{
+    mode_t mask = umask(022);
+    make_run_directory(run, run->plan.gvisor ? "gvisor" : "oci");
+    watch = (struct watch){
+        .waits_on = -1, .pid_file = text("%s/pid", run->state), .wait = true, .opaque = run->plan.gvisor};
+    watch_start(run, &watch);
+    run->watch = &watch;
+    if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
+        refuse_errno("nothing can be made to hide files with");
+    make_root(run);
+    write_config(run);
+    umask(mask);
+    if (!watch_mounted(&watch))
+        refuse("what watches the mounts can't be started");
+}
+
+/* ---- child */
+static void write_own(const char *path, const char *content)
+{
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
+        refuse_errno("%s can't be written", path);
+    close(file);
+}
+
+/* Through an exec, as nobody's are who isn't root there (ambient: capabilities(7)). */
+static void keep_rights(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct held[2];
+    bool kept = syscall(SYS_capget, &head, held) == 0;
+    for (int half = 0; half < 2; half++)
+        held[half].inheritable = held[half].permitted;
+    kept = kept && syscall(SYS_capset, &head, held) == 0;
+    for (unsigned long right = 0; right < 64 && kept; right++)
+        if ((held[right / 32].permitted & 1U << right % 32) != 0)
+            kept = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0) == 0;
+    if (!kept)
+        refuse_errno("the rights over a network namespace can't be kept");
+}
+
+/* A network namespace, which the container keeps. runsc makes a user namespace in this one, of which it is root; others
+ * get the configuration's numbers, which are those outside. */
+static void own_network(struct run *run)
+{
+    uid_t user = geteuid(), group = getegid();
+    if (unshare(CLONE_NEWNET | (run->plan.rootless ? CLONE_NEWUSER : 0)) != 0)
+        refuse_errno("no network namespace can be made");
+    if (run->plan.rootless) {
+        write_own("/proc/self/setgroups", "deny");
+        write_own("/proc/self/uid_map", text("%u %u 1", run->plan.gvisor ? 0 : user, user));
+        write_own("/proc/self/gid_map", text("%u %u 1", run->plan.gvisor ? 0 : group, group));
+        if (!run->plan.gvisor)
+            keep_rights();
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
+            _exit(NOT_RUN);
+    }
+    if (run->plan.proxy && !egress_open(run, getpid(), false))
+        _exit(NOT_RUN);
+}
+
+/* The runtime with its state in the run's directory, then words that end with NULL. */
+static struct words words_of(const struct run *run, const char *const *words)
+{
+    struct words all = {0};
+    add(&all, (char *)program);
+    add(&all, "--root");
+    add(&all, text("%s/state", run->state));
+    add_all(&all, &run->plan.runtime_flags);
+    for (; *words != NULL; words++)
+        add(&all, (char *)*words);
+    return all;
+}
+
+static void start(struct run *run)
+{
+    const char *log = text("%s/log", run->state), *pid = text("%s/pid", run->state);
+    struct words enter = {0};
+    struct words all = words_of(
+        run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, run->name, NULL});
+    if (run->apart)
+        setsid();
+    if (run->plan.own_network)
+        own_network(run);
+    if (run->plan.shims_loopback) {
+        const char *channel = getenv("SANDWRIGHT_SHIMS_CHANNEL");
+        if (fcntl(atoi(channel), F_SETFD, 0) != 0)
+            refuse_errno("the bridge can't be reached");
+        add(&enter, text("%s/sandwright-enter", getenv("SANDWRIGHT_SHIMS")));
+        add(&enter, (char *)channel);
+    }
+    add_all(&enter, &all);
+    execve(enter.at[0], enter.at, environment);
+    refuse_errno("%s can't be started", enter.at[0]);
+}
+
+/* ---- keeper: signals, the status, the end */
+static int ask(struct run *run, const char *const *words)
+{
+    char **own = environ;
+    environ = environment;
+    int status = capture(run, words_of(run, words).at, NULL, QUESTION);
+    environ = own;
+    return status;
+}
+
+/* The container's process 1, below us; 0 while there is none. */
+static pid_t first_process(const struct run *run)
+{
+    char *said = read_file(AT_FDCWD, text("%s/pid", run->state), 32, NULL);
+    pid_t first = said == NULL ? 0 : (pid_t)strtol(said, NULL, 10), above = first;
+    while (above > 1 && above != run->keeper)
+        above = parent_of(above);
+    return above == run->keeper ? first : 0;
+}
+
+/* Whether nobody waits for a signal that people end programs with (SigIgn, SigCgt in proc_pid_status(5)). */
+static bool is_deadly(pid_t process, int number)
+{
+    char *said = read_file(AT_FDCWD, text("/proc/%d/status", (int)process), 1 << 16, NULL);
+    const char *ignored = said == NULL ? NULL : strstr(said, "\nSigIgn:"), *caught = ignored ? strstr(ignored, "\nSigCgt:") : NULL;
+    bool ends = number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
+    return ends && caught != NULL &&
+           ((strtoull(ignored + 8, NULL, 16) | strtoull(caught + 8, NULL, 16)) >> (number - 1) & 1) == 0;
+}
+
+/* runsc's `run` would die of the signal, and pass nothing on. With others the command is process 1 of its namespace, for
+ * which the kernel drops a signal that is not waited for (pid_namespaces(7)): it is killed then. */
+static bool deliver(struct run *run, int number)
+{
+    if (run->plan.gvisor)
+        return ask(run, (const char *const[]){"kill", run->name, text("%d", number), NULL}) == 0;
+    pid_t first = first_process(run);
+    if (first == 0)
+        return false;
+    if (!is_deadly(first, number))
+        return kill(run->child, number) == 0;
+    int handle = (int)syscall(SYS_pidfd_open, first, 0);
+    bool killed = handle >= 0 && first_process(run) == first && syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0) == 0;
+    if (killed)
+        run->ended_by = number;
+    close(handle);
+    return killed;
+}
+
+static bool has(const char *line, const char *first, const char *then)
+{
+    const char *at = strstr(line, first);
+    return at != NULL && strstr(at + strlen(first), then) != NULL;
+}
+
+/* What could not be run is told as a shell tells it; runtimes have numbers of their own for that. */
+static int status_of(struct run *run, int ended)
+{
+    int status = exit_status(ended);
+    char *log = read_file(AT_FDCWD, text("%s/log", run->state), 1 << 24, NULL), *line;
+    while (log != NULL && (line = strsep(&log, "\n")) != NULL) {
+        if (strstr(line, "run failed: ") == NULL && strstr(line, "running container: ") == NULL)
+            continue;
+        if (has(line, " exec: ", "permission denied") || has(line, " exec: ", "is a directory") ||
+            has(line, " exec: ", "exec format error") || has(line, "failed to load ", "permission denied"))
+            status = 126;
+        else if (has(line, " exec: ", "not found in $PATH") || has(line, " exec: ", "no such file or directory") ||
+                 strstr(line, "error finding executable ") != NULL || has(line, "failed to load ", "no such file or directory"))
+            status = 127;
+        else
+            status = NOT_RUN;
+    }
+    return status;
+}
+
+/* Whether the runtime still knows the container: it forgets one that has ended, unless it was killed. */
+static bool is_known(const struct run *run)
+{
+    struct dirent *entry;
+    bool known = false;
+    DIR *entries = opendir(text("%s/state", run->state));
+    while (entries != NULL && !known && (entry = readdir(entries)) != NULL) {
+        const char *found = strstr(entry->d_name, run->name);
+        known = found != NULL && strstr(found, ".lock") == NULL;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return known;
+}
+
+/* In each hierarchy; a group can be removed a moment after its last process has ended. */
+static void remove_groups(const struct run *run)
+{
+    struct dirent *entry;
+    DIR *entries = opendir("/sys/fs/cgroup");
+    rmdir(text("/sys/fs/cgroup/%s", run->name));
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        for (int tries = 0; tries < 100 && entry->d_type == DT_DIR && entry->d_name[0] != '.'; tries++) {
+            if (rmdir(text("/sys/fs/cgroup/%s/%s", entry->d_name, run->name)) == 0 || errno != EBUSY)
+                break;
+            poll(NULL, 0, 5);
+        }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+static void clean(struct run *run)
+{
+    if (keys_known && (getpid() == run->launcher || launcher_there()))
+        tcsetattr(0, TCSANOW, &keys);
+    if (run->plan.proxy)
+        egress_close(run);
+    if (access(run->state, F_OK) != 0)
+        return;
+    if (is_known(run))
+        ask(run, (const char *const[]){"delete", "--force", run->name, NULL});
+    remove_groups(run);
+    remove_tree(run->state);
+}
+
+const struct method runtime_method = {
+    .name = "runtime",
+    .terminal = TERMINAL_PASSED,
+    .check = check,
+    .prepare = prepare,
+    .start = start,
+    .deliver = deliver,
+    .status = status_of,
+    .clean = clean,
+};
