@@ -38,6 +38,11 @@ FLAGS = (
     "-std=gnu11", "-Os", "-s", "-g0", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong",
     "-fno-sanitize=undefined",
 )  # fmt: skip
+STATIC = (
+    "-static", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
+    "-fno-asynchronous-unwind-tables",
+)  # fmt: skip
+"""For Linux: no byte that nothing reaches, which is a third of them."""
 
 
 def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | None = None) -> Path:
@@ -53,7 +58,7 @@ def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | N
     store = cache or _cache()
     kept = store / "programs" / _digest(sources, target)
     if not kept.exists():
-        _compile(sources, TARGETS[target], kept)
+        _compile(sources, target, kept)
     _copy(kept, output)
     return output
 
@@ -106,7 +111,7 @@ def _require() -> None:
 def _digest(sources: Sequence[Path], target: str) -> str:
     """Of the sources with their names, the flags, the target and the compiler's version."""
     digest = hashlib.sha256()
-    parts = [b"\0".join(word.encode() for word in (compiler_version(), TARGETS[target], *FLAGS))]
+    parts = [b"\0".join(word.encode() for word in (compiler_version(), *_flags(target)))]
     for source in sources:
         parts += [source.name.encode(), source.read_bytes()]
     for part in parts:
@@ -121,19 +126,23 @@ def compiler_version() -> str:
     return process.run(sys.executable, "-m", "ziglang", "version", timeout=60).text
 
 
-def _compile(sources: Sequence[Path], triple: str, kept: Path) -> None:
+def _flags(target: str) -> tuple[str, ...]:
+    static = STATIC if target.startswith("linux/") else ()
+    return ("-target", TARGETS[target], *FLAGS, *static)
+
+
+def _compile(sources: Sequence[Path], target: str, kept: Path) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
-    static = ("-static",) if "linux" in triple else ()
     with tempfile.TemporaryDirectory(prefix="sandwright-", dir=kept.parent) as scratch:
         made = Path(scratch) / "program"
         for source in sources:  # without the paths of this machine: diagnostics and __FILE__ hold names only
             shutil.copyfile(source, Path(scratch) / source.name)
         names = [source.name for source in sources if source.suffix == ".c"]
-        argv = ("-m", "ziglang", "cc", "-target", triple, *FLAGS, *static, "-o", "program", *names)
+        argv = ("-m", "ziglang", "cc", *_flags(target), "-o", "program", *names)
         try:
             process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_environment())
         except CommandFailed as error:
-            raise BuildError(f"{', '.join(names)} can't be compiled for {triple}: {error}") from error
+            raise BuildError(f"{', '.join(names)} can't be compiled for {target}: {error}") from error
         made.chmod(0o755)
         made.replace(kept)
 

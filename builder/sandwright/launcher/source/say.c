@@ -15,7 +15,8 @@ void (*leave)(int status) = exit;
 static void line(const char *format, va_list words, const char *reason)
 {
     static const char begin[] = "sandbox: ";
-    char said[16384] = "sandbox: ";
+    char said[16384];
+    strcpy(said, begin);
     size_t size = sizeof said - 256;
     int length = vsnprintf(said + sizeof begin - 1, size, format, words);
     size_t end = sizeof begin - 1 + (length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1);
