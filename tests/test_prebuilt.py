@@ -52,3 +52,8 @@ def test_the_sources_give_the_same_bytes(program: PrebuiltProgram, platform: str
         record["programs"][platform] = _digest(made.read_bytes())
         program.record.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
     assert made.read_bytes() == program.path(platform).read_bytes()
+
+
+@pytest.mark.parametrize("platform", LAUNCH.platforms)
+def test_the_launcher_is_small(platform: str) -> None:
+    assert LAUNCH.path(platform).stat().st_size <= 200_000

@@ -40,7 +40,7 @@ FLAGS = (
 )  # fmt: skip
 STATIC = (
     "-static", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
-    "-fno-asynchronous-unwind-tables",
+    "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
 )  # fmt: skip
 """For Linux: no byte that nothing reaches, which is a third of them."""
 
