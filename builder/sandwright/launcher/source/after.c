@@ -1,4 +1,5 @@
-/* What `sandwright run` leaves to do when all has ended: SANDWRIGHT_AFTER, words on lines of their own. */
+/* What `sandwright run` leaves to do when all has ended: SANDWRIGHT_AFTER, words on lines of their own. Nothing inside can set
+ * it: it is read before anything is started. */
 #include "launch.h"
 
 #include <errno.h>
@@ -16,10 +17,9 @@ void take_after(void)
     const char *given = getenv(VARIABLE);
 
     launcher = getpid();
-    if (given == NULL || given[0] != '/')
-        return;
-    for (char *rest = text("%s", given), *word; (word = strsep(&rest, "\n")) != NULL;)
-        add(&after, word);
+    if (given != NULL && given[0] == '/')
+        for (char *rest = text("%s", given), *word; (word = strsep(&rest, "\n")) != NULL;)
+            add(&after, word);
     unsetenv(VARIABLE);
 }
 
