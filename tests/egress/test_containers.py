@@ -252,8 +252,8 @@ def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
 
 
 def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> None:
-    text = Path(sandbox.launch).read_text().replace("sandwright/proxy:latest", "sandwright/no-proxy:latest")
-    Path(sandbox.launch).write_text(text)
+    plan = Path(f"{sandbox.launch}.plan")
+    plan.write_bytes(plan.read_bytes().replace(b"sandwright/proxy:latest", b"sandwright/no-proxy:latest"))
     found = sandbox.sh("touch ran")
     assert (found.status, found.text) == (125, "")
     assert (

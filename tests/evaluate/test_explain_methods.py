@@ -269,9 +269,9 @@ def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: byte
         ("bwrap", "args", b"--ro-bind\0/home/u/p/a\0", b"--bind\0/home/u/p/a\0", "write", "$PROJECT/a"),
         ("bwrap", "args", b"--unshare-net\0", b"", "connect", "github.com:443"),
         ("bwrap", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
-        ("docker", "arguments", b"--network=none", b"--network=host", "connect", "github.com:443"),
-        ("docker", "arguments", b"bind-propagation=rprivate,readonly", b"bind-propagation=rprivate", "write", "$PROJECT/a"),
-        ("podman", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
+        ("docker", "launch.plan", b"--network=none", b"--network=host", "connect", "github.com:443"),
+        ("docker", "launch.plan", b"bind-propagation=rprivate,readonly", b"bind-propagation=rprivate", "write", "$PROJECT/a"),
+        ("podman", "launch.plan", b"\0LC_*\0", b"\0SECR*\0", "env", "SECRET"),
         ("oci", "config.json", b'"type": "network"', b'"type": "time"', "connect", "github.com:443"),
         ("seatbelt", "profile.sb", b'(subpath "/home/u/.ssh")', b'(subpath "/home/u/.shh")', "read", "~/.ssh/x"),
     ],
@@ -377,7 +377,7 @@ def test_a_proxy_variable_that_the_host_gives_disagrees(monkeypatch: pytest.Monk
 
 
 def test_a_container_on_the_engines_own_network_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    _tampered(monkeypatch, "docker", "launch", b"network create --internal ", b"network create ")
+    _tampered(monkeypatch, "docker", "launch.plan", b"\0proxy\x000\0", b"\0shims\x000\0")
     row = _row("connect", "example.org:443", "docker", _policy(PROXIED))
     assert (row.decision, row.status) == ("allow", "disagrees")
 

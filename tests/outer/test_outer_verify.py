@@ -42,14 +42,14 @@ def _in(host: OuterHost, weaken: Weaken | None) -> Weaken:
     """Name the image of these tests, and weaken."""
 
     def changed(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
-        named = replaced(artifacts, "launch", lambda text: text.replace(IMAGE, host.image.encode()))
+        named = replaced(artifacts, "launch.plan", lambda text: text.replace(IMAGE, host.image.encode()))
         return named if weaken is None else weaken(subject, named)
 
     return changed
 
 
 def _swapped(old: bytes, new: bytes) -> Weaken:
-    return lambda _, artifacts: replaced(artifacts, "arguments", lambda text: text.replace(old, new))
+    return lambda _, artifacts: replaced(artifacts, "launch.plan", lambda text: text.replace(old, new))
 
 
 def _unfiltered(_: ProofSubject, artifacts: Artifacts) -> Artifacts:
@@ -60,7 +60,7 @@ def _opened(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
     """A denied directory, neither hidden in the container nor in the sandbox."""
     path = f"{subject.fixture.read}/denied".encode()
     inside = replaced(
-        artifacts, "arguments", lambda text: text.replace(b"dst=/host" + path + b",", b"dst=/tmp/other,")
+        artifacts, "launch.plan", lambda text: text.replace(b"dst=/host" + path + b",", b"dst=/tmp/other,")
     )
     return replaced(
         inside,
@@ -69,15 +69,18 @@ def _opened(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
     )
 
 
-_MORE = b"    --cap-add=CAP_NET_RAW \\\n    --cap-add=CAP_SETUID"
+_NOTHING = b"--label=weakened=1\0"
 _HIDDEN = "files/denied-directory links/dots links/hard links/symbolic-to-denied links/through-proc"
 
 WEAKENED: dict[str, tuple[Weaken, str]] = {
-    "one capability more": (_swapped(b"    --cap-add=CAP_SETUID", _MORE), "outer/capabilities"),
-    "no new privileges": (_swapped(b"    --security-opt=no-new-privileges \\\n", b""), "outer/privileges"),
+    "one capability more": (
+        _swapped(b"--no-healthcheck\0", b"--cap-add=CAP_NET_RAW\0"),
+        "outer/capabilities",
+    ),
+    "no new privileges": (_swapped(b"--security-opt=no-new-privileges\0", _NOTHING), "outer/privileges"),
     "no filter": (_unfiltered, "outer/filter"),
-    "the root": (_swapped(b"    --read-only \\\n", b""), "outer/places"),
-    "the host's network": (_swapped(b"    --network=none", b"    --network=host"), "outer/namespaces"),
+    "the root": (_swapped(b"--read-only\0", _NOTHING), "outer/places"),
+    "the host's network": (_swapped(b"--network=none\0", b"--network=host\0"), "outer/namespaces"),
     "a denied directory": (_opened, _HIDDEN),
 }
 Red = Callable[..., dict[str, str]]

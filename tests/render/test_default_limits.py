@@ -9,6 +9,7 @@ import pytest
 
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.rendered import Rendered
@@ -31,7 +32,7 @@ def _limits(rendered: Rendered) -> tuple[int | None, int | None]:
     if rendered.method in ("oci", "gvisor"):
         given = json.loads(rendered.artifact("config.json").content)["linux"].get("resources", {})
         return given.get("memory", {}).get("limit"), given.get("pids", {}).get("limit")
-    words = rendered.artifact("arguments").content.decode().split()
+    words = parse_plan(rendered.artifact("launch.plan").content).options
     said = dict(word.split("=", 1) for word in words if word.startswith(("--memory=", "--pids-limit=")))
     memory, pids = said.get("--memory"), said.get("--pids-limit")
     return int(memory[:-1]) if memory else None, int(pids) if pids else None

@@ -55,6 +55,23 @@ class LaunchPlan:
     image_private: Words = ()
     own_network: bool = False
     config_holes: Pairs = ()
+    engine: str | None = None
+    options: Words = ()
+    started: Words = ()
+    image_missing: str | None = None
+    files_inside: Pairs = ()
+    hidden_files: Words = ()
+    binds: Words = ()
+    owner: int | None = None
+    controllers: Words = ()
+    home: str | None = None
+    callers: Words = ()
+    unset: Words = ()
+    proxy_image: str | None = None
+    proxy_missing: str | None = None
+    proxy_network: str | None = None
+    proxy_clients: str | None = None
+    watched: bool = False
 
 
 _KINDS: Mapping[str, str] = {

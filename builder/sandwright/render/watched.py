@@ -28,7 +28,6 @@ def watch_artifacts(
     policy: ResolvedPolicy, mounts: Sequence[Mount], covers: Sequence[Cover]
 ) -> tuple[Artifact, Artifact]:
     """The program for the policy's host, and the plan. Raise RenderError for a processor that has none."""
-    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
     return (
         Artifact(
             MOUNT_WATCH.name,
@@ -36,15 +35,18 @@ def watch_artifacts(
             "ends the sandbox when a mount is replaced on the host",
             executable=True,
         ),
-        Artifact(PLAN, words, "the mounts that mount-watch watches"),
+        _plan(mounts, covers),
     )
 
 
 def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:
-    """The same for an engine, whose client may be on a machine that has no such program: then nothing."""
-    if policy.facts.platform not in MOUNT_WATCH.platforms:
-        return ()
-    return watch_artifacts(policy, plan.mounts, plan.covers)
+    """The plan for an engine's launcher; nothing where that is no program, on macOS."""
+    return (_plan(plan.mounts, plan.covers),) if policy.facts.os == "linux" else ()
+
+
+def _plan(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Artifact:
+    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
+    return Artifact(PLAN, words, "the mounts that are watched")
 
 
 def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str]:

@@ -26,8 +26,26 @@ FLAG(shims_loopback)
 FLAG(gvisor)              /* runsc; otherwise runc, or crun */
 FLAG(rootless)            /* rendered for another user than root */
 WORDS(runtime_flags)      /* of all its commands */
-WORD(image)
+WORD(image)               /* the root of a runtime, or what is shown to gVisor in a container */
 WORDS(image_points)       /* paths that the image has to have, since they are mounted on */
 WORDS(image_private)      /* names at the root that are not the image's */
 FLAG(own_network)         /* the launcher makes the network namespace, not the runtime */
 PAIRS(config_holes)       /* what a run puts into config.json, and in place of which bytes: "12 34"; in that order */
+/* Docker and Podman (engine.c) */
+WORD(engine)          /* docker or podman, the client */
+WORDS(options)        /* of `run`, but for what a run brings */
+WORDS(started)        /* what stands before the command: the image, and what gets the command in gVisor's container */
+WORD(image_missing)   /* what is said where the engine doesn't have the image */
+PAIRS(files_inside)   /* a file beside this one, and the fields of --mount that say where it is seen */
+WORDS(hidden_files)   /* the fields of --mount that say where a file without rights is seen */
+WORDS(binds)          /* r or w, and a path that is shown of the host; none where nothing is read-only */
+NUMBER(owner)         /* to whom files that are made belong */
+WORDS(controllers)    /* the control groups that limits need */
+WORD(home)            /* of the account inside; absent: the image's accounts stay */
+WORDS(callers)        /* who keeps the own number inside, if /etc/subuid has one of these */
+WORDS(unset)          /* variables that the client doesn't get */
+WORD(proxy_image)
+WORD(proxy_missing)
+WORD(proxy_network)   /* the engine's usual one, which leads out */
+WORD(proxy_clients)   /* where the proxy reads whom it serves */
+FLAG(watched)         /* the mounts are */

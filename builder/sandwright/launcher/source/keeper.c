@@ -253,7 +253,7 @@ static _Noreturn void end_keeper(int status)
     leave = tell_status;
     kill_child(kept);
     ended_watch(kept);
-    bool all = end_descendants();
+    bool all = kept->over || end_descendants();
     if (kept->method->clean != NULL)
         kept->method->clean(kept);
     if (kept->plan.project != NULL)

@@ -67,6 +67,7 @@ struct run {
     bool apart;             /* the child makes a session of its own (podman): `deliver` hands it keys and WINCH, too */
     int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the keeper's: NULL without; it is asked how it ended, and the run ends with it */
+    bool over;              /* the keeper's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 

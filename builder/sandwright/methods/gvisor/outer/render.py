@@ -20,6 +20,8 @@ from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
 from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
+from sandwright.methods.shared.engine.plan import Outer as OuterPlan
+from sandwright.methods.shared.engine.plan import engine_plan, engine_program
 from sandwright.methods.shared.engine.render import account_files, arguments_file, host_files, proxy_files
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
@@ -93,7 +95,6 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
     config = Artifact("config.json", _json(document).encode("utf-8", "surrogateescape"), _CONFIG)
     files = (
         config,
-        arguments_file(made, _words(made, given)),
         json_artifact("seccomp.json", given.filter(), "the outer container's filter of system calls"),
         *account_files(made),
         *(replace(each, name=f"inside/{each.name}") for each in root_accounts(policy)),
@@ -101,10 +102,18 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         *proxy_files(policy),
         *engine_watch(policy, plan),
     )
-    accounts = [(f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)]
-    outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": accounts}
-    values = {**launch_values(policy, made), "outer": outer}
-    return (*files, *engine_launcher(_without_own(policy), plan, files, values))
+    accounts = tuple(
+        (f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)
+    )
+    policy = _without_own(policy)
+    if policy.facts.os != "linux":
+        files = (arguments_file(made, _words(made, given)), *files)
+        outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": list(accounts)}
+        values = {**launch_values(policy, made), "outer": outer}
+        return (*files, *engine_launcher(policy, plan, files, values))
+    inside = (("config.json", "dst=/sandwright/config.json"), *accounts)
+    own = OuterPlan(policy.image, tuple(points), (SESSION, "run"), inside)
+    return (*files, *engine_program(policy, engine_plan(policy, plan, made, _words(made, given), own), files))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Renders the launcher of Docker and Podman."""
+"""Renders the launcher of Docker and Podman where there is no program for it: shell, for macOS."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from sandwright.render.templates import Quoted
 
 OUTSIDE = {"docker": "bridge", "podman": "podman"}
 """The network that leads out, in an engine that nobody configured."""
+
+PROXY_IMAGE = "sandwright/proxy:latest"
 
 TITLES = {"docker": "Docker", "podman": "Podman"}
 
@@ -50,33 +52,33 @@ def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, 
         "engine": Quoted(container.engine),
         "title": Quoted(TITLES[container.engine]),
         "image": container.image,
-        "missing": _missing(container),
+        "missing": image_missing(container),
         "owner": policy.facts.uid if container.user is not None else None,
         "required": policy.mapping == "required",
         "rootless": container.engine == "podman" and policy.facts.uid != 0,
-        "closed": [(name, f"dst=/etc/{name}") for name in _closed(container)],
+        "closed": [(name, f"dst=/etc/{name}") for name in closed(container)],
         "outside": Quoted(OUTSIDE[container.engine]),
         "clients": Quoted(CLIENTS),
-        "proxy_missing": _load(container, "proxy", "sandwright/proxy:latest"),
+        "proxy_missing": to_load(container, "proxy", PROXY_IMAGE),
         "account": container.account is not None,
         "home": container.account.home if container.account else "/",
         "keep_id": container.keep_id,
         "callers": [policy.facts.user, str(policy.facts.uid)],
-        "controllers": Quoted(" ".join(_controllers(container))),
+        "controllers": Quoted(" ".join(controllers(container))),
         "files": bool(container.files),
         "files_unlimited": container.limits.files is None,
         "unset": list(container.unset) if container.engine == "docker" else [],
-        "nested": list(_places(container)),
+        "nested": list(shown(container)),
         "shims": shim_values(policy, container.engine),
     }
 
 
-def _closed(container: Container) -> Iterator[str]:
+def closed(container: Container) -> Iterator[str]:
     """The files that are put over the image's as they are: not those of which each run has its own."""
     return (name for name in network_files(container) if not (container.proxied and name == "hosts"))
 
 
-def _controllers(container: Container) -> Iterator[str]:
+def controllers(container: Container) -> Iterator[str]:
     """The control groups that its limits need."""
     limits = container.limits
     for name, limit in (("cpu", limits.cpus), ("memory", limits.memory), ("pids", limits.pids)):
@@ -84,20 +86,22 @@ def _controllers(container: Container) -> Iterator[str]:
             yield name
 
 
-def _places(container: Container) -> Iterator[str]:
+def shown(container: Container) -> Iterator[str]:
     """What is shown of the host, after `r` or `w`: none where nothing is read-only."""
     if any(not each.writable for each in container.binds):
         for bind in container.binds:
             yield f"{'w' if bind.writable else 'r'}{bind.source}"
 
 
-def _missing(container: Container) -> str:
+def image_missing(container: Container) -> str:
+    """What is said where the engine doesn't have the image."""
     engine, image, name = container.engine, container.image, container.ours
     if not name:
         return f"the image {image} is not here, and none is fetched: {engine} pull {image}"
-    return _load(container, name, image)
+    return to_load(container, name, image)
 
 
-def _load(container: Container, name: str, image: str) -> str:
+def to_load(container: Container, name: str, image: str) -> str:
+    """The same of an image of ours."""
     load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
     return f"the image {image} is not here: {load}"

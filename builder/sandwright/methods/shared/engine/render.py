@@ -13,6 +13,7 @@ from sandwright.methods.shared.engine.arguments import mount_fields, run_argumen
 from sandwright.methods.shared.engine.compose import compose_file
 from sandwright.methods.shared.engine.container import CLIENTS, Container, Engine, container, network_files
 from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
+from sandwright.methods.shared.engine.plan import engine_plan, engine_program
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
@@ -24,7 +25,7 @@ from sandwright.render.watched import engine_watch
 
 
 def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
-    """`arguments`, `seccomp.json`, `compose.yaml`, `launch`, `watch`, and files that lie over the image's.
+    """`seccomp.json`, `compose.yaml`, `launch` with its plan, and files that lie over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
     host's network. Raise RenderError for what can't be told to the
@@ -33,23 +34,22 @@ def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...
     plan = mount_plan(policy, root="image")
     made = container(policy, plan, engine)
     files = (
-        _arguments(made),
         _seccomp(policy, made),
         *account_files(made),
         *host_files(made),
         *proxy_files(policy),
         *engine_watch(policy, plan),
     )
-    launchers = engine_launcher(policy, plan, files, launch_values(policy, made))
-    return (*files, _compose(policy, plan, made), *launchers)
-
-
-def _arguments(made: Container) -> Artifact:
-    return arguments_file(made, run_arguments(made))
+    compose = _compose(policy, plan, made)
+    if policy.facts.os != "linux":
+        files = (arguments_file(made, run_arguments(made)), *files)
+        return (*files, compose, *engine_launcher(policy, plan, files, launch_values(policy, made)))
+    done = engine_plan(policy, plan, made, run_arguments(made), None)
+    return (*files, compose, *engine_program(policy, done, files))
 
 
 def arguments_file(made: Container, arguments: Iterable[str]) -> Artifact:
-    """The options of `run`, and what hides files, for `launch` to read."""
+    """The options of `run`, and what hides files, for a `launch` in shell to read."""
     hidden = [mount_fields(f"dst={path}") for path in made.files]
     values = {"engine": Quoted(made.engine), "arguments": list(arguments), "files": hidden}
     text = render_template("oci", "launchers/engine-arguments.sh.j2", **values)

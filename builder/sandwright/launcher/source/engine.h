@@ -1,0 +1,26 @@
+/* What engine.c, engine_first.c and engine_proxy.c share. */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include "launch.h"
+
+/* Runs the engine's client with words that end with NULL; its output, or NULL when it can't be run or says no. */
+char *ask(struct run *run, ...) __attribute__((sentinel));
+char *ask_all(struct run *run, ...) __attribute__((sentinel)); /* with what it says on standard error */
+void remove_by_force(struct run *run, const char *name);
+bool is_podman(const struct run *run);
+char *mount_source(const char *path); /* the field src of --mount */
+const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode); /* in the run's directory */
+const char *session_label(const struct run *run);
+char *most_processes(void); /* the option that bounds them, for podman */
+void pause_for(long milliseconds);
+
+/* engine_first.c: the number of the container's first process, 0 while there is none, -1 where it is not of this machine. */
+pid_t first_process(struct run *run);
+bool usual_daemon(void); /* Docker's client will take /var/run/docker.sock */
+
+/* engine_proxy.c: adds the options by which the sandbox gets to it. */
+void proxy_start(struct run *run, struct words *options);
+void proxy_remove(struct run *run);
+
+#endif

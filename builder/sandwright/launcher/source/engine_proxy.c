@@ -1,0 +1,120 @@
+/*
+ * The proxy of Docker and Podman is on two networks: one that leads nowhere, which the sandbox is on, and one that leads
+ * out, which is $SANDWRIGHT_NETWORK, or the engine's usual one. The first has no address of the host's either.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+static char *inside(const struct run *run)
+{
+    return text("%s-inside", run->name);
+}
+
+static char *proxy(const struct run *run)
+{
+    return text("%s-proxy", run->name);
+}
+
+/* The addresses that are values of a name in JSON, a line each: what is behind an address, as a prefix, stays only
+ * where `whole` says so. */
+static char *addresses(const char *json, const char *name, const char *before, bool whole)
+{
+    char *found = text("%s", "");
+    for (; (json = strcasestr(json, name)) != NULL; json += strlen(name)) {
+        const char *from = json + strlen(name);
+        if (*from++ != '"')
+            continue;
+        from += strspn(from, ": \t");
+        size_t length = *from == '"' ? strspn(from + 1, whole ? "0123456789abcdefABCDEF.:/" : "0123456789abcdefABCDEF.:") : 0;
+        if (length > 0)
+            found = text("%s%s %.*s\n", found, before, (int)length, from + 1);
+    }
+    return found;
+}
+
+/* Only what is on that network is served, without the host's end of it: else whoever reaches the proxy's other address. */
+static const char *write_clients(struct run *run)
+{
+    const char *json = ask(run, "network", "inspect", inside(run), NULL);
+    const char *served = json != NULL ? addresses(json, "\"subnet", "acl sw_clients src", true) : "";
+    if (served[0] == '\0')
+        refuse("the network of the sandbox and its proxy has no addresses");
+    return make_file(run, "clients", text("%s%sacl sw_gateway src 255.255.255.255\n", served,
+                                          addresses(json, "\"gateway", "acl sw_gateway src", false)), 0644);
+}
+
+static void wait_for_it(struct run *run)
+{
+    for (int tries = 0;; tries++) {
+        const char *said = ask_all(run, "logs", proxy(run), NULL);
+        if (said != NULL && strstr(said, "Accepting HTTP") != NULL)
+            return;
+        if (tries == 100)
+            refuse("the proxy does not answer: %s", said != NULL ? said : "");
+        pause_for(100);
+    }
+}
+
+static char *address(struct run *run)
+{
+    char *said = ask(run, "inspect", "--format",
+                     text("{{(index .NetworkSettings.Networks \"%s\").IPAddress}}", inside(run)), proxy(run), NULL);
+    if (said == NULL || said[strcspn(said, "\n")] == '\0' || said[0] == '\n')
+        refuse("the proxy has no address");
+    said[strcspn(said, "\n")] = '\0';
+    return said;
+}
+
+void proxy_start(struct run *run, struct words *options)
+{
+    const struct plan *plan = &run->plan;
+    const char *network = getenv("SANDWRIGHT_NETWORK");
+    char *label = text("sandwright.session=%s", session_label(run));
+    if (ask(run, "image", "inspect", "--format", ".", plan->proxy_image, NULL) == NULL)
+        refuse("%s", plan->proxy_missing);
+    if (ask(run, "network", "create", "--internal", text("--label=%s", label),
+            is_podman(run) ? inside(run) : text("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
+            is_podman(run) ? NULL : inside(run), NULL) == NULL)
+        refuse("no network can be made for the sandbox and its proxy");
+    const char *clients = write_clients(run);
+    if (ask(run, "run", "--detach", "--rm", "--pull=never", "--read-only", "--cap-drop=ALL",
+            "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
+            is_podman(run) ? most_processes() : text("--init=false"), text("--name=%s", proxy(run)),
+            text("--label=%s", label),
+            text("--network=%s", network != NULL && network[0] != '\0' ? network : plan->proxy_network),
+            text("--mount=type=bind,readonly,%s,dst=/etc/squid", mount_source(text("%s/proxy", run->directory))),
+            text("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->proxy_clients),
+            plan->proxy_image, NULL) == NULL ||
+        ask(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
+        refuse("the proxy can not be started");
+    wait_for_it(run);
+    const char *names = read_file(run->artifacts, "hosts", 1 << 20, NULL);
+    if (names == NULL)
+        refuse_errno("%s/hosts can't be read", run->directory);
+    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", names, address(run)), 0644);
+    add(options, text("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
+    add(options, text("--network=%s", inside(run)));
+    /* Not by a link-local address either, which the host's end of the network may have. */
+    if (access("/proc/sys/net/ipv6", F_OK) == 0) {
+        add(options, text("--sysctl=net.ipv6.conf.all.disable_ipv6=1"));
+        add(options, text("--sysctl=net.ipv6.conf.default.disable_ipv6=1"));
+    }
+}
+
+/* Removes the proxy and its network, which no sandbox is on any more. */
+void proxy_remove(struct run *run)
+{
+    remove_by_force(run, proxy(run));
+    for (int tries = 0; tries < 50 && ask(run, "network", "inspect", inside(run), NULL) != NULL; tries++)
+        if (ask(run, "network", "rm", inside(run), NULL) == NULL) {
+            /* Docker can forget a container and not its place in the network, which then never goes by itself. */
+            remove_by_force(run, proxy(run));
+            ask(run, "network", "disconnect", "--force", inside(run), proxy(run), NULL);
+            pause_for(100);
+        }
+}

@@ -1,0 +1,90 @@
+"""Plans the launcher of Docker and Podman on Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sandwright.launcher.plan import LaunchPlan, Pairs
+from sandwright.methods.shared.engine.arguments import mount_fields
+from sandwright.methods.shared.engine.container import CLIENTS, Container
+from sandwright.methods.shared.engine.launch import (
+    OUTSIDE,
+    PROXY_IMAGE,
+    closed,
+    controllers,
+    image_missing,
+    shown,
+    to_load,
+)
+from sandwright.methods.shared.shims import shim_values
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mounts import MountPlan
+from sandwright.render.watched import PLAN
+
+
+@dataclass(frozen=True)
+class Outer:
+    """What gVisor's launcher does besides, in a container of an engine.
+
+    `image` is that of the root which is shown to the container, `points` what is mounted on in it; `command`
+    gets the command; `files` are artifacts, and where the container sees them.
+    """
+
+    image: str
+    points: tuple[str, ...]
+    command: tuple[str, ...]
+    files: Pairs
+
+
+def engine_plan(
+    policy: ResolvedPolicy, plan: MountPlan, made: Container, options: Iterable[str], outer: Outer | None
+) -> LaunchPlan:
+    """What the launcher of a container does. Raise RenderError for what it can't be told."""
+    base = common_plan(policy, plan, "engine")
+    shims = shim_values(policy, made.engine)
+    done = replace(
+        base,
+        project=base.project if plan.covers else None,
+        pids=None,
+        files=None,
+        shims=shims is not None,
+        shims_place=None if shims is None else str(shims["place"]),
+        engine=made.engine,
+        options=tuple(options),
+        started=(made.image, *(outer.command if outer else ())),
+        image_missing=image_missing(made),
+        files_inside=(
+            *((name, f"dst=/etc/{name}") for name in closed(made)),
+            *(outer.files if outer else ()),
+        ),
+        hidden_files=tuple(mount_fields(f"dst={path}") for path in made.files),
+        binds=tuple(shown(made)),
+        owner=policy.facts.uid if made.user is not None else None,
+        controllers=tuple(controllers(made)),
+        home=made.account.home if made.account else None,
+        callers=(policy.facts.user, str(policy.facts.uid)) if made.keep_id else (),
+        unset=made.unset if made.engine == "docker" else (),
+        image=outer.image if outer else None,
+        image_points=outer.points if outer else (),
+    )
+
+    if not made.proxied:
+        return done
+    return replace(
+        done,
+        proxy_image=PROXY_IMAGE,
+        proxy_missing=to_load(made, "proxy", PROXY_IMAGE),
+        proxy_network=OUTSIDE[made.engine],
+        proxy_clients=CLIENTS,
+    )
+
+
+def engine_program(
+    policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact]
+) -> tuple[Artifact, ...]:
+    """`launch` and its plan. `others` are the artifacts that it checks and uses."""
+    watched = any(each.name == PLAN for each in others)
+    return launch_program(policy, replace(plan, watched=watched), others, "runs a command in a container")
