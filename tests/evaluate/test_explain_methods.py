@@ -268,7 +268,7 @@ def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: byte
         ("bwrap", "args", b"--remount-ro\0/home/u/.ssh\0", b"", "write", "~/.ssh/x"),
         ("bwrap", "args", b"--ro-bind\0/home/u/p/a\0", b"--bind\0/home/u/p/a\0", "write", "$PROJECT/a"),
         ("bwrap", "args", b"--unshare-net\0", b"", "connect", "github.com:443"),
-        ("bwrap", "launch", b"LC_*) ;;", b"LC_* | SECRET) ;;", "env", "SECRET"),
+        ("bwrap", "launch.plan", b"LC_*\0", b"SECRET\0", "env", "SECRET"),
         ("docker", "launch.plan", b"--network=none", b"--network=host", "connect", "github.com:443"),
         ("docker", "launch.plan", b"bind-propagation=rprivate,readonly", b"bind-propagation=rprivate", "write", "$PROJECT/a"),
         ("podman", "launch.plan", b"\0LC_*\0", b"\0SECR*\0", "env", "SECRET"),
@@ -372,7 +372,7 @@ def test_what_the_sandbox_sets_itself_is_its_own(
 
 
 def test_a_proxy_variable_that_the_host_gives_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    _tampered(monkeypatch, "bwrap", "launch", b"LC_*) ;;", b"LC_* | HTTPS_PROXY) ;;")
+    _tampered(monkeypatch, "bwrap", "launch.plan", b"LC_*\0", b"HTTPS_PROXY\0")
     assert _row("env", "HTTPS_PROXY", "bwrap").status == "disagrees"
 
 

@@ -27,7 +27,7 @@ def test_status_shows_what_runs(project: Project) -> None:
     assert session["project"] == str(project.root)
     assert session["enforced"]["network"] == "none"
     assert session["enforced"]["limits"] == {"time": 60}
-    assert set(session["artifacts"]) == {"args", "launch", "mount-watch", "mounts", "seccomp.bpf", "watch"}
+    assert set(session["artifacts"]) == {"args", "launch", "launch.plan", "mounts", "seccomp.bpf"}
     assert b"bwrap" in project.sandwright("status").stdout
     assert project.sandwright("cleanup").stdout == b"nothing is left\n"
     assert running.poll() is None, "what runs is not cleared up"
@@ -46,8 +46,8 @@ def test_cleanup_after_everything_was_killed(project: Project) -> None:
     covers = project.tree() - before
     assert ".git/commondir" in covers
     session = project.records()[0].stem
-    watching = [pid for pid in _session(session) if b"/watch" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    for pid in (*watching, running.pid):
+    running.send_signal(signal.SIGSTOP)
+    for pid in (*(each for each in _session(session) if each != running.pid), running.pid):
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=60)
     eventually(lambda: not _session(session), "a process is left")

@@ -24,6 +24,12 @@ _VERSION = "1"
 _KINDS: Mapping[str, str] = {"tmpfs": "own", "dev": "own", "proc": "own"}
 
 
+def mounts_artifact(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Artifact:
+    """The plan."""
+    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
+    return Artifact(PLAN, words, "the mounts that are watched")
+
+
 def watch_artifacts(
     policy: ResolvedPolicy, mounts: Sequence[Mount], covers: Sequence[Cover]
 ) -> tuple[Artifact, Artifact]:
@@ -35,18 +41,13 @@ def watch_artifacts(
             "ends the sandbox when a mount is replaced on the host",
             executable=True,
         ),
-        _plan(mounts, covers),
+        mounts_artifact(mounts, covers),
     )
 
 
 def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:
     """The plan for an engine's launcher; nothing where that is no program, on macOS."""
-    return (_plan(plan.mounts, plan.covers),) if policy.facts.os == "linux" else ()
-
-
-def _plan(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Artifact:
-    words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
-    return Artifact(PLAN, words, "the mounts that are watched")
+    return (mounts_artifact(plan.mounts, plan.covers),) if policy.facts.os == "linux" else ()
 
 
 def plan_words(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from sandwright import process
 from sandwright.bridge.start import place, stale, sweep
 from sandwright.errors import HostError, SandwrightError
 from sandwright.inputs import is_cover
+from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.runtime.scratch import stale_directories
@@ -129,10 +130,12 @@ def _covers(alive: set[str]) -> Iterator[Leftover]:
 
 
 def _uncover(leftover: Leftover) -> None:
-    """Have the session's own `watch` remove its covers: it knows what they hold, and who else needs them."""
+    """Have the session's own launcher remove its covers: it knows what they hold, and who else needs them."""
     data = next((each for each in state.read_all() if each["session"] == leftover.session), {})
-    watch = Path(str(data.get("directory")), "watch")
-    if watch.exists():
+    directory = Path(str(data.get("directory")))
+    if (directory / NAME).exists():
+        process.run(directory / "launch", "--uncover", timeout=_COVERS_TIMEOUT, check=False)
+    elif (watch := directory / "watch").exists():
         process.run("sh", watch, "0", _NOWHERE, "none", timeout=_COVERS_TIMEOUT, check=False)
     if _is_cover(leftover.name):
         raise HostError(f"{leftover.name} could not be removed, or another session needs it; it stays")

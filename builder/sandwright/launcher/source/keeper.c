@@ -170,37 +170,40 @@ pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle)
     return child;
 }
 
+int wait_for(pid_t child, int handle, int seconds)
+{
+    int status = 0;
+    pid_t ended = 0;
+    for (long until = milliseconds() + seconds * 1000L, left = 1; ended == 0 && left > 0;) {
+        struct pollfd each = {.fd = handle, .events = POLLIN};
+        left = until - milliseconds();
+        poll(&each, 1, handle < 0 ? 2 : left > 0 ? (int)left : 0);
+        ended = waitpid(child, &status, WNOHANG);
+    }
+    if (ended == 0 && kill(child, SIGKILL) == 0)
+        waitpid(child, &status, 0);
+    if (handle >= 0)
+        close(handle);
+    return ended > 0 ? exit_status(status) : -1;
+}
+
 int capture(struct run *run, char *const *argv, char **output, int seconds)
 {
     (void)run;
-    int handle, status, file = memfd_create("output", MFD_CLOEXEC);
-    if (file < 0)
-        return -1;
-    pid_t child = fork_child(&handle), ended = 0;
+    int handle, file = memfd_create("output", MFD_CLOEXEC);
+    pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0)
         become(argv, environ, file, -1);
-    for (long until = milliseconds() + seconds * 1000L, left; child > 0; poll(NULL, 0, 2)) {
-        struct pollfd each = {.fd = handle, .events = POLLIN};
-        left = until - milliseconds();
-        if (handle >= 0)
-            poll(&each, 1, left > 0 ? (int)left : 0);
-        if ((ended = waitpid(child, &status, WNOHANG)) != 0 || left <= 0)
-            break;
-    }
-    if (child > 0 && ended == 0) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, 0);
-    }
-    if (handle >= 0)
-        close(handle);
+    int status = child < 0 ? -1 : wait_for(child, handle, seconds);
     struct stat size;
-    if (ended > 0 && output != NULL && fstat(file, &size) == 0) {
+    if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
         *output = take((size_t)size.st_size + 1);
         ssize_t got = pread(file, *output, (size_t)size.st_size, 0);
         (*output)[got > 0 ? got : 0] = '\0';
     }
-    close(file);
-    return ended > 0 ? exit_status(status) : -1;
+    if (file >= 0)
+        close(file);
+    return status;
 }
 
 int exit_status(int status)
@@ -256,8 +259,7 @@ static _Noreturn void end_keeper(int status)
     bool all = kept->over || end_descendants();
     if (kept->method->clean != NULL)
         kept->method->clean(kept);
-    if (kept->plan.project != NULL)
-        remove_placeholders(kept, gone || status == NOT_RUN);
+    remove_placeholders(kept, gone || status == NOT_RUN);
     if (!all)
         say("not all processes of the run could be ended");
     if (late)
@@ -441,8 +443,7 @@ static void prepare(struct run *run, int socket)
 _Noreturn void keep(struct run *run, int socket)
 {
     prepare(run, socket);
-    if (run->plan.project != NULL)
-        make_placeholders(run);
+    make_placeholders(run);
     if (run->method->prepare != NULL)
         run->method->prepare(run);
     for (int starts = 1;; starts++) {
@@ -450,7 +451,7 @@ _Noreturn void keep(struct run *run, int socket)
             end_keeper(NOT_RUN);
         start(run);
         int status = outcome(run, attend(run));
-        bool again = status == NOT_RUN && !late && !gone && watched == 0 && run->ended_by == 0;
+        bool again = !late && !gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
             end_keeper(status);
         say("nothing was run: once more, as mounts of this machine may have changed meanwhile");

@@ -82,6 +82,7 @@ enum terminal {
 struct method {
     const char *name;                         /* the plan's field `method` */
     enum terminal terminal;
+    bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
     void (*prepare)(struct run *);            /* keeper: makes what is needed */
@@ -163,6 +164,7 @@ bool end_descendants(void);               /* kills all below this process; false
 pid_t fork_child(int *handle);
 /* A program of ours (argv[0] with its path): no input, output nowhere, errors as ours. -1 and errno. */
 pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle);
+int wait_for(pid_t child, int handle, int seconds); /* closes `handle`; the exit status, -1: killed, as it took longer */
 /* The same to its end, in at most `seconds`: its exit status; -1 when it can't be run or took longer. `output` (NULL:
  * nowhere) is what it wrote, NUL behind it; its errors are shown nowhere. */
 int capture(struct run *run, char *const *argv, char **output, int seconds);
@@ -209,6 +211,7 @@ void egress_close(struct run *run);
 
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
 void shims_check(struct run *run);                              /* launcher */
+const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */
 void shims_command(struct run *run);                            /* puts sandwright-enter before the command */
 
 #endif

@@ -1,4 +1,5 @@
-/* launch COMMAND [ARGUMENT ...]: the launcher. */
+/* launch COMMAND [ARGUMENT ...]: the launcher.
+ * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,12 @@ static void read_plan(void)
         refuse("%s/launch.plan: method: not known", own);
 }
 
+static _Noreturn void uncover(void)
+{
+    choose_run_directory(&run);
+    exit(remove_placeholders(&run, true) ? 0 : 1);
+}
+
 static void check(int count, char **words)
 {
     if (count < 2)
@@ -72,7 +79,7 @@ static void check(int count, char **words)
     stream_keys(&run);
     if (run.method->check != NULL)
         run.method->check(&run);
-    if (run.plan.project != NULL)
+    if (run.plan.placeholder_directories.count + run.plan.placeholder_files.count > 0)
         lock_project(&run);
     choose_run_directory(&run);
     relay_streams(&run);
@@ -140,8 +147,7 @@ static int clean_up(void)
     bool all = end_descendants();
     if (run.method->clean != NULL)
         run.method->clean(&run);
-    if (run.plan.project != NULL)
-        remove_placeholders(&run, true);
+    remove_placeholders(&run, true);
     terminal_restore();
     say("what looks after the run was ended: so is the run%s", all ? "" : ", but not all of its processes");
     return begun ? KILLED : NOT_RUN;
@@ -153,6 +159,8 @@ int main(int count, char **words)
     take_after();
     fill_standard();
     read_plan();
+    if (count == 2 && strcmp(words[1], "--uncover") == 0)
+        uncover();
     check(count, words);
     run.launcher = getpid();
     sigset_t set;

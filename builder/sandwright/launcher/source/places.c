@@ -29,7 +29,7 @@ static const char *find_place(void)
     if (geteuid() == 0 && stat("/run", &status) == 0 && S_ISDIR(status.st_mode))
         return "/run/sandwright";
     if (home == NULL || *home != '/')
-        refuse("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+        return NULL;
     return text("%s/.cache/sandwright/run", home);
 }
 
@@ -72,11 +72,16 @@ static const char *make_name(void)
 
 void choose_run_directory(struct run *run)
 {
-    const char *place = find_place(), *runs = text("%s/runs", place);
+    const char *place = find_place(), *runs;
+    run->name = make_name();
+    if (place == NULL && run->method->stateless)
+        return;
+    if (place == NULL)
+        refuse("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
+    runs = text("%s/runs", place);
     make_directories(runs);
     close_to_others(place);
     close_to_others(runs);
-    run->name = make_name();
     run->state = text("%s/%s", runs, run->name);
 }
 

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
-from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight, Terminal
-from sandwright.methods.shared.launched import (
-    Launched,
-    all_children,
-    first_processes,
-    namespaced_ids,
-    signalled,
-)
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight
+from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
-
-CONTROLLING = ("/usr/bin/setsid", "--ctty")
-"""Makes the sandbox's terminal the controlling one (util-linux, busybox): bwrap takes it away, with
-`--new-session`, and without one no key sends a signal."""
 
 _SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
 _APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -40,11 +29,6 @@ class Bwrap(Launched):
     def render(self, policy: ResolvedPolicy) -> Rendered:
         """For a trial."""
         return render_with(policy, DECLARATION, render_bwrap)
-
-    @property
-    def terminal(self) -> Terminal:
-        """A new one, since the sandbox must not type into ours (CVE-2017-5226), that the command controls."""
-        return "taken"
 
     def programs(self) -> Sequence[str]:
         """One."""
@@ -63,22 +47,9 @@ class Bwrap(Launched):
             self.name, try_out(self, HOST_ROOT, limit=limit), lambda failed: explained(failed, host)
         )
 
-    def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
-        """With a terminal: in a session that it controls, so that keys and its size send signals."""
-        inner = (*CONTROLLING, *argv) if terminal and Path(CONTROLLING[0]).exists() else argv
-        return super().wrap(directory, inner)
-
     def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the command itself: bwrap, which is between, would die of it and take the command along."""
-        return signalled(command_of(launcher), number)
-
-
-def command_of(launcher: int) -> Iterator[int]:
-    """The process that is the command: the first child of the sandbox's process 1."""
-    for process in first_processes(launcher):
-        inner = [(ids[-1], child) for child in all_children(process) if (ids := namespaced_ids(child))]
-        yield from (child for _, child in sorted(inner)[:1])
-        return
+        """By the launcher."""
+        return signalled([launcher], number)
 
 
 def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:

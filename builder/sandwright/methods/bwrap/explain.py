@@ -1,4 +1,4 @@
-"""Reads bubblewrap's artifacts back: its arguments as bwrap takes them, the filter, the launcher."""
+"""Reads bubblewrap's artifacts back: its arguments as bwrap takes them, the filter, the launcher's plan."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sandwright.errors import DocumentError, Problem
-from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.bwrap.render import COVERED
 from sandwright.policy.facts import EntryKind
@@ -45,16 +46,16 @@ _ARITY = {
 def read_bwrap(rendered: Rendered) -> Enclosure:
     """The sandbox that the arguments make. Raise DocumentError for an option that bwrap doesn't have."""
     options = list(_options(rendered.artifact("args").content))
-    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    launch = read_plan(rendered)
     net = [each for each in options if each[0] in ("--unshare-net", "--unshare-all", "--share-net")]
     return Enclosure(
         "host",
         tuple(_mounts(options)),
         network=_place(net[-1]) if net and net[-1][0] != "--share-net" else None,
         environment={words[1]: _place(words) for words in options if words[0] == "--setenv"},
-        passing=launchers.passing(launch),
+        passing=launch.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
-        absent=dict(launchers.absent(launch)),
+        absent=launch.absent(),
     )
 
 

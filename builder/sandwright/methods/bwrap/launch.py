@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sandwright.methods.shared.shims import shim_values
+import dataclasses
+
+from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import common_values, launch_and_watch
+from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 
 BPF = 5
@@ -19,20 +21,15 @@ launcher's."""
 def bwrap_launcher(
     policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], *, count: int
 ) -> tuple[Artifact, ...]:
-    """`launch` for bubblewrap, and `watch` where there is something to watch.
+    """`launch` for bubblewrap, and its plan.
 
     `files` are what it checks and uses: the arguments, `count` of them, the filter, the plan of mounts.
     """
-    values = {
-        **common_values(policy, plan),
-        "runtime": False,
-        "watched": bool(plan.covers) or policy.resources.time is not None,
-        "covers_inside": True,
-        "pids": policy.resources.pids,
-        "files": policy.resources.files,
-        "too_many": count if count > MAX_ARGUMENTS else 0,
-        "limit": MAX_ARGUMENTS,
-        "bpf": BPF,
-        "shims": shim_values(policy, "bwrap"),
-    }
-    return launch_and_watch("bwrap", values, files, "runs a command in the sandbox")
+    launch = dataclasses.replace(common_plan(policy, plan, "bwrap"), **shim_fields(policy, "bwrap"))
+    if count > MAX_ARGUMENTS:
+        refused = (
+            f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "
+            "name fewer paths, or take another method"
+        )
+        launch = dataclasses.replace(launch, refused=refused)
+    return launch_program(policy, launch, files, "runs a command in the sandbox")

@@ -21,11 +21,11 @@ from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import watch_artifacts
+from sandwright.render.watched import mounts_artifact
 
 
 def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`args`, `seccomp.bpf`, `mount-watch` and its `mounts`, `launch`, and `watch` where something is left.
+    """`args`, `seccomp.bpf`, the plan of `mounts`, `launch` and its plan.
 
     Raise DocumentError for a seccomp profile from a file that is none, RenderError for one that isn't there.
     With `network.mode: proxy` the sandbox has a network of its own without a way out, as with `none`: the one
@@ -38,7 +38,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     capabilities = _capabilities(policy)
     filter_ = bpf_filter(policy, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
-    files = (args, bpf, *watch_artifacts(policy, plan.mounts, plan.covers))
+    files = (args, bpf, mounts_artifact(plan.mounts, plan.covers))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))
 
 

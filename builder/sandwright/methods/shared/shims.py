@@ -30,7 +30,7 @@ sockets either: then `shim_values` refuses the policy, unless it lists sockets i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy
@@ -93,6 +93,19 @@ def shim_values(policy: ResolvedPolicy, method: str) -> dict[str, object] | None
     passed = policy.environment.passes("PATH")
     search = None if passed else policy.environment.set.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     return {"place": place.directory, "loopback": place.reach == "loopback", "search": search}
+
+
+def shim_fields(policy: ResolvedPolicy, method: str) -> dict[str, Any]:
+    """The same as fields of a launcher's plan; none without shims."""
+    found = shim_values(policy, method)
+    if found is None:
+        return {}
+    return {
+        "shims": True,
+        "shims_place": found["place"] or None,
+        "shims_search": found["search"],
+        "shims_loopback": found["loopback"],
+    }
 
 
 def _fault(policy: ResolvedPolicy, method: str, place: ShimPlace) -> str:

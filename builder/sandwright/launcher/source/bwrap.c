@@ -1,0 +1,288 @@
+/* bubblewrap: makes the sandbox, and waits until it is seen to be the one that was rendered. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* The descriptors that bubblewrap is given; the filter's stands in `args`. */
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, FREE };
+
+static const char *program;
+static char *typed;             /* the command's first word, as it was given */
+static struct words given;      /* further arguments: the environment */
+static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
+static pid_t first;             /* the sandbox's first process */
+static int first_handle = -1;
+static struct watch watch = {.waits_on = BLOCK};
+static bool released, ran, refused, once_more;
+static char said[4096];         /* what bubblewrap told since the last line */
+static size_t said_length;
+
+static void check(struct run *run)
+{
+    if ((program = find_program(run, "bwrap")) == NULL)
+        refuse("bwrap (bubblewrap) is not installed");
+    if (run->plan.pids >= 0 && geteuid() == 0)
+        refuse("the kernel does not count the processes of root: resources.pids needs another user, or another method");
+    typed = run->command[0];
+    for (size_t index = 0; index < run->passed.count; index++) {
+        char *name = text("%s", run->passed.at[index]), *value = strchr(name, '=');
+        *value = '\0';
+        add(&given, "--setenv");
+        add(&given, name);
+        add(&given, value + 1);
+    }
+    /* `--new-session` takes the terminal away, and without a controlling one no key sends a signal. */
+    if (run->terminal && access("/usr/bin/setsid", X_OK) == 0) {
+        struct words command = {0};
+        add(&command, "/usr/bin/setsid");
+        add(&command, "--ctty");
+        for (char **word = run->command; *word != NULL; word++)
+            add(&command, *word);
+        run->command = command.at;
+    }
+    if (run->plan.shims) {
+        const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
+        shims_check(run);
+        shims_command(run);
+        char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
+        add_all(&given, &(struct words){(char **)bind, 5});
+        add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
+    }
+    if (run->plan.proxy)
+        egress_check(run);
+}
+
+static void prepare(struct run *run)
+{
+    if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
+        refuse_errno("no pipe can be made");
+    run->wakes = says[0];
+}
+
+/* A number that bubblewrap knows it by. */
+static void give(int file, int number)
+{
+    if (file < 0 || dup2(file, number) < 0)
+        refuse_errno("bubblewrap can't be given what it reads");
+}
+
+static _Noreturn void become(struct run *run, bool tries)
+{
+    struct words all = {0};
+    int settings = memfd_create("settings", MFD_CLOEXEC);
+    for (size_t index = 0; index < given.count; index++)
+        if (settings < 0 || write(settings, given.at[index], strlen(given.at[index]) + 1) < 0)
+            refuse_errno("the environment can't be passed on");
+    lseek(settings, 0, SEEK_SET);
+    /* Above what will be given: `dup2` closes what is there. */
+    int files[] = {openat(run->artifacts, "args", O_RDONLY | O_CLOEXEC), settings,
+                   openat(run->artifacts, "seccomp.bpf", O_RDONLY | O_CLOEXEC),
+                   /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
+                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1]};
+    for (size_t index = 0; index < sizeof files / sizeof *files; index++)
+        files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE);
+    for (int number = ARGUMENTS; number <= (tries ? FILTER : SAYS); number++)
+        give(files[number - ARGUMENTS], number);
+    static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
+    for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
+        add(&all, (char *)words[index]);
+    add(&all, "--");
+    if (tries)
+        add(&all, "/proc/none/such");
+    for (char **word = run->command; *word != NULL && !tries; word++)
+        add(&all, *word);
+    char *const nothing[] = {NULL};
+    execve(program, all.at, nothing);
+    refuse_errno("%s can't be started", program);
+}
+
+static void limit(int resource, rlim_t most, pid_t process, const char *name)
+{
+    struct rlimit own;
+    if (prlimit(process, resource, NULL, &own) == 0 && own.rlim_max <= most)
+        return;
+    own.rlim_cur = own.rlim_max = most;
+    if (prlimit(process, resource, &own, NULL) != 0)
+        refuse_errno("resources.%s can not be set", name);
+}
+
+static void start(struct run *run)
+{
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    if (run->plan.files >= 0) /* for bubblewrap too, so that no program inside can lift it */
+        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
+    become(run, false);
+}
+
+static void started(struct run *run)
+{
+    (void)run;
+    close(block[0]);
+    close(says[1]);
+}
+
+static void end(struct run *run)
+{
+    (void)run;
+    if (first_handle >= 0)
+        syscall(SYS_pidfd_send_signal, first_handle, SIGKILL, NULL, 0);
+    else if (first > 0 && parent_of(first) == run->child)
+        kill(first, SIGKILL);
+}
+
+/* bubblewrap's child is held while its number can't be another's: bubblewrap is there, and hasn't waited for it. */
+static void hold(struct run *run, pid_t number)
+{
+    first_handle = (int)syscall(SYS_pidfd_open, number, 0);
+    if (number <= 0 || parent_of(number) != run->child) {
+        if (first_handle >= 0)
+            close(first_handle);
+        first_handle = -1;
+        return; /* it has ended, and so will bubblewrap */
+    }
+    first = number;
+    if (run->plan.pids >= 0) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
+        limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
+    watch.first = first;
+    watch_start(run, &watch);
+    run->watch = &watch;
+    run->wakes = watch.says;
+    if (run->plan.proxy && !egress_open(run, first, true)) {
+        refused = true;
+        end(run);
+    }
+}
+
+static void let_go(struct run *run)
+{
+    run->wakes = says[0];
+    if (run->watch == NULL || !watch_mounted(&watch) || refused)
+        return;
+    if (!launcher_there())
+        end(run);
+    else if (write(block[1], "1", 1) == 1)
+        released = true;
+}
+
+static void hear(struct run *run)
+{
+    ssize_t got = 0;
+    while (said_length < sizeof said - 1 && (got = read(says[0], said + said_length, sizeof said - 1 - said_length)) > 0)
+        said_length += (size_t)got;
+    said[said_length] = '\0';
+    char *process = strstr(said, "\"child-pid\": ");
+    ran = ran || strstr(said, "\"exit-code\": ") != NULL;
+    if (process != NULL && first == 0 && strchr(process, '\n') != NULL)
+        hold(run, (pid_t)strtol(process + strlen("\"child-pid\": "), NULL, 10));
+    if (got == 0 && run->wakes == says[0])
+        run->wakes = -1;
+}
+
+static void readable(struct run *run)
+{
+    if (run->wakes == says[0])
+        hear(run);
+    else
+        let_go(run);
+}
+
+/* To the command itself: bubblewrap, which is between, would die of it and take the command along. */
+static bool deliver(struct run *run, int number)
+{
+    (void)run;
+    pid_t command;
+    if (!released || children_of(first, &command, 1) == 0)
+        return false;
+    int handle = (int)syscall(SYS_pidfd_open, command, 0);
+    bool there = handle >= 0 && parent_of(command) == first;
+    if (there)
+        syscall(SYS_pidfd_send_signal, handle, number, NULL, 0);
+    if (handle >= 0)
+        close(handle);
+    return there;
+}
+
+/* bubblewrap exits with 1 when it could not run the command. What kept it from that is seen with a command that can't be
+ * run: where all else can be set up, it was the command itself, or something that has passed. bubblewrap looks at all
+ * that is mounted on the machine, and fails when something of it goes at that moment. */
+static int not_run(struct run *run)
+{
+    char words[4096] = "";
+    struct stat status;
+    int handle, file = memfd_create("errors", MFD_CLOEXEC);
+    pid_t child = file < 0 ? -1 : fork_child(&handle);
+    if (child == 0) {
+        int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (dup2(nothing, 0) < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
+            _exit(NOT_RUN);
+        become(run, true);
+    }
+    if (child < 0 || wait_for(child, handle, 60) < 0 || pread(file, words, sizeof words - 1, 0) < 0)
+        return NOT_RUN;
+    close(file);
+    once_more = strstr(words, "Unable to apply mount flags") != NULL;
+    if (strstr(words, "execvp /proc/none/such: ") == NULL)
+        return NOT_RUN;
+    const char *found = strchr(typed, '/') != NULL ? typed : find_program(run, typed);
+    if (found == NULL || stat(found, &status) != 0)
+        return 127;
+    once_more = !S_ISDIR(status.st_mode) && access(found, X_OK) == 0;
+    return 126;
+}
+
+static int outcome(struct run *run, int status)
+{
+    hear(run);
+    close(says[0]);
+    close(block[1]);
+    run->wakes = -1;
+    if (refused)
+        return NOT_RUN;
+    return !ran && exit_status(status) == 1 ? not_run(run) : exit_status(status);
+}
+
+static bool again(struct run *run)
+{
+    if (!once_more)
+        return false;
+    if (first_handle >= 0)
+        close(first_handle);
+    first = 0;
+    first_handle = -1;
+    released = ran = once_more = false;
+    said_length = 0;
+    prepare(run);
+    return true;
+}
+
+static void clean(struct run *run)
+{
+    if (run->plan.proxy)
+        egress_close(run);
+}
+
+const struct method bwrap_method = {
+    .name = "bwrap",
+    .terminal = TERMINAL_TAKEN,
+    .stateless = true,
+    .check = check,
+    .prepare = prepare,
+    .start = start,
+    .started = started,
+    .readable = readable,
+    .deliver = deliver,
+    .end = end,
+    .status = outcome,
+    .clean = clean,
+    .again = again,
+};

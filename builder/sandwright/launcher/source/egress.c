@@ -1,0 +1,75 @@
+/* The way to the proxy, which the session runs: its supervisor listens on the proxy's port in a network namespace that
+ * has nothing else. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { ANSWER = 10000 }; /* milliseconds */
+
+static const char *directory;
+
+void egress_check(struct run *run)
+{
+    (void)run;
+    struct stat ask;
+    directory = getenv("SANDWRIGHT_EGRESS");
+    if (directory == NULL || directory[0] == '\0' || stat(text("%s/ask", directory), &ask) != 0 ||
+        !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
+        refuse("the policy lets only the proxy be reached, and SANDWRIGHT_EGRESS names none that runs: start this with "
+               "\"sandwright run\"");
+}
+
+/* `way-` and what is the run's own in its name, which the launcher knows as well as the keeper. */
+static const char *way(const struct run *run)
+{
+    return text("%s/way-%s", directory, strrchr(run->name, '-') + 1);
+}
+
+void egress_close(struct run *run)
+{
+    if (directory == NULL)
+        return;
+    unlink(text("%s/answer", way(run)));
+    rmdir(way(run));
+}
+
+static const char *asked(struct run *run, pid_t process, bool wait)
+{
+    static char answer[512];
+    const char *line = text("%s %d %s\n", strrchr(way(run), '/') + 1, (int)process, wait ? "wait" : "up");
+    const char *pipe = text("%s/answer", way(run));
+    egress_close(run);
+    if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
+        return "the proxy can not be asked";
+    int ask = open(text("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    size_t got = 0;
+    if (ask >= 0 && said >= 0 && write(ask, line, strlen(line)) == (ssize_t)strlen(line))
+        for (long until = milliseconds() + ANSWER, left; strchr(answer, '\n') == NULL && got < sizeof answer - 1;) {
+            struct pollfd each = {.fd = said, .events = POLLIN};
+            if ((left = until - milliseconds()) <= 0 || (poll(&each, 1, (int)left) < 0 && errno != EINTR))
+                break;
+            ssize_t more = read(said, answer + got, sizeof answer - 1 - got);
+            got += more > 0 ? (size_t)more : 0;
+        }
+    close(ask);
+    close(said);
+    answer[strcspn(answer, "\n")] = '\0';
+    return answer[0] == '\0' ? "no answer" : answer;
+}
+
+bool egress_open(struct run *run, pid_t process, bool wait)
+{
+    const char *answer = asked(run, process, wait);
+    if (strcmp(answer, "ok") == 0)
+        return true;
+    say("there is no way to the proxy: %s", answer);
+    return false;
+}

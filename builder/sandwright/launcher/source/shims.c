@@ -1,0 +1,47 @@
+/* The programs of credentials.shims run on the host, through a bridge that the session runs. Without it nothing is
+ * started: a program of the same name on the path would be called in a shim's place. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+void shims_check(struct run *run)
+{
+    struct stat socket;
+    const char *shims = getenv("SANDWRIGHT_SHIMS"), *channel = getenv("SANDWRIGHT_SHIMS_CHANNEL");
+    if (shims == NULL || shims[0] == '\0' || stat(text("%s/socket", shims), &socket) != 0 ||
+        !S_ISSOCK(socket.st_mode) || socket.st_uid != geteuid())
+        refuse("the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with \"sandwright run\"");
+    /* No Unix socket of the host is reached inside; the bridge listens on the sandbox's loopback before the command
+     * starts. */
+    if (run->plan.shims_loopback && (channel == NULL || channel[0] == '\0' || strlen(channel) > 6 ||
+                                        strspn(channel, "0123456789") != strlen(channel)))
+        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+}
+
+const char *shims_place(const struct run *run)
+{
+    return run->plan.shims_place != NULL ? run->plan.shims_place : getenv("SANDWRIGHT_SHIMS");
+}
+
+/* The channel gets a number that no method takes for something else. */
+void shims_command(struct run *run)
+{
+    struct words command = {0};
+    if (!run->plan.shims_loopback)
+        return;
+    int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), channel = given;
+    if (given < 3 || (given < 64 && (channel = fcntl(given, F_DUPFD, 64)) < 0))
+        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+    if (channel != given)
+        close(given);
+    add(&command, text("%s/sandwright-enter", shims_place(run)));
+    add(&command, text("%d", channel));
+    for (char **word = run->command; *word != NULL; word++)
+        add(&command, *word);
+    run->command = command.at;
+}
