@@ -44,9 +44,9 @@ def dumps(value: object) -> bytes:
         from _json import encode_basestring_ascii, make_encoder  # noqa: PLC0415
 
         encode = make_encoder(None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[arg-type]
-        return "".join(encode(value, 0)).encode("ascii")
+        return "".join(encode(value, 0)).encode()
     except Exception:  # noqa: BLE001, S110
         pass
     import json  # noqa: PLC0415
 
-    return json.dumps(value).encode("ascii")
+    return json.dumps(value).encode()

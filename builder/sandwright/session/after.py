@@ -6,6 +6,7 @@ there while the command runs. It is all that is done then, in as few imports as 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations, which costs milliseconds
 import os
 import sys
 
@@ -104,9 +105,7 @@ def traced() -> bool:
 
 def _hear_signals() -> None:
     """Let Ctrl-C end it: the launcher left signals blocked, and those that came were for the command."""
-    import signal  # noqa: PLC0415
-
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    while blocked and signal.sigtimedwait(blocked, 0):
+    blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+    while blocked and _signal.sigtimedwait(blocked, 0):
         pass
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, blocked)

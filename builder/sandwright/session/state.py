@@ -71,7 +71,7 @@ def runs(data: dict[str, object]) -> bool:
 def boot() -> str:
     """Which boot of this machine this is; empty where nobody tells."""
     try:
-        with open(BOOT, encoding="ascii") as file:
-            return file.read().strip()
+        with open(BOOT, "rb") as file:
+            return file.read().strip().decode()
     except OSError:
         return ""
