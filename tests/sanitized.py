@@ -11,8 +11,9 @@ import pytest
 from sandwright.launcher import LAUNCH
 
 FLAGS = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-sanitize-recover=all")
-PARSERS = ("plan.c", "say.c", "mountplan.c", "mounts.c")
 HARNESS = Path(__file__).parent / "launcher" / "harness.c"
+INCLUDED = ("main.c", "text.c", "placeholders.c")
+"""What the harness replaces or includes."""
 
 
 def built(
@@ -20,9 +21,12 @@ def built(
     compiler: str = "cc",
     *flags: str,
     main: Path = HARNESS,
-    parts: Sequence[str] = PARSERS,
+    parts: Sequence[str] = (),
 ) -> Path:
     """The harness, or another program of parts of the launcher. Skip where the compiler has no sanitizers."""
+    if main == HARNESS:
+        flags = (*flags, "-Dfree=free_held")
+        parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name not in INCLUDED]
     sources = [main, *(LAUNCH.source / name for name in parts)]
     words = [compiler, *FLAGS, *flags, f"-I{LAUNCH.source}", *map(str, sources), "-o", str(made)]
     ended = subprocess.run(words, capture_output=True, timeout=120, check=False)

@@ -1,7 +1,9 @@
 /* Feeds what the launcher parses. An input is a letter, which says what it is, and the bytes behind that.
  *
  * Built with a fuzzer (-fsanitize=fuzzer) this is its target. Built with SHOW it reads inputs from standard input, each behind
- * a length of four bytes, and prints a line for each. Memory is never freed by what is tested; here it is, after each input. */
+ * a length of four bytes, and prints a line for each. What is tested frees no memory; here it is freed after each
+ * input. All files that are read hold the input. */
+#undef free /* free_held in what is tested */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,24 +14,34 @@
 static struct {
     void **at;
     size_t count;
-} made;
+} held;
 
 /* In the place of `before`, or in a new one. */
 static void *keep_memory(void *before, size_t size)
 {
     size_t index = 0;
-    while (index < made.count && (before == NULL || made.at[index] != before))
+    while (index < held.count && held.at[index] != before)
         index++;
-    if (index == made.count) {
-        made.at = realloc(made.at, ++made.count * sizeof *made.at);
-        made.at[index] = NULL;
+    if (index == held.count) {
+        held.at = realloc(held.at, ++held.count * sizeof *held.at);
+        held.at[index] = NULL;
     }
-    return made.at[index] = realloc(before, size);
+    return held.at[index] = realloc(before, size);
 }
 
 static void *keep_zeros(size_t size)
 {
     return memset(keep_memory(NULL, size), 0, size);
+}
+
+void free_held(void *memory);
+
+void free_held(void *memory)
+{
+    for (size_t index = 0; index < held.count; index++)
+        if (held.at[index] == memory)
+            held.at[index] = NULL;
+    free(memory);
 }
 
 static int keep_text(char **memory, const char *format, va_list words)
@@ -45,13 +57,40 @@ static int keep_text(char **memory, const char *format, va_list words)
 #define realloc keep_memory
 #define reallocarray(before, count, size) keep_memory(before, (count) * (size))
 #define vasprintf keep_text
+#define read_file read_real_file
 #include "text.c"
 #undef calloc
 #undef realloc
 #undef reallocarray
 #undef vasprintf
+#undef read_file
+char *read_file(int directory, const char *path, size_t most, size_t *length);
+#include "placeholders.c"
 
 #include "watch.h"
+
+#include <setjmp.h>
+
+static const char *input; /* what any file holds, and NUL behind it */
+static size_t input_length;
+
+char *read_file(int directory, const char *path, size_t most, size_t *length)
+{
+    (void)directory;
+    (void)path;
+    if (input_length > most)
+        return NULL;
+    if (length != NULL)
+        *length = input_length;
+    return memcpy(keep_zeros(input_length + 1), input, input_length);
+}
+
+static jmp_buf refused;
+
+static void leave_input(int status)
+{
+    longjmp(refused, status);
+}
 
 static void (*show)(const char *format, ...);
 
@@ -97,6 +136,35 @@ static void show_mounts(char *content)
     mounts_free(&mounts);
 }
 
+static void show_files(char letter)
+{
+    struct run run = {.name = "sandwright-abc", .state = "/nowhere", .lock = 0};
+    struct sandbox sandbox = {-1, -1, -1, -1};
+    pid_t found[256];
+    struct list list;
+    switch (letter) {
+    case 'c':
+        show("%zu", children_of(1, found, 256));
+        break;
+    case 's':
+        show("%d", parent_of(1));
+        break;
+    case 'n':
+        show("%d %d", sandbox_is_first(&sandbox), sandbox_waits(&sandbox, 6));
+        break;
+    case 'o':
+        show("%d", runtime_method.status(&run, 256));
+        break;
+    case 'l':
+        show("%s", holders(&run));
+        break;
+    case 'd':
+        list = parsed(read_file(-1, "", input_length, NULL), input_length);
+        show("%zu %zu", list.directories.count, list.files.count / 2);
+        break;
+    }
+}
+
 static void feed(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -115,12 +183,18 @@ static void feed(const uint8_t *data, size_t size)
     case 'i':
         show_mounts(ended);
         break;
+    default:
+        input = (const char *)data + 1;
+        input_length = length;
+        leave = leave_input;
+        if (setjmp(refused) == 0)
+            show_files((char)data[0]);
     }
     free(content);
     free(ended);
-    for (size_t index = 0; index < made.count; index++)
-        free(made.at[index]);
-    made.count = 0;
+    for (size_t index = 0; index < held.count; index++)
+        free(held.at[index]);
+    held.count = 0;
 }
 
 #ifdef SHOW

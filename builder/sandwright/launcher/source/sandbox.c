@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "watch.h"
 
 bool sandbox_open(pid_t number, struct sandbox *sandbox)
@@ -27,57 +28,48 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox)
     return sandbox->mounts >= 0;
 }
 
-static ssize_t content(const struct sandbox *sandbox, const char *name, char *text, size_t size)
+/* Number 1 in a namespace that is not ours (NSpid in proc_pid_status(5)). */
+static bool is_below_us(int process, const char *last)
 {
-    int file = openat(sandbox->process, name, O_RDONLY | O_CLOEXEC);
-    ssize_t got = file < 0 ? -1 : read(file, text, size - 1);
-    if (file >= 0)
-        close(file);
-    text[got > 0 ? got : 0] = '\0';
-    return got;
+    char *status = read_file(process, "status", 1 << 16, NULL), *numbers = status == NULL ? NULL : strstr(status, "\nNSpid:\t");
+    bool found = false;
+    if (numbers != NULL) {
+        numbers += strlen("\nNSpid:\t");
+        numbers[strcspn(numbers, "\n")] = '\0';
+        const char *inner = strrchr(numbers, '\t');
+        found = inner != NULL && (last == NULL || strcmp(inner + 1, last) == 0);
+    }
+    free(status);
+    return found;
 }
 
-/* Number 1 in a namespace that is not ours (NSpid in proc_pid_status(5)). */
 bool sandbox_is_first(const struct sandbox *sandbox)
 {
-    char text[8192];
-    if (content(sandbox, "status", text, sizeof text) <= 0)
-        return false;
-    char *numbers = strstr(text, "\nNSpid:");
-    if (numbers == NULL)
-        return false;
-    numbers[1 + strcspn(numbers + 1, "\n")] = '\0';
-    const char *last = strrchr(numbers, '\t');
-    return last != NULL && last > numbers + 7 && strcmp(last, "\t1") == 0;
+    return is_below_us(sandbox->process, "1");
 }
 
 /* Whether we ourselves are in a namespace of processes below that of /proc. */
 bool sandbox_is_here(void)
 {
-    struct sandbox own = {.process = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC)};
-    char text[8192];
-    if (own.process < 0 || content(&own, "status", text, sizeof text) <= 0)
-        return false;
-    close(own.process);
-    const char *numbers = strstr(text, "\nNSpid:\t");
-    return numbers != NULL && memchr(numbers + 8, '\t', strcspn(numbers + 8, "\n")) != NULL;
+    int own = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool here = own >= 0 && is_below_us(own, NULL);
+    close(own);
+    return here;
 }
 
 int sandbox_waits(const struct sandbox *sandbox, int descriptor)
 {
-    char text[256];
-    if (content(sandbox, "syscall", text, sizeof text) <= 0)
-        return -1;
-    char *rest;
-    long number = strtol(text, &rest, 10);
-    return text[0] >= '0' && text[0] <= '9' && number == SYS_read && strtol(rest, NULL, 16) == descriptor;
+    char *call = read_file(sandbox->process, "syscall", 4096, NULL), *rest = NULL;
+    int waits = call == NULL || *call == '\0' ? -1
+                : *call >= '0' && *call <= '9' && strtol(call, &rest, 10) == SYS_read && strtol(rest, NULL, 16) == descriptor;
+    free(call);
+    return waits;
 }
 
 bool sandbox_end(const struct sandbox *sandbox, pid_t number)
 {
-    char text[16];
     if (sandbox->handle >= 0)
         return syscall(SYS_pidfd_send_signal, sandbox->handle, SIGKILL, NULL, 0) == 0 || errno == ESRCH;
-    /* Before Linux 5.3: the directory in /proc is still that of the process while its files can be read. */
-    return content(sandbox, "comm", text, sizeof text) <= 0 || kill(number, SIGKILL) == 0;
+    /* Before Linux 5.3: the directory in /proc is still that of the process while it has files. */
+    return faccessat(sandbox->process, "stat", F_OK, 0) != 0 || kill(number, SIGKILL) == 0;
 }
