@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
 import stat
+import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -299,6 +302,48 @@ def test_where_modes_are_not_kept_they_go_too(
     (project / "keep").rename(project / ".vscode")
     assert _end(running) == "removed\n"
     assert _tree(project).keys() == before.keys() | {".vscode"}
+
+
+def test_who_watches_the_project_is_woken_as_little_as_can_be(
+    project: Path, words: list[str], start: Start
+) -> None:
+    """Once when one is made, and once when it goes; not at all by runs beside another."""
+    with _watched(project) as root, _watched(project / ".git") as git:
+        one = start(*words, *SET_UP, "wait", "remove")
+        assert root() == [CREATE] * 2
+        assert sorted(git()) == [MODIFY, *[CREATE] * 3]
+        two = start(*words, *SET_UP, "wait", "remove")
+        assert _end(two) == "others\n"
+        assert root() == git() == []
+        assert _end(one) == "removed\n"
+        assert root() == [DELETE] * 2
+        assert git() == [DELETE] * 3
+
+
+MODIFY, CREATE, DELETE = 0x2, 0x100, 0x200  # sys/inotify.h
+WATCHED = 0x3C6
+"""What file watchers ask for: these, changes of attributes, and moves."""
+
+
+@contextlib.contextmanager
+def _watched(folder: Path) -> Iterator[Callable[[], list[int]]]:
+    """Gives what has happened in a directory."""
+    libc = ctypes.CDLL(None)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(descriptor, os.fsencode(folder), WATCHED) > 0
+
+    def events() -> list[int]:
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            content = os.read(descriptor, 1 << 20)
+            while content:
+                _, mask, _, length = struct.unpack_from("iIII", content)
+                found.append(mask & WATCHED)
+                content = content[16 + length :]
+        return found
+
+    yield events
+    os.close(descriptor)
 
 
 def test_who_holds_the_lock_is_named(project: Path, words: list[str], drive: Drive) -> None:

@@ -81,35 +81,36 @@ static bool was_made_here(const struct stat *status)
     return false;
 }
 
-enum state { ABSENT, HALF, OURS, OTHERS };
+enum state { ABSENT, HALF /* somebody is making it, or was killed meanwhile */, OURS, OTHERS };
 
-/* HALF: somebody is making it, or was killed meanwhile. */
 static enum state state_of_file(const struct place *place)
 {
-    struct stat status;
     char content[4096];
     size_t line = strlen(place->line);
     int file = openat(place->directory, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ours = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0222) == 0;
-    ssize_t got = ours ? read(file, content, sizeof content) : -1;
+    ssize_t got = file < 0 ? -1 : read(file, content, sizeof content);
     if (file >= 0)
         close(file);
-    if (got == 0)
-        return line == 0 ? OURS : HALF;
-    return line > 0 && got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS
-                                                                                                              : OTHERS;
+    return got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS : OTHERS;
 }
 
-/* An empty directory, or one of which somebody has to see that (rmdir(2)). */
+/* An empty directory, or one of which somebody has to see that (rmdir(2)). Files are opened only where their line has to
+ * be read, as each opening wakes who watches the directory. */
 static enum state state_of(const struct place *place)
 {
     struct stat status;
     if (place->directory < 0 || fstatat(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return ABSENT;
-    if (place->line != NULL)
-        return S_ISREG(status.st_mode) ? state_of_file(place) : OTHERS;
-    bool known = (status.st_mode & (S_ISVTX | 0222)) == S_ISVTX || was_made_here(&status);
-    return S_ISDIR(status.st_mode) && known ? OURS : OTHERS;
+    bool closed = (status.st_mode & 0222) == 0;
+    if (place->line == NULL) {
+        bool known = (closed && (status.st_mode & S_ISVTX) != 0) || was_made_here(&status);
+        return S_ISDIR(status.st_mode) && known ? OURS : OTHERS;
+    }
+    if (!S_ISREG(status.st_mode) || !closed)
+        return OTHERS;
+    if (status.st_size == 0)
+        return *place->line == '\0' ? OURS : HALF;
+    return *place->line == '\0' ? OTHERS : state_of_file(place);
 }
 
 static bool is_empty(const struct place *place)
@@ -137,7 +138,7 @@ static int make(const struct place *place)
 {
     mode_t mask = umask(0);
     int done = place->line == NULL ? mkdirat(place->directory, place->name, 01555)
-               : *place->line == '\0' ? write_file(place->directory, place->name, "", 0, 0444)
+               : *place->line == '\0' ? mknodat(place->directory, place->name, S_IFREG | 0444, 0)
                                       : write_file(place->directory, place->name, text("%s\n", place->line),
                                                    strlen(place->line) + 1, 0444);
     int fault = done == 0 ? 0 : errno;
