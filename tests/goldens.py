@@ -49,7 +49,7 @@ NOT_RENDERED = {
     ("ci", "user"): r"user can't enforce resources\.memory",
 }
 """Cases that a method refuses, and its reason."""
-OWN = {"user": ("plan", "enter")}
+OWN = {"user": ("plan", "launch.plan")}
 """The artifacts that are a method's alone, where the others are made as those of another method."""
 
 FULLEST = "python-project"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import os
 import pwd
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from locks import accounts_change
 from sandwright.api import Policy
+from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
@@ -110,3 +113,14 @@ def planted(base: Path) -> Project:
     (root / "script").chmod(0o755)
     (root / ".git/hooks").mkdir(parents=True)
     return Project(root, home)
+
+
+def digests(launcher: Path) -> None:
+    """Let a launcher take what lies beside it for what was rendered."""
+    file = launcher.with_name("launch.plan")
+    plan = parse_plan(file.read_bytes())
+    found = tuple(
+        (name, hashlib.sha256(launcher.with_name(name).read_bytes()).hexdigest())
+        for name, _ in plan.artifacts
+    )
+    file.write_bytes(plan_bytes(dataclasses.replace(plan, artifacts=found)))

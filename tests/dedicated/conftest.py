@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "dedicated" in str(item.path) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.exclusive("accounts"))
-            item.add_marker(pytest.mark.needs("useradd", "setpriv", "unshare", "perl"))
+            item.add_marker(pytest.mark.needs("useradd"))
 
 
 @pytest.fixture(scope="module")

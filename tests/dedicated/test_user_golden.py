@@ -7,9 +7,10 @@ import re
 import pytest
 
 from goldens import CASES, case_policy
+from sandwright.evaluate.explain.plans import read_plan
+from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import render
 from sandwright.methods.user.render import account_for
-from sandwright.resources import data_path
 
 STEPS = {
     "bind": 2, "ro-bind": 2, "try": 1, "tmpfs": 2, "proc": 1, "dev": 1, "readonly": 1, "directory": 1,
@@ -21,18 +22,16 @@ LIMITED = "ci"
 """The case that limits memory, for which this method has nothing."""
 
 
-def test_with_a_proxy_the_launcher_makes_the_network() -> None:
+def test_with_a_proxy_the_caller_makes_the_network() -> None:
     """It is the one that the session's proxy is brought into; root's half makes none of its own."""
-    rendered = render(case_policy("python-project"), "user")
-    launch, enter = (rendered.artifact(name).content.decode() for name in ("launch", "enter"))
-    assert "\nwith_proxy() {\n    unshare --net -- " in launch
-    assert "with_proxy $sw_root env -i" in launch
-    assert "--net" not in enter
+    plans = [read_plan(render(case_policy(case), "user")).plan for case in ("python-project", "strict")]
+    assert [(plan.proxy, plan.account_network) for plan in plans] == [(True, False), (False, True)]
 
 
 def test_the_program_has_these_steps() -> None:
-    text = data_path("oci", "account", "inside.pl").read_text()
-    found = {name: int(count) for name, count in re.findall(r"^ +'([a-z-]+)' +=> \[(\d)", text, re.MULTILINE)}
+    text = (LAUNCH.source / "user.c").read_text()
+    table = text.partition("STEPS[] = {")[2].partition("};")[0]
+    found = {name: int(count) for name, count in re.findall(r'\{"([a-z-]+)", (\d)\}', table)}
     assert found == STEPS
 
 

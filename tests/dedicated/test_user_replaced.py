@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from ownedprojects import WAIT, Project
+from ownedprojects import WAIT, Project, digests
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.05; done;"
 
@@ -73,11 +70,3 @@ def test_nothing_runs_where_a_mount_is_missing(project: Project) -> None:
     ended = project.run("cat", ".env", launcher=launcher)
     assert (ended.returncode, ended.stdout) == (125, b"")
     assert f"{project.root}/.env is not mounted as it was rendered: nothing was run".encode() in ended.stderr
-
-
-def digests(launcher: Path) -> None:
-    """Let a launcher take what lies beside it for what was rendered."""
-    text = launcher.read_text()
-    digest = hashlib.sha256(launcher.with_name("plan").read_bytes()).hexdigest()
-    text = re.sub(r"[0-9a-f]{64}(?=  plan\b)", digest, text)
-    launcher.write_text(re.sub(r"(verify plan )[0-9a-f]{64}", rf"\g<1>{digest}", text))

@@ -208,7 +208,7 @@ def test_nothing_outlives_the_launcher(project: Project, number: signal.Signals)
 
 
 def test_artifacts_are_what_was_rendered(project: Project) -> None:
-    for name in ("plan", "seccomp.bpf", "inside.pl", "enter"):
+    for name in ("plan", "seccomp.bpf", "mounts"):
         launcher = project.rendered()
         assert project.run("true", launcher=launcher).returncode == 0
         with launcher.with_name(name).open("ab") as file:

@@ -72,6 +72,11 @@ class LaunchPlan:
     proxy_network: str | None = None
     proxy_clients: str | None = None
     watched: bool = False
+    account: str | None = None
+    account_place: str | None = None
+    account_start: str | None = None
+    account_settings: Words = ()
+    account_network: bool = False
 
 
 _KINDS: Mapping[str, str] = {

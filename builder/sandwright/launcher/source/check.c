@@ -85,24 +85,36 @@ void check_path(struct run *run)
         refuse("there is no memory");
 }
 
+static char *read_artifact(const struct run *run, const char *name, const char *expected, size_t *length)
+{
+    unsigned char digest[32];
+    char found[65];
+    char *content = read_file(run->artifacts, name, MOST, length);
+    if (content == NULL)
+        refuse("%s/%s can't be read", run->directory, name);
+    sha256(content, *length, digest);
+    for (int byte = 0; byte < 32; byte++)
+        sprintf(found + 2 * byte, "%02x", digest[byte]);
+    if (strcmp(found, expected) != 0)
+        refuse("%s/%s was changed after it was rendered: render it again", run->directory, name);
+    return content;
+}
+
 void check_artifacts(struct run *run)
 {
     const struct words *artifacts = &run->plan.artifacts;
-    for (size_t index = 0; index + 1 < artifacts->count; index += 2) {
-        const char *name = artifacts->at[index];
-        unsigned char digest[32];
-        char found[65];
-        size_t length;
-        char *content = read_file(run->artifacts, name, MOST, &length);
-        if (content == NULL)
-            refuse("%s/%s can't be read", run->directory, name);
-        sha256(content, length, digest);
-        free(content);
-        for (int byte = 0; byte < 32; byte++)
-            sprintf(found + 2 * byte, "%02x", digest[byte]);
-        if (strcmp(found, artifacts->at[index + 1]) != 0)
-            refuse("%s/%s was changed after it was rendered: render it again", run->directory, name);
-    }
+    size_t length;
+    for (size_t index = 0; index + 1 < artifacts->count; index += 2)
+        free(read_artifact(run, artifacts->at[index], artifacts->at[index + 1], &length));
+}
+
+char *checked_artifact(const struct run *run, const char *name, size_t *length)
+{
+    const struct words *artifacts = &run->plan.artifacts;
+    for (size_t index = 0; index + 1 < artifacts->count; index += 2)
+        if (strcmp(artifacts->at[index], name) == 0)
+            return read_artifact(run, name, artifacts->at[index + 1], length);
+    refuse("%s/launch.plan: artifacts: without %s", run->directory, name);
 }
 
 /* What mounts lie on is what it was: nobody has replaced it by a link, which they would follow, and none has gone, or

@@ -49,3 +49,9 @@ WORD(proxy_missing)
 WORD(proxy_network)   /* the engine's usual one, which leads out */
 WORD(proxy_clients)   /* where the proxy reads whom it serves */
 FLAG(watched)         /* the mounts are */
+/* user */
+WORD(account)
+WORD(account_place)       /* the directory on which the root of a run is made */
+WORD(account_start)       /* the directory inside in which the command begins */
+WORDS(account_settings)   /* NAME=value */
+FLAG(account_network)     /* root's half makes a network of the run's own */

@@ -240,7 +240,8 @@ static void ended_watch(struct run *run)
 
 static void kill_child(struct run *run)
 {
-    if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH)
+    if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH &&
+        (errno != EPERM || run->method->end == NULL)) /* sudo is ended by what it has started */
         say("the command's process can't be ended");
 }
 

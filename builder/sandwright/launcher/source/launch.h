@@ -120,6 +120,7 @@ void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; 
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts */
+char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 
@@ -213,5 +214,8 @@ void egress_close(struct run *run);
 void shims_check(struct run *run);                              /* launcher */
 const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */
 void shims_command(struct run *run);                            /* puts sandwright-enter before the command */
+
+/* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor of SANDWRIGHT_AFTER */
+_Noreturn void user_as_root(struct run *run, char **words);
 
 #endif

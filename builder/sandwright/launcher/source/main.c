@@ -155,12 +155,17 @@ static int clean_up(void)
 
 int main(int count, char **words)
 {
-    leave = leave_launcher;
-    take_after();
+    bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
+    if (!as_root) {
+        leave = leave_launcher;
+        take_after();
+    }
     fill_standard();
     read_plan();
     if (count == 2 && strcmp(words[1], "--uncover") == 0)
         uncover();
+    if (as_root)
+        user_as_root(&run, words + 2);
     check(count, words);
     run.launcher = getpid();
     sigset_t set;

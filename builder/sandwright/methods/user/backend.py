@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +11,13 @@ from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
 from sandwright.methods.contract import LIMIT, Code, Delivery, NoAccount, Preflight, Terminal
-from sandwright.methods.shared.launched import Launched, all_children, first_processes, signalled
+from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.methods.user.render import DedicatedAccount, account_of, render_for, render_user
 from sandwright.methods.user.support import DECLARATION
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
-from sandwright.setup.requirements import how_to_get
 
 SET_UP = "sandwright account-setup"
 """What shows how an account is made, and with `--yes` makes it."""
@@ -56,18 +53,10 @@ class User(Launched):
         """A new one, since the account must not type into ours (CVE-2017-5226)."""
         return "controlling"
 
-    def programs(self) -> Sequence[str]:
-        """What root does is util-linux', coreutils' and Perl's."""
-        return ("unshare", "setpriv", "chroot", "perl")
-
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
         """Start it as `nobody`, which every system has: a project's own account is not looked for."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"it is Linux'; this is {host.os}")
-        if missing := [name for name in self.programs() if process.find(name) is None]:
-            get = how_to_get(missing[0], host.package_manager)
-            message = f"{', '.join(missing)} not installed"
-            return Preflight(self.name, "program-missing", message, get and f"get it with: {get}")
         if reason := without_root(host):
             return Preflight(
                 self.name, "no-root", reason, "allow this user `sudo` without a password, or run it as root"
@@ -84,16 +73,8 @@ class User(Launched):
         return {}
 
     def deliver(self, launcher: int, number: int) -> Delivery:
-        """Signal the command: of what runs in the launcher's first process, what is not root's."""
-        commands = [
-            child for first in first_processes(launcher) for child in all_children(first) if _owner(child)
-        ]
-        if not commands or os.geteuid() == 0:
-            return signalled(commands, number)
-        sent = process.run(
-            "sudo", "-n", "kill", f"-{number}", *map(str, commands), timeout=_ASKING, check=False
-        )
-        return "sent" if sent else ""
+        """Signal the launcher, which hands it to the command: nobody else may."""
+        return signalled([launcher], number)
 
 
 @dataclass(frozen=True)
@@ -127,13 +108,6 @@ def without_root(host: MachineFacts) -> str:
 def _below(directory: Path) -> Iterator[Path]:
     yield directory
     yield from directory.rglob("*")
-
-
-def _owner(pid: int) -> int:
-    """Whose a process is; root's when it is gone."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}").stat().st_uid
-    return 0
 
 
 def _explained(failed: Failed) -> tuple[Code, str, str]:

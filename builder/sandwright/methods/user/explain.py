@@ -1,15 +1,16 @@
-"""Reads the artifacts of `user` back: the plan as `inside.pl` takes it, the filter, the launcher."""
+"""Reads the artifacts of `user` back: the mounts as root makes them, the filter, the launcher's plan."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sandwright.errors import DocumentError, Problem
-from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.plans import ReadPlan, read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
+from sandwright.launcher.plan import NAME
 from sandwright.methods.bwrap.render import COVERED
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
@@ -19,27 +20,22 @@ _ARITY = {
     **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file"), 1),
     "loopback": 0,
 }
-"""How many words follow each step (oci/account/inside.pl)."""
-
-_SETS = "    printf '%s\\0' "
+"""How many words follow each step (launcher/source/user.c)."""
 
 
 def read_user(rendered: Rendered) -> Enclosure:
     """The sandbox that the plan makes. Raise DocumentError for a step that the program doesn't know."""
     steps = list(_steps(rendered.artifact("plan").content))
-    enter, launch = (rendered.artifact(name).content.decode("utf-8", "surrogateescape") for name in _HALVES)
+    read = read_plan(rendered)
     return Enclosure(
         "host",
         tuple(_mounts(steps)),
-        network=_network(enter, launch),
-        environment=dict(_environment(launch)),
-        passing=launchers.passing(launch),
+        network=_network(read),
+        environment={word.partition("=")[0]: place for word, place in read.placed("account_settings")},
+        passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
-        absent=dict(launchers.absent(launch)),
+        absent=read.absent(),
     )
-
-
-_HALVES = ("enter", "launch")
 
 
 def _steps(content: bytes) -> Iterator[tuple[str, ...]]:
@@ -77,20 +73,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
     return None
 
 
-def _network(enter: str, launch: str) -> ArtifactPosition | None:
-    """Where a network namespace is made: by root's half, or around it by the way to a proxy."""
-    for name, text, word in (("enter", enter, " --net'"), ("launch", launch, "with_proxy $sw_root ")):
-        for number, row in enumerate(text.splitlines(), start=1):
-            if word in row:
-                return ArtifactPosition(name, row.strip(), number, len(row) - len(row.lstrip()) + 1)
-    return None
-
-
-def _environment(launch: str) -> Iterator[tuple[str, ArtifactPosition]]:
-    """The variables with values, which are the words of one command."""
-    before, found, rest = launch.partition(f"\n{_SETS}")
-    if found:
-        for word in shlex.split(rest.partition("\n}\n")[0]):
-            name, equals, _ = word.partition("=")
-            if equals:
-                yield name, ArtifactPosition("launch", _SETS.strip(), before.count("\n") + 2, 5)
+def _network(read: ReadPlan) -> ArtifactPosition | None:
+    """What says that there is a network namespace: with a proxy it is made for the way there."""
+    names = [name for name in ("account_network", "proxy") if getattr(read.plan, name)]
+    return ArtifactPosition(NAME, names[0]) if names else None

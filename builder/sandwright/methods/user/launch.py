@@ -1,38 +1,39 @@
-"""Renders the launcher of an account of the project's own."""
+"""Plans the launcher of an account of the project's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import common_values, digests, script
+from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.templates import render_template
 
 
 def account_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, files: tuple[Artifact, ...], values: Mapping[str, Any]
+    policy: ResolvedPolicy,
+    plan: MountPlan,
+    files: Sequence[Artifact],
+    *,
+    name: str,
+    place: str,
+    start: str,
+    settings: Mapping[str, str],
 ) -> tuple[Artifact, ...]:
-    """`launch` for an account of the project's own, `enter`, and `watch` where there are covers.
+    """`launch` and its plan for the account of a name, whose runs have their root at `place`.
 
-    `files` are the artifacts that they check and use, `values` what their templates use beside the common.
+    `files` are the artifacts that it checks and uses.
     """
-    common = common_values(policy, plan)
-    limits = {"pids": policy.resources.pids, "files": policy.resources.files}
-    own = {"runtime": False, "watched": bool(plan.covers), "never": [*common["never"], "HOME"]}
-    every = {**common, **limits, **values, **own}
-    enter = _account_script("enter", every, "becomes root of namespaces, then the account")
-    watch: tuple[Artifact, ...] = ()
-    if plan.covers:
-        timeless = {**every, "time": None}
-        watch = (script("watch", "watch", timeless, "cleans up after `launch`"),)
-    checked = digests((*files, enter, *watch))
-    launch = _account_script("launch", {**every, **checked}, "runs a command as the account")
-    return enter, launch, *watch
-
-
-def _account_script(name: str, values: Mapping[str, Any], purpose: str) -> Artifact:
-    text = render_template("oci", f"account/{name}.sh.j2", **values)
-    return Artifact(name, text.encode("utf-8", "surrogateescape"), purpose, executable=True)
+    common = common_plan(policy, plan, "user")
+    launch = dataclasses.replace(
+        common,
+        never=(*common.never, "HOME"),
+        project=common.project if plan.covers else None,
+        account=name,
+        account_place=place,
+        account_start=start,
+        account_settings=tuple(f"{name}={value}" for name, value in settings.items()),
+        account_network=policy.network.mode == "none",
+    )
+    return launch_program(policy, launch, files, "runs a command as the account")

@@ -3,8 +3,8 @@
 The account is the wall: the kernel lets it read and write what its own rights say, and the set-up gives it
 the workspace and nothing else. Around it stand namespaces and the mount plan that bubblewrap gets too, made
 by root before it becomes the account, so that a policy means the same with both. `plan` holds the mounts, as
-words that each end with NUL, which `inside.pl` takes. Nothing is compiled, no daemon runs, and no user
-namespace is needed.
+words that each end with NUL, which `launch` takes where it is root. No daemon runs, and no user namespace is
+needed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,13 @@ from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.baseline import load_baseline
-from sandwright.render.filters import architecture, bpf_filter
+from sandwright.render.filters import bpf_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import watch_artifacts
-from sandwright.resources import data_path
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
 """Where each account has a directory of its name, root's, and its home in it."""
-
-NUMBERS = {"amd64": {"mount": 165, "prctl": 157}, "arm64": {"mount": 40, "prctl": 167}}
-"""System calls (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h)."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ def account_of(policy: ResolvedPolicy) -> DedicatedAccount:
 
 
 def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """`plan`, `seccomp.bpf`, `inside.pl`, `mount-watch`, `mounts`, `enter`, `launch`; `watch` with covers."""
+    """`plan`, `seccomp.bpf`, `mounts`, `launch`, `launch.plan`."""
     return render_for(policy, account_of(policy))
 
 
@@ -70,24 +66,20 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
         word.encode("utf-8", "surrogateescape") + b"\0" for word in _words(policy, plan, account)
     )
     files = (
-        Artifact("plan", words, "the mounts of its root, for inside.pl"),
+        Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy), "the filter of system calls"),
-        *watch_artifacts(policy, _mounts(plan, account), plan.covers),
-        Artifact(
-            "inside.pl",
-            data_path("oci", "account", "inside.pl").read_bytes(),
-            "makes that root, and sets the filter",
-        ),
+        watch_artifacts(policy, _mounts(plan, account), plan.covers)[-1],
     )
-    values = {
-        "account": account.name,
-        "place": account.place,
-        "start": start_directory(policy, plan),
-        "set": [f"{name}={value}" for name, value in _environment(policy, account).items()],
-        "own_network": policy.network.mode == "none",
-        **NUMBERS[architecture(policy)],
-    }
-    return *files, *account_launcher(policy, plan, files, values)
+    launcher = account_launcher(
+        policy,
+        plan,
+        files,
+        name=account.name,
+        place=account.place,
+        start=start_directory(policy, plan),
+        settings=_environment(policy, account),
+    )
+    return *files, *launcher
 
 
 def _environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
@@ -96,7 +88,7 @@ def _environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str,
 
 
 def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:
-    """The steps of `inside.pl`, each with its words. What is read-only is so once all is mounted."""
+    """The steps of `launcher/source/user.c` with their words. What is read-only is so once all is mounted."""
     mounts = _mounts(plan, account)
     memory = {
         mount.target for mount in mounts if mount.kind in ("tmpfs", "mask") and mount.entry == "directory"
