@@ -5,17 +5,16 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "watch.h"
 
 /* What is at a path inside, without a link on the way; an error number when it can't be seen. */
 static int look(int root, const char *path, struct stat *status)
 {
-    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
-    int file = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    int file = open_without_links(root, path, O_PATH, RESOLVE_IN_ROOT);
     if (file < 0)
         return errno;
     int fault = fstat(file, status) == 0 ? 0 : errno;

@@ -2,14 +2,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "watch.h"
 
 struct name {
@@ -19,7 +18,7 @@ struct name {
 };
 
 static struct name *names;
-static size_t count, room;
+static size_t count;
 bool host_incomplete;
 
 static bool known(int directory, const char *text, size_t length)
@@ -31,24 +30,21 @@ static bool known(int directory, const char *text, size_t length)
     return false;
 }
 
-static void add(int directory, const char *text, size_t length)
+static void remember(int directory, const char *text, size_t length)
 {
     if (known(directory, text, length))
         return;
-    if (count == room) {
-        struct name *more = realloc(names, (room = room * 2 + 64) * sizeof *names);
-        if (more == NULL) {
-            host_incomplete = true;
-            room = count;
-            return;
-        }
-        names = more;
+    struct name *more = reallocarray(names, count + 1, sizeof *names);
+    if (more == NULL) {
+        host_incomplete = true;
+        return;
     }
+    names = more;
     names[count++] = (struct name){directory, length, text};
 }
 
 /* The names on the way to a path, each in its directory. Who can't read a directory has to look again and again. */
-static void watch(const char *path, int watching, bool again)
+static void watch_names(const char *path, int watching, bool again)
 {
     static const char *before = "";
     char directory[4096] = "/";
@@ -58,7 +54,7 @@ static void watch(const char *path, int watching, bool again)
         int number = done && !again ? 0 : inotify_add_watch(watching, directory,
                                        IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
         if (number > 0)
-            add(number, part, length);
+            remember(number, part, length);
         else if (number < 0 && (errno == ENOSPC || errno == ENOMEM))
             host_incomplete = true;
         part += length;
@@ -71,23 +67,16 @@ static void watch(const char *path, int watching, bool again)
     before = path;
 }
 
-static int open_plain(const char *path)
-{
-    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-    int file = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-    return file < 0 && errno == ENOSYS ? open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC) : file;
-}
-
 void host_hold(struct record *record, int watching)
 {
     if (record->source[0] == '\0')
         return;
     if (record->held >= 0)
         close(record->held);
-    record->held = open_plain(record->source);
+    record->held = open_without_links(AT_FDCWD, record->source, O_PATH, 0);
     record->fault = record->held < 0 ? errno : 0;
     if (record->watched && watching >= 0)
-        watch(record->source, watching, record->mount != 0);
+        watch_names(record->source, watching, record->mount != 0);
 }
 
 int host_watch(struct mount_plan *plan)

@@ -14,17 +14,11 @@
 
 bool sandbox_open(pid_t number, struct sandbox *sandbox)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld", (long)number);
     *sandbox = (struct sandbox){-1, (int)syscall(SYS_pidfd_open, number, 0), -1, -1};
-    sandbox->process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (sandbox->process < 0) {
-        if (sandbox->handle >= 0)
-            close(sandbox->handle);
-        sandbox->handle = -1;
-        return false;
-    }
-    sandbox->mounts = openat(sandbox->process, "mountinfo", O_RDONLY | O_CLOEXEC);
+    if (sandbox->handle >= 0)
+        sandbox->process = open(text("/proc/%ld", (long)number), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (sandbox->process >= 0)
+        sandbox->mounts = openat(sandbox->process, "mountinfo", O_RDONLY | O_CLOEXEC);
     return sandbox->mounts >= 0;
 }
 
@@ -66,10 +60,8 @@ int sandbox_waits(const struct sandbox *sandbox, int descriptor)
     return waits;
 }
 
-bool sandbox_end(const struct sandbox *sandbox, pid_t number)
+void sandbox_end(const struct sandbox *sandbox)
 {
     if (sandbox->handle >= 0)
-        return syscall(SYS_pidfd_send_signal, sandbox->handle, SIGKILL, NULL, 0) == 0 || errno == ESRCH;
-    /* Before Linux 5.3: the directory in /proc is still that of the process while it has files. */
-    return faccessat(sandbox->process, "stat", F_OK, 0) != 0 || kill(number, SIGKILL) == 0;
+        syscall(SYS_pidfd_send_signal, sandbox->handle, SIGKILL, NULL, 0);
 }

@@ -30,33 +30,24 @@ static pid_t first;
 static const char *root;
 
 /* First it is ended, then it is said: nobody inside may hold that up by not reading. */
-static void end_first(void)
-{
-    if (sandbox.process >= 0)
-        sandbox_end(&sandbox, first);
-}
-
 static _Noreturn void leave_watch(int status)
 {
-    end_first();
+    sandbox_end(&sandbox);
     _exit(status);
 }
 
 static _Noreturn void forbid(const char *format, const char *path)
 {
-    end_first();
+    sandbox_end(&sandbox);
     refuse("%s: nothing was run", text(format, path));
 }
 
 static pid_t number_in(const char *path)
 {
-    char text[32] = "";
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return 0;
-    ssize_t got = read(file, text, sizeof text - 1);
-    close(file);
-    return got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+    char *content = read_file(AT_FDCWD, path, 32, NULL);
+    pid_t number = content == NULL ? 0 : (pid_t)strtol(content, NULL, 10);
+    free(content);
+    return number;
 }
 
 /* Whether a process that was let go has ended, or will at once. */
@@ -75,13 +66,13 @@ static bool ended(int milliseconds)
 /* A container that is not there yet is ended when it comes; one that can't be, by the method. */
 static void kill_it(void)
 {
-    while (sandbox.process < 0 && options.wait && !ended(STEP))
+    while (sandbox.handle < 0 && options.wait && !ended(STEP))
         if ((first = number_in(options.pid_file)) > 0)
             sandbox_open(first, &sandbox);
     if (inside.here)
         kill(-1, SIGKILL);
     else
-        end_first();
+        sandbox_end(&sandbox);
 }
 
 static _Noreturn void end(const char *path, const char *what)
@@ -174,11 +165,8 @@ static _Noreturn void follow(void)
             {.fd = watching, .events = POLLIN},
             {.fd = over, .events = POLLIN},
         };
-        bool looks = host_incomplete || (sandbox.process >= 0 && sandbox.handle < 0);
-        int ready = poll(each, 4, looks ? LOOK : -1);
+        int ready = poll(each, 4, host_incomplete ? LOOK : -1);
         bool last = each[0].revents != 0 || each[3].revents != 0 || (ready < 0 && errno != EINTR);
-        if (sandbox.process >= 0 && sandbox.handle < 0 && faccessat(sandbox.process, "stat", F_OK, 0) != 0)
-            last = true;
         bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
         if (told && !last)
             look_for_gone();
@@ -250,7 +238,7 @@ static void compare_before(void)
 static void begin(void)
 {
     if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
-        _exit(ended(0) || sandbox.process < 0 ? 0 : NOT_RUN);
+        _exit(ended(0) || (sandbox.handle < 0 && errno == ESRCH) ? 0 : NOT_RUN);
     settle();
     if (!inside_open(sandbox.process, &inside) || !inside_private(&inside))
         forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));

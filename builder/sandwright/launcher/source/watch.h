@@ -68,7 +68,7 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox);
 bool sandbox_is_here(void);
 bool sandbox_is_first(const struct sandbox *sandbox);
 int sandbox_waits(const struct sandbox *sandbox, int descriptor); /* to read there: 1; not yet: 0; can't be told: -1 */
-bool sandbox_end(const struct sandbox *sandbox, pid_t number);
+void sandbox_end(const struct sandbox *sandbox);
 
 /* inside.c: in a process of its own, as it changes namespaces */
 struct inside {
