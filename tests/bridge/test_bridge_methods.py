@@ -125,7 +125,11 @@ def place(method: Method) -> Iterator[Place]:
         made.tool("show", SHOW)
         yield Place(method, made)
         run = made.root / "run"
-        assert {str(each.relative_to(run)) for each in run.rglob("*")} <= {"sandwright", "sandwright/runs"}
+        assert {str(each.relative_to(run)) for each in run.rglob("*")} <= {
+            "sandwright",
+            "sandwright/runs",
+            "sandwright/placeholders",
+        }
 
 
 def test_what_passes(place: Place) -> None:

@@ -18,6 +18,7 @@ from sandwright.errors import DocumentError, UsageError
 from sandwright.evaluate.explain import Comparison, Row
 from sandwright.evaluate.explain.launchers import passing
 from sandwright.evaluate.explain.squid import Squid
+from sandwright.launcher.plan import LaunchPlan, plan_bytes
 from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
 from sandwright.methods.registry import artifacts, explain
@@ -314,7 +315,8 @@ def test_a_launcher_that_cannot_be_read_is_no_answer() -> None:
 def test_a_filter_that_lets_more_through_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(artifacts(_policy(), "oci")[0].content)
     config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
-    made = (Artifact("config.json", json.dumps(config).encode(), ""), Artifact("launch", LAUNCH, ""))
+    plan = Artifact("launch.plan", plan_bytes(LaunchPlan(method="runtime")), "")
+    made = (Artifact("config.json", json.dumps(config).encode(), ""), plan)
     monkeypatch.setattr("sandwright.methods.oci.make_artifacts", lambda _: made)
     row = _row("syscall", "ptrace", "oci")
     assert (row.decision, row.status, row.place and row.place.text) == (

@@ -11,8 +11,8 @@ from sandwright import process
 from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.inputs import InputTracker
-from sandwright.methods.contract import LIMIT, Code, Leftover, Preflight
-from sandwright.methods.shared.launched import Launched
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.rundirs import abandoned
 from sandwright.methods.shared.trial import IMAGE_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
@@ -77,6 +77,10 @@ class Runtime(Launched):
         if not host.user_namespaces and not host.is_root:
             return "namespaces-off", "user namespaces are switched off for this user", "run it as root"
         return "not-started", said, ""
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """Signal the launcher, which knows who is meant."""
+        return signalled((launcher,), number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
         """Directories of runs of this user that nobody looks after any more."""

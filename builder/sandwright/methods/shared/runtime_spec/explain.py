@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandwright.document import Document, field_name
-from sandwright.evaluate.explain import calls, launchers
+from sandwright.evaluate.explain import calls
 from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.plans import read_plan
 from sandwright.evaluate.explain.verdict import ArtifactPosition
 from sandwright.methods.shared.runtime_spec.render import NOTHING
 from sandwright.render.mounts import Mount, MountKind
@@ -22,7 +23,7 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
     content = rendered.artifact("config.json").content
     document = parse_json(content, file="config.json")
     config: Any = document.data
-    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
+    launch = read_plan(rendered)
     kinds = [each["type"] for each in config["linux"]["namespaces"]]
     network = ("linux", "namespaces", kinds.index("network")) if "network" in kinds else None
     environment = {
@@ -34,10 +35,10 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         tuple(_mounts(document, config)),
         network=_place(document, network, "network") if network else None,
         environment=environment,
-        passing=launchers.passing(launch),
+        passing=launch.passing(),
         calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
-        absent=dict(launchers.absent(launch)),
-        sockets=not gvisor or " --host-uds=open " in launch,
+        absent=launch.absent(),
+        sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
         own_kernel=gvisor,
     )
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from sandwright.methods.shared.shims import shim_values
+from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import common_values, launch_and_watch
+from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
-from sandwright.render.templates import Quoted
+
+_HOLES: Mapping[str, re.Pattern[bytes]] = {
+    "args": re.compile(rb'^    "args": \[\s*("/bin/sh")', re.MULTILINE),
+    "env": re.compile(rb'^    "env": \[()', re.MULTILINE),
+    "terminal": re.compile(rb'^    "terminal": (false)', re.MULTILINE),
+    "cgroup": re.compile(rb'^    "cgroupsPath": ("/sandwright-run")', re.MULTILINE),
+    "network": re.compile(rb'^        ()"type": "network"', re.MULTILINE),
+    "mounts": re.compile(rb'^  "mounts": \[()', re.MULTILINE),
+}
+"""What a run puts into the configuration, in place of each group.
+
+Strings have no line breaks there, so that no value can look like one of these."""
 
 
 def runtime_launcher(
@@ -21,36 +34,49 @@ def runtime_launcher(
     points: Sequence[str],
     private: Sequence[str],
 ) -> tuple[Artifact, ...]:
-    """`launch` for an OCI runtime, and `watch`.
+    """`launch` for an OCI runtime, and its plan.
 
     `files` are the configuration, and accounts to lie over the image's. `points` are the mount points that
     the image has to have. `private` are the names at the root that are not the image's.
     """
     limits = policy.resources
-    shims = shim_values(policy, "gvisor" if gvisor else "oci")
-    values = {
-        **common_values(policy, plan),
-        "runtime": True,
-        "shims": shims,
-        "own_network": policy.network.mode == "proxy" or bool(shims and shims["loopback"]),
-        "watched": True,
-        "gvisor": gvisor,
-        "flags": Quoted(" ".join(_runsc_flags(policy, shims)) if gvisor else ""),
-        "limited": any(each is not None for each in (limits.memory, limits.cpus, limits.pids)),
-        "rootless": policy.facts.uid != 0,
-        "points": points,
-        "private": private,
-        "image": policy.image,
-        "accounts": [each.name for each in files if each.name in ("passwd", "group")],
-        "ending": "",
-        "watch_options": Quoted(" --wait --opaque" if gvisor else " --wait"),
-    }
-    return launch_and_watch("runtime", values, files, "runs a command in a container of an OCI runtime")
+    shims = shim_fields(policy, "gvisor" if gvisor else "oci")
+    looped = bool(shims.get("shims_loopback"))
+    own_network = policy.network.mode == "proxy" or looped
+    limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
+    rootless = policy.facts.uid != 0
+    config = next(each.content for each in files if each.name == "config.json")
+    every = replace(
+        common_plan(policy, plan, "runtime"),
+        refused=_NO_GROUP if gvisor and rootless and limited else None,
+        gvisor=gvisor,
+        rootless=rootless,
+        runtime_flags=tuple(_runsc_flags(policy, looped=looped)) if gvisor else (),
+        image=policy.image,
+        image_points=tuple(points),
+        image_private=tuple(private),
+        own_network=own_network,
+        config_holes=tuple(_holes(config, own_network=own_network)),
+        **shims,
+    )
+    return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
 
 
-def _runsc_flags(policy: ResolvedPolicy, shims: Mapping[str, object] | None) -> Iterator[str]:
+_NO_GROUP = (
+    "runsc without root has no control group: resources.memory, cpus and pids need root, or another method"
+)
+
+
+def _holes(config: bytes, *, own_network: bool) -> Iterator[tuple[str, str]]:
+    found = {name: pattern.search(config) for name, pattern in _HOLES.items()}
+    places = {name: match.span(1) for name, match in found.items() if match is not None}
+    for name, (begin, end) in sorted(places.items(), key=lambda each: each[1]):
+        if name != "network" or own_network:
+            yield name, f"{begin} {end}"
+
+
+def _runsc_flags(policy: ResolvedPolicy, *, looped: bool) -> Iterator[str]:
     """Where a bridge is reached by the loopback, that of the network namespace which `launch` makes."""
-    looped = bool(shims and shims["loopback"])
     yield "--oci-seccomp"
     yield f"--network={'none' if policy.network.mode == 'none' and not looped else 'host'}"
     if policy.facts.uid != 0:

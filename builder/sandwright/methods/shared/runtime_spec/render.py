@@ -1,9 +1,9 @@
 """Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
 
 The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
-image's directories, the name of the control group) the launcher puts in, each at a line that no other is
-written like. Mounts, masks, namespaces and capabilities come from the baseline in `oci/`. There are no
-annotations, which could steer a runtime, and no SELinux label, with which runsc does not start.
+image's directories, the name of the control group) the launcher puts in, where its plan says. Mounts, masks,
+namespaces and capabilities come from the baseline in `oci/`. There are no annotations, which could steer a
+runtime, and no SELinux label, with which runsc does not start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandwright.render.covers import Cover
 from sandwright.render.filters import gvisor_filter, oci_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import watch_artifacts
+from sandwright.render.watched import mounts_artifact
 
 OCI_VERSION = "1.0.2"
 """The oldest runtime-spec that has every field we write; runtimes refuse versions newer than their own."""
@@ -52,7 +52,7 @@ It is a file without rights, in the bundle of each run."""
 
 
 def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
-    """`config.json`, `launch`, `watch`, and `passwd` and `group` to lie over the image's.
+    """`config.json`, `launch` and its plan, and `passwd` and `group` to lie over the image's.
 
     Not these two when `user.mapping` is off. `gvisor`: for runsc, which `launch` starts with `--oci-seccomp`;
     otherwise for runc and crun.
@@ -62,7 +62,7 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
-    files = (config, *root_accounts(policy), *watch_artifacts(policy, plan.mounts, plan.covers))
+    files = (config, *root_accounts(policy), mounts_artifact(plan.mounts, plan.covers))
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
 

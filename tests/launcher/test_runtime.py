@@ -1,0 +1,462 @@
+"""The launcher of OCI runtimes: what a runtime gets, what its end becomes, what is left of who is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.api import Policy
+from sandwright.launcher.plan import NAME, parse_plan, plan_bytes
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect
+
+WAIT = 60
+FAKE = """\
+#!/bin/sh
+printf '%s\\n' "$@" >>{made}/words
+env >{made}/environment
+ls -l /proc/self/fd >{made}/descriptors
+while [ $# -gt 0 ]; do
+    case $1 in
+    --bundle) cp -a "$2" {made}/bundle ;;
+    --log) log=$2 ;;
+    --root) state=$2 ;;
+    delete) exit 0 ;;
+    esac
+    shift
+done
+{script}
+"""
+RUNTIMES = [
+    pytest.param("oci", marks=pytest.mark.needs("runc", "busybox")),
+    pytest.param("gvisor", marks=pytest.mark.needs("runsc", "busybox")),
+]
+PROGRAMS = {"oci": "runc", "gvisor": "runsc"}
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="these runtimes are started as root here")
+
+
+@dataclass
+class Launcher:
+    """A rendered launcher, and a runtime of ours that writes down what it gets."""
+
+    method: str
+    scratch: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.scratch / "out"
+
+    @property
+    def made(self) -> Path:
+        return self.scratch / "made"
+
+    def fake(self, script: str = "exit 0") -> None:
+        (self.scratch / "bin").mkdir()
+        for name in ("runc", "runsc"):
+            program = self.scratch / "bin" / name
+            program.write_text(FAKE.format(made=self.made, script=script))
+            program.chmod(0o755)
+        self.environment["PATH"] = f"{self.scratch}/bin:{os.environ['PATH']}"
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.folder / "launch", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WAIT,
+            check=False,
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """In a process group of its own, up to the first line that the command says."""
+        running = subprocess.Popen(
+            [self.folder / "launch", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            process_group=0,
+        )
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        return running
+
+    def template(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "config.json").read_bytes())
+        return found
+
+    def config(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.made / "bundle" / "config.json").read_bytes())
+        return found
+
+    def change_plan(self, **changes: Any) -> None:
+        plan = self.folder / NAME
+        plan.write_bytes(plan_bytes(replace(parse_plan(plan.read_bytes()), **changes)))
+
+    def runs(self) -> list[Path]:
+        return list((self.scratch / "state" / "sandwright" / "runs").glob("*"))
+
+
+Make = Callable[..., Launcher]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    for name in (*("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var"), 'opt/q"\n\\'):
+        (tmp_path / "image" / name).mkdir(parents=True)
+    for name in ("state", "made", "home/p/.git"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def made(method: str, policy: str = "") -> Launcher:
+        loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
+        facts = collect(loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")})
+        write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
+        return Launcher(
+            method,
+            tmp_path,
+            {
+                "PATH": os.environ["PATH"],
+                "SANDWRIGHT_ROOTFS": str(tmp_path / "image"),
+                "XDG_RUNTIME_DIR": str(tmp_path / "state"),
+            },
+        )
+
+    return made
+
+
+def _busybox(image: Path) -> None:
+    shutil.copy(process.which("busybox"), image / "bin" / "busybox")
+    for name in ("sh", "sleep", "echo", "true"):
+        (image / "bin" / name).symlink_to("busybox")
+
+
+ODD = ["", '"', "\\", "\n", "\x01\x1f\x7f", "é", '    "args": [', '"}],"mounts":[{', "\t"]
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str, make: Make) -> None:
+    launcher = make(method, "environment: {pass: [LC_*], set: {CI: yes}}\n")
+    launcher.fake()
+    launcher.environment |= {"LC_ODD": "".join(ODD), "LC_EMPTY": "", "TOKEN": "PLANTED"}
+    assert launcher.run("echo", *ODD).returncode == 0
+    before, after = launcher.template(), launcher.config()
+    run = (launcher.made / "words").read_text().splitlines()[-1]
+    assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
+    assert after["process"].pop("args") == ["echo", *ODD]
+    assert before["process"].pop("args") == ["/bin/sh"]
+    passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
+    own = before["process"].pop("env")
+    found = after["process"].pop("env")
+    assert (sorted(found[:2]), found[2:]) == (passed, own)
+    for config in (before, after):
+        group = config["linux"].pop("cgroupsPath", None)
+        assert group in (None, "/sandwright-run", f"/{run}")
+    count = len(after["mounts"]) - len(before["mounts"])
+    added, kept = after["mounts"][:count], after["mounts"][count:]
+    assert kept == before["mounts"]
+    assert {**before, "mounts": 0} == {**after, "mounts": 0}
+    image = launcher.scratch / "image"
+    assert {each["destination"]: each["source"] for each in added} == {
+        f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")
+    }
+    assert {tuple(each["options"]) for each in added} == {("rbind", "rprivate", "nosuid", "nodev", "ro")}
+    assert launcher.runs() == []
+
+
+@pytest.mark.parametrize("limits", ["", "resources: {memory: 1GiB}\n"])
+@pytest.mark.parametrize("variables", ["{}", "{A: b}"])
+def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, make: Make) -> None:
+    """With and without a control group, variables of the policy, and variables that are passed on."""
+    launcher = make("oci", f"{limits}environment: {{pass: [LC_A, PATH], set: {variables}}}\n")
+    launcher.fake()
+    own = launcher.template()["process"]["env"]
+    for given in ({}, {"LC_A": "1"}):
+        shutil.rmtree(launcher.made / "bundle", ignore_errors=True)
+        launcher.environment |= given
+        assert launcher.run("true").returncode == 0
+        passed = [
+            f"PATH={launcher.environment['PATH']}",
+            *(f"{name}={value}" for name, value in given.items()),
+        ]
+        found = launcher.config()["process"]["env"]
+        assert (sorted(found[: len(passed)]), found[len(passed) :]) == (sorted(passed), own)
+
+
+def test_what_lies_at_the_root(make: Make) -> None:
+    """Links stay what they are, directories and files are mounted, anything else is not there."""
+    launcher = make("oci")
+    image = launcher.scratch / "image"
+    (image / "file").write_text("kept in the image")
+    (image / ".hidden").mkdir()
+    (image / "..odd").mkdir()
+    (image / "lib").symlink_to("usr/lib")
+    (image / 'link"').symlink_to("/nowhere\n")
+    os.mkfifo(image / "pipe")
+    (image / "etc" / "passwd").write_text("")
+    (image / "etc" / "group").symlink_to("passwd")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(image / "socket"))
+        launcher.fake()
+        assert launcher.run("true").returncode == 0
+    root = launcher.made / "bundle" / "rootfs"
+    names = {"bin", "etc", "opt", "run", "usr", "var", "file", ".hidden", "..odd"}
+    assert {each.name for each in root.iterdir()} == names | {"lib", 'link"'}
+    links = [str((root / name).readlink()) for name in ("lib", 'link"')]
+    assert links == ["usr/lib", "/nowhere\n"]
+    assert [each for each in root.rglob("*") if each.parent != root] == []
+    assert (root / "file").read_bytes() == b""
+    mounted = {each["destination"]: each["source"] for each in launcher.config()["mounts"]}
+    assert mounted["/..odd"] == f"{image}/..odd"
+    assert mounted["/etc/passwd"] == f"{launcher.folder}/passwd"
+    assert "/etc/group" not in mounted
+
+
+def test_what_a_runtime_is_started_with(make: Make) -> None:
+    launcher = make("gvisor")
+    launcher.fake()
+    launcher.environment |= {"RUNC_TRICK": "1", "LD_LIBRARY_PATH": "/nowhere"}
+    assert launcher.run("true").returncode == 0
+    given = dict(line.split("=", 1) for line in (launcher.made / "environment").read_text().splitlines())
+    assert set(given) - {"PWD", "_", "SHLVL", "OLDPWD"} == {"PATH", "HOME"}, "the others are a shell's own"
+    assert given["HOME"] == "/nonexistent"
+    open_files = {line.split()[8] for line in (launcher.made / "descriptors").read_text().splitlines()[1:]}
+    assert open_files <= {"0", "1", "2", "3"}, "3 is of ls"
+    assert (launcher.made / "bundle" / "nothing").stat().st_mode & 0o777 == 0
+    words = (launcher.made / "words").read_text().splitlines()
+    assert words[words.index("--root") + 2 :][:2] == ["--oci-seccomp", "--network=none"]
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("run failed: starting: exec: x: permission denied", 126),
+        ("run failed: starting: exec: x: is a directory", 126),
+        ("running container: x: failed to load /x: no such file or directory", 127),
+        ('run failed: exec: "x": executable file not found in $PATH', 127),
+        ("run failed: exec: permission: no such file or directory", 127),
+        ("run failed: anything else", 125),
+        ("permission denied exec: but nothing failed", 3),
+        ("permission denied, and run failed: exec: other", 125),
+    ],
+)
+def test_what_could_not_be_run(line: str, status: int, make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake(f"echo before >\"$log\"; printf '%s' '{line}' >>\"$log\"; exit 3")
+    assert launcher.run("true").returncode == status
+    assert launcher.runs() == []
+
+
+def test_what_a_runtime_still_knows_is_deleted(make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake(
+        'mkdir -p "$state/${state%/state}"; mkdir -p "$state/$(basename "${state%/state}")"; kill -9 $$'
+    )
+    assert launcher.run("true").returncode == 137
+    words = (launcher.made / "words").read_text().splitlines()
+    assert words[-3:-1] == ["delete", "--force"]
+    assert words[-1].startswith("sandwright-")
+    assert launcher.runs() == []
+
+
+@pytest.mark.parametrize(
+    "holes",
+    [(("args", "10 5"),), (("args", "0 999999999"),), (("args", "9 9"), ("env", "3 3")), (("odd", "1 1"),)],
+)
+def test_holes_that_are_none(holes: tuple[tuple[str, str], ...], make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    launcher.change_plan(config_holes=holes)
+    ended = launcher.run("true")
+    assert (ended.returncode, ended.stdout) == (125, "")
+    assert "config.json" in ended.stderr
+    assert not (launcher.made / "words").exists()
+    assert launcher.runs() == []
+
+
+@pytest.mark.parametrize("kind", ["nothing", "link", "link above", "there", "there by a link"])
+def test_mount_points_are_the_image_s(kind: str, make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    launcher.change_plan(image_points=("/usr/data/point",))
+    image = launcher.scratch / "image"
+    (image / "elsewhere" / "point").mkdir(parents=True)
+    (launcher.scratch / "outside" / "point").mkdir(parents=True)
+    match kind:
+        case "link":
+            (image / "usr" / "data").mkdir()
+            (image / "usr" / "data" / "point").symlink_to("../../elsewhere/point")
+        case "link above":
+            (image / "usr" / "data").symlink_to(launcher.scratch / "outside")
+        case "there":
+            (image / "usr" / "data" / "point").mkdir(parents=True)
+        case "there by a link":
+            (image / "usr" / "data").symlink_to("/elsewhere")
+    ended = launcher.run("true")
+    if kind.startswith("there"):
+        assert (ended.returncode, ended.stderr) == (0, "")
+    else:
+        said = "sandbox: the image has no /usr/data/point to mount on, or a link there\n"
+        assert (ended.returncode, ended.stderr) == (125, said)
+        assert not (launcher.made / "words").exists()
+
+
+def test_it_is_for_who_it_was_rendered_for(make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    rootless = os.getuid() != 0
+    launcher.change_plan(rootless=not rootless)
+    who = "root" if rootless else "another user than root"
+    ended = launcher.run("true")
+    assert (ended.returncode, ended.stderr) == (
+        125,
+        f"sandbox: this was rendered for {who}: render it again\n",
+    )
+
+
+def test_there_is_no_image(make: Make) -> None:
+    launcher = make("oci")
+    launcher.fake()
+    for given in ("", str(launcher.scratch / "nowhere")):
+        launcher.environment["SANDWRIGHT_ROOTFS"] = given
+        ended = launcher.run("true")
+        assert ended.returncode == 125
+        assert f"there is no {given or launcher.folder / 'rootfs'}: set SANDWRIGHT_ROOTFS" in ended.stderr
+
+
+# ---- with the runtimes themselves
+
+
+@pytest.fixture(params=RUNTIMES)
+def started(request: pytest.FixtureRequest, make: Make) -> Iterator[Launcher]:
+    launcher = make(request.param)
+    _busybox(launcher.scratch / "image")
+    yield launcher
+    _eventually(lambda: launcher.runs() == [], "a directory is left")
+    _eventually(lambda: _of(launcher) == [], "a process is left")
+    assert [each for each in Path("/sys/fs/cgroup").glob("*/sandwright-*") if _is_run(each, launcher)] == []
+
+
+def _is_run(group: Path, launcher: Launcher) -> bool:
+    return any(str(launcher.scratch) in words for words in _words_in(group))
+
+
+def _words_in(group: Path) -> list[str]:
+    try:
+        return [
+            Path(f"/proc/{pid}/cmdline").read_text() for pid in (group / "cgroup.procs").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def _eventually(holds: Callable[[], bool], fault: str) -> None:
+    until = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < until, fault
+        time.sleep(0.02)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _of(launcher: Launcher) -> list[int]:
+    """The processes that have the run's directory, or the command's mark, among their words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if str(launcher.scratch).encode() in words or b"4242" in words.split(b"\0"):
+            found.append(int(path.parent.name))
+    return found
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
+
+
+def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> list[int]:
+    keeper = next(pid for pid in _children(running.pid) if _children(pid))
+    runtime = [pid for pid in _children(keeper) if _program(pid) == PROGRAMS[launcher.method]]
+    assert runtime
+    return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
+
+
+@ROOT
+@pytest.mark.parametrize("who", ["launcher", "keeper", "runtime"])
+def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
+    running = started.start("sh", "-c", "echo up; sleep 4242 & sleep 4242")
+    for pid in _victims(started, running, who):
+        os.kill(pid, signal.SIGKILL)
+    running.communicate(timeout=WAIT)
+    assert running.returncode == (-9 if who == "launcher" else 137)
+    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    assert started.run("true").returncode == 0
+
+
+@ROOT
+@pytest.mark.parametrize("delay", range(6))
+@pytest.mark.parametrize("who", ["launcher", "keeper"])
+def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
+    running = subprocess.Popen(
+        [started.folder / "launch", "sleep", "4242"],
+        env=started.environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    _eventually(lambda: bool(started.runs()), "it does not start")
+    time.sleep(delay * 0.03)
+    keeper = next((pid for pid in _children(running.pid) if _children(pid)), running.pid)
+    os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
+    assert running.wait(WAIT) in (-9, 125, 137)
+    _eventually(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
+    assert started.run("true").returncode == 0
+
+
+@ROOT
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
+def test_a_signal_ends_who_does_not_care(number: signal.Signals, started: Launcher) -> None:
+    """By a number of the launcher, and by the group, as a terminal sends it."""
+    for send in (os.kill, os.killpg):
+        running = started.start("sh", "-c", "echo up; exec sleep 4242")
+        send(running.pid, number)
+        running.communicate(timeout=WAIT)
+        assert running.returncode == 128 + number
+
+
+@ROOT
+def test_a_signal_reaches_the_command_once(started: Launcher) -> None:
+    script = "trap 'echo got' USR1; trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"
+    running = started.start("sh", "-c", script)
+    assert running.stdout is not None
+    for _ in range(2):
+        running.send_signal(signal.SIGUSR1)
+        assert running.stdout.readline() == b"got\n"
+    running.send_signal(signal.SIGTERM)
+    said, _ = running.communicate(timeout=WAIT)
+    assert (running.returncode, said) == (9, b"")
