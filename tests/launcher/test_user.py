@@ -229,6 +229,7 @@ def test_a_script_without_a_first_line_is_a_shell_s(person: Person) -> None:
     assert person.run("./plain")[:2] == (0, b"plain\n")
 
 
+@pytest.mark.timeout(3600 if THOROUGH else 600)
 @pytest.mark.parametrize("starter", [False, True], ids=["one", "two"])
 def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> None:
     """At any moment, and in any order, one process or two at once; the next run succeeds."""
