@@ -183,15 +183,23 @@ static void check_mounts_below(struct run *run)
     free(line);
 }
 
+static const char *is_true(const char *json, const char *name)
+{
+    return strstr(json, text("\"%s\":true", name)) != NULL ? "true" : "false";
+}
+
 /* One answer for all that is asked of a daemon. */
 static const char *docker_facts(struct run *run)
 {
-    if (facts == NULL)
+    const char *json = facts == NULL ? ask_daemon("/info") : NULL;
+    const char *options = json != NULL ? strstr(json, "\"SecurityOptions\":[") : NULL;
+    if (options != NULL)
+        facts = text("%.*s memory=%s cpu=%s pids=%s ", (int)strcspn(options, "]"), options, is_true(json, "MemoryLimit"),
+                     is_true(json, "CpuCfsQuota"), is_true(json, "PidsLimit"));
+    else if (facts == NULL)
         facts = ask(run, "info", "--format",
                     "{{.SecurityOptions}} memory={{.MemoryLimit}} cpu={{.CPUCfsQuota}} pids={{.PidsLimit}} ", NULL);
-    if (facts == NULL)
-        facts = text("%s", "");
-    return facts;
+    return facts = facts != NULL ? facts : text("%s", "");
 }
 
 /* The daemon that root of this machine runs need not be asked. */
@@ -506,20 +514,6 @@ static void started(struct run *run)
         look_later(run);
 }
 
-/* Podman writes the number of the container's first process for who watches; Docker has to be asked. */
-static void readable(struct run *run)
-{
-    unsigned long times;
-    if (read(run->wakes, &times, sizeof times) < 0)
-        return;
-    pid_t first = first_process(run);
-    char *number = text("%d\n", (int)first);
-    if (first == 0)
-        look_later(run);
-    else if (first > 0)
-        write_file(AT_FDCWD, text("%s/pid", run->state), number, strlen(number), 0600);
-}
-
 /* What the client has written to --cidfile, which may lie where somebody inside can write. */
 static char *container(void)
 {
@@ -527,6 +521,20 @@ static char *container(void)
     if (number != NULL)
         number[strcspn(number, "\n")] = '\0';
     return number != NULL && number[0] != '\0' && number[strspn(number, "0123456789abcdef")] == '\0' ? number : NULL;
+}
+
+/* Podman writes the number of the container's first process for who watches; Docker has to be asked. */
+static void readable(struct run *run)
+{
+    unsigned long times;
+    if (read(run->wakes, &times, sizeof times) < 0)
+        return;
+    pid_t first = container() != NULL ? first_process(run) : 0;
+    char *number = text("%d\n", (int)first);
+    if (first == 0)
+        look_later(run);
+    else if (first > 0)
+        write_file(AT_FDCWD, text("%s/pid", run->state), number, strlen(number), 0600);
 }
 
 static bool runs(const struct run *run)

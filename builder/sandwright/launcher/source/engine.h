@@ -15,9 +15,10 @@ const char *session_label(const struct run *run);
 char *most_processes(void); /* the option that bounds them, for podman */
 void pause_for(long milliseconds);
 
-/* engine_first.c: the number of the container's first process, 0 while there is none, -1 where it is not of this machine. */
+/* engine_daemon.c. The number of the container's first process; 0 while there is none, -1 where it can't be known. */
 pid_t first_process(struct run *run);
-bool usual_daemon(void); /* Docker's client will take /var/run/docker.sock */
+const char *ask_daemon(const char *what); /* Docker's answer, in HTTP; NULL where only its client can be asked */
+bool usual_daemon(void);                  /* Docker's client will take /var/run/docker.sock */
 
 /* engine_proxy.c: adds the options by which the sandbox gets to it. */
 void proxy_start(struct run *run, struct words *options);

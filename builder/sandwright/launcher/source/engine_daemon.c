@@ -1,5 +1,4 @@
-/* The number of the first process of Docker's container. Its daemon is asked by its socket, where that is known: a client
- * costs more than all the rest of us. */
+/* Docker's daemon is asked by its socket, where that is known: a client costs more than all the rest of us. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 #include "engine.h"
 
-enum { ANSWER = 1 << 20, SECONDS = 2 };
+enum { ANSWER = 1 << 18, SECONDS = 2 };
 static const char USUAL[] = "/var/run/docker.sock";
 
 static bool is_set(const char *name)
@@ -41,16 +40,16 @@ static const char *socket_path(void)
     return usual_daemon() ? USUAL : NULL;
 }
 
-/* What the daemon answers about the container, NULL when it can't be asked. */
-static char *answer(const char *path, const struct run *run)
+/* What the daemon answers, or its beginning; NULL when it can't be asked. */
+const char *ask_daemon(const char *what)
 {
+    static char said[ANSWER];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval time = {.tv_sec = SECONDS};
-    const char *request = text("GET /containers/%s/json HTTP/1.0\r\nHost: docker\r\n\r\n", run->name);
-    char *said = take(ANSWER);
+    const char *path = socket_path(), *request = text("GET %s HTTP/1.0\r\nHost: docker\r\n\r\n", what);
     size_t length = 0;
     ssize_t got;
-    int handle = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int handle = path == NULL ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (handle < 0)
         return NULL;
     strcpy(address.sun_path, path);
@@ -62,23 +61,24 @@ static char *answer(const char *path, const struct run *run)
             length += (size_t)got;
     close(handle);
     said[length] = '\0';
-    return said;
+    return length > 0 ? said : NULL;
 }
 
 /* The daemon's machine may be another, where the number is somebody else's here. */
 pid_t first_process(struct run *run)
 {
-    char container[65] = "", *said, *found;
+    char container[65] = "";
     int first = 0;
-    const char *path = socket_path();
-    if (path == NULL) {
+    const char *said = ask_daemon(text("/containers/%s/json", run->name)), *found;
+    if (said == NULL) {
         said = ask(run, "inspect", "--format", "{{.Id}} {{.State.Pid}}", run->name, NULL);
         if (said != NULL)
             sscanf(said, "%64[0-9a-f] %d", container, &first);
-    } else if ((said = answer(path, run)) != NULL && (found = strstr(said, "{\"Id\":\"")) != NULL) {
+    } else if ((found = strstr(said, "{\"Id\":\"")) != NULL) {
         sscanf(found + 7, "%64[0-9a-f]", container);
-        if ((found = strstr(found, "\"Pid\":")) != NULL) /* in words of the command, quotes are escaped */
-            first = atoi(found + 6);
+        if ((found = strstr(found, "\"Pid\":")) == NULL) /* in words of the command, quotes are escaped */
+            return -1;
+        first = atoi(found + 6);
     }
     if (first <= 0 || container[0] == '\0')
         return 0;
