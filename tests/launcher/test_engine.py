@@ -1,0 +1,116 @@
+"""The launcher of Docker and Podman: whoever is killed, and when, no container stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from enginehosts import EngineHost, engine_host
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.api import Policy
+from sandwright.methods.registry import render
+from sandwright.methods.shared.launched import all_children
+from sandwright.policy.collect import collect
+
+ENGINES = [
+    pytest.param("docker", marks=pytest.mark.needs("docker", "busybox")),
+    pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
+]
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="these engines are started as root here")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def host(request: pytest.FixtureRequest) -> Iterator[EngineHost]:
+    with engine_host(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def launch(host: EngineHost, tmp_path: Path) -> str:
+    project = tmp_path / "home" / "p"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "run").mkdir(mode=0o700)
+    text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nfilesystem: {{write: [$PROJECT]}}\n"
+    policy = Policy.from_text(text)
+    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    return f"{write_artifacts(tmp_path / 'out', render(policy.resolve(facts), host.name).artifacts)}/launch"
+
+
+def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
+    return {**host.environment, "HOME": f"{tmp_path}/home", "XDG_RUNTIME_DIR": f"{tmp_path}/run"}
+
+
+def _until(true: Callable[[], bool], said: str) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
+
+
+def _named(launcher: int, role: str) -> list[int]:
+    """The launcher, its keeper, or the engine's client, which is the keeper's child with another program."""
+    if role == "launcher":
+        return [launcher]
+    keepers = all_children(launcher)
+    if role == "keeper":
+        return keepers
+    own = Path(f"/proc/{launcher}/exe").readlink()
+    children = [child for keeper in keepers for child in all_children(keeper)]
+    return [child for child in children if Path(f"/proc/{child}/exe").readlink() != own]
+
+
+def _lives(words: bytes) -> bool:
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if words in (entry / "cmdline").read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.mark.parametrize("role", ["launcher", "keeper", "client"])
+@pytest.mark.parametrize("delay", [None, 0.01, 0.05, 0.1, 0.2, 0.4])
+def test_whoever_is_killed(
+    host: EngineHost, launch: str, tmp_path: Path, role: str, delay: float | None
+) -> None:
+    """Also while the container is being made; and the next run succeeds."""
+    environment = _environment(host, tmp_path)
+    before = sorted(path.name for path in (tmp_path / "home" / "p").rglob("*"))
+    with process.start(launch, "sh", "-c", "echo up; exec sleep 250", env=environment) as running:
+        assert running.stdout is not None
+        if delay is None:
+            assert running.stdout.readline() == b"up\n"
+        else:
+            time.sleep(delay)
+        _until(lambda: running.poll() is not None or bool(_named(running.pid, role)), f"no {role}")
+        for each in _named(running.pid, role):
+            os.kill(each, signal.SIGKILL)
+        running.wait(timeout=60)
+    _until(lambda: not _lives(launch.encode()), "somebody goes on")
+    assert host.containers() == []
+    assert list((tmp_path / "run").glob("sandwright/runs/*")) == []
+    assert sorted(path.name for path in (tmp_path / "home" / "p").rglob("*")) == before
+    again = process.run(launch, "sh", "-c", "echo again; exit 3", env=environment, timeout=60, check=False)
+    assert (again.status, again.text) == (3, "again"), again.stderr
+
+
+def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path) -> None:
+    """Where all goes well the engine's client is started once."""
+    programs, said = tmp_path / "bin", tmp_path / "said"
+    programs.mkdir()
+    client = programs / host.name
+    client.write_text(f'#!/bin/sh\necho "$1" >>{said}\nexec {host.program} "$@"\n')
+    client.chmod(0o755)
+    environment = _environment(host, tmp_path)
+    path = f"{programs}:{environment['PATH']}"
+    ended = process.run(
+        launch, "sh", "-c", "exit 7", env={**environment, "PATH": path}, timeout=60, check=False
+    )
+    assert (ended.status, said.read_text().split()) == (7, ["run"]), ended.stderr
