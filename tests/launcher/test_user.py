@@ -229,6 +229,20 @@ def test_a_script_without_a_first_line_is_a_shell_s(person: Person) -> None:
     assert person.run("./plain")[:2] == (0, b"plain\n")
 
 
+def test_what_root_runs_ends_with_sudo(person: Person) -> None:
+    """Its launcher, which is not root, can't end it by a signal."""
+    word = f"{os.getpid()}271828"
+    with person.start("sh", "-c", f"echo begun; sleep {word}") as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"begun\n"
+        (sudo,) = [each for each in _named(word) if Path(f"/proc/{each}/exe").readlink().name == "sudo"][:1]
+        os.kill(sudo, signal.SIGKILL)
+        _, said = started.communicate(timeout=WAIT)
+    assert (started.returncode, said) == (137, b"")
+    assert _named(word) == []
+    assert not (person.project.root / ".bashrc").exists()
+
+
 @pytest.mark.timeout(3600 if THOROUGH else 600)
 @pytest.mark.parametrize("starter", [False, True], ids=["one", "two"])
 def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> None:

@@ -104,11 +104,11 @@ static void end(struct run *run)
     shutdown(ends[OURS], SHUT_RDWR);
 }
 
-/* sudo exits with 1 when it starts nothing. */
+/* sudo exits with 1 when it starts nothing. What it has started is root's: it ends by the socket when sudo was killed. */
 static int outcome(struct run *run, int status)
 {
-    (void)run;
     hear();
+    end(run);
     return running ? exit_status(status) : exit_status(status) == KILLED ? KILLED : NOT_RUN;
 }
 
