@@ -53,7 +53,7 @@ static void check(struct run *run)
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
-        shims_command(run);
+        shims_command(run, false);
         char *const bind[] = {"--ro-bind", getenv("SANDWRIGHT_SHIMS"), (char *)shims_place(run), "--setenv", "PATH"};
         add_all(&given, &(struct words){(char **)bind, 5});
         add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));

@@ -273,6 +273,10 @@ static void check(struct run *run)
     check_mounts_below(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
         refuse("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");
+    if (plan->shims) {
+        shims_check(run);
+        shims_command(run, true);
+    }
     run->apart = is_podman(run);
 }
 

@@ -213,7 +213,7 @@ void egress_close(struct run *run);
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
 void shims_check(struct run *run);                              /* launcher */
 const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */
-void shims_command(struct run *run);                            /* puts sandwright-enter before the command */
+void shims_command(struct run *run, bool container);            /* puts sandwright-enter before the command */
 
 /* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor of SANDWRIGHT_AFTER */
 _Noreturn void user_as_root(struct run *run, char **words);

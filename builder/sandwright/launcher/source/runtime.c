@@ -73,14 +73,8 @@ static void check(struct run *run)
     if (run->plan.proxy)
         egress_check(run);
     if (run->plan.shims) {
-        struct words command = {0};
         shims_check(run);
-        /* Inside, they come before what the image has on its path. */
-        add(&command, text("%s/sandwright-enter", run->plan.shims_place));
-        add(&command, "-");
-        for (char **word = run->command; *word != NULL; word++)
-            add(&command, *word);
-        run->command = command.at;
+        shims_command(run, true);
     }
     /* Without a terminal the runtime gets no keys: the command does, by `deliver`. */
     run->apart = !run->terminal;

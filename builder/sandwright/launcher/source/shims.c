@@ -28,19 +28,23 @@ const char *shims_place(const struct run *run)
     return run->plan.shims_place != NULL ? run->plan.shims_place : getenv("SANDWRIGHT_SHIMS");
 }
 
-/* The channel gets a number that no method takes for something else. */
-void shims_command(struct run *run)
+/* In a container they come before what the image has on its path, and the socket is there: no channel. */
+void shims_command(struct run *run, bool container)
 {
     struct words command = {0};
-    if (!run->plan.shims_loopback)
+    if (!container && !run->plan.shims_loopback)
         return;
-    int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), channel = given;
-    if (given < 3 || (given < 64 && (channel = fcntl(given, F_DUPFD, 64)) < 0))
-        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
-    if (channel != given)
-        close(given);
+    const char *channel = "-";
+    if (!container) { /* a number that no method takes for something else */
+        int given = atoi(getenv("SANDWRIGHT_SHIMS_CHANNEL")), moved = given;
+        if (given < 3 || (given < 64 && (moved = fcntl(given, F_DUPFD, 64)) < 0))
+            refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+        if (moved != given)
+            close(given);
+        channel = text("%d", moved);
+    }
     add(&command, text("%s/sandwright-enter", shims_place(run)));
-    add(&command, text("%d", channel));
+    add(&command, (char *)channel);
     for (char **word = run->command; *word != NULL; word++)
         add(&command, *word);
     run->command = command.at;
