@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from sandwright import crossbuild
+from sandwright.launcher import LAUNCH
+from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import engine_profile
 from sandwright.seccomp import SeccompProfile, compile_profile
@@ -21,7 +26,7 @@ ALLOW_ALL = bytes.fromhex("06000000 0000ff7f")
 
 
 def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) -> Artifacts:
-    """The artifacts with another content of one, and its new checksum in the launcher."""
+    """The artifacts with another content of one, and its new checksum in the launcher's plan."""
     old = next(each for each in artifacts if each.name == name)
     new = replace(old, content=change(old.content))
     assert new.content != old.content, f"{name} was not changed"
@@ -72,10 +77,37 @@ def several(
     return weaken
 
 
-def launcher(old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Change the launcher's text, where it stands once or more."""
+def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
+    """Change one place in a source of the launcher, and start the sandbox with what is built of it."""
     return lambda _subject, artifacts: replaced(
-        artifacts, "launch", lambda content: content.replace(old.encode(), new.encode())
+        artifacts, "launch", lambda content: _built((*_EDITS[content], (source, old, new)))
+    )
+
+
+_EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {LAUNCH.path("linux/amd64").read_bytes(): ()}
+"""What was changed in the sources of each launcher."""
+
+
+def _built(edits: tuple[tuple[str, str, str], ...]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
+        for each in LAUNCH.sources():
+            text = each.read_text()
+            for source, old, new in edits:
+                assert source != each.name or text.count(old) == 1, f"{source} has not one {old}"
+                text = text.replace(old, new) if source == each.name else text
+            (Path(scratch) / each.name).write_text(text)
+        sources = sorted(Path(scratch).iterdir())
+        program = crossbuild.build_here(sources, target="linux/amd64", output=Path(scratch) / "launch")
+        _EDITS[program.read_bytes()] = edits
+        return program.read_bytes()
+
+
+def plan(
+    change: Callable[[ProofSubject, LaunchPlan], LaunchPlan],
+) -> Callable[[ProofSubject, Artifacts], Artifacts]:
+    """Change the launcher's plan."""
+    return lambda subject, artifacts: replaced(
+        artifacts, "launch.plan", lambda content: plan_bytes(change(subject, parse_plan(content)))
     )
 
 
@@ -112,17 +144,5 @@ def configuration(
             return text.encode("utf-8", "surrogateescape")
 
         return replaced(artifacts, "config.json", change)
-
-    return weaken
-
-
-def watcher(old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Change the watcher's text, where there is one that has it."""
-
-    def weaken(_subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
-        there = any(each.name == "watch" and old.encode() in each.content for each in artifacts)
-        if not there:
-            return artifacts
-        return replaced(artifacts, "watch", lambda content: content.replace(old.encode(), new.encode()))
 
     return weaken

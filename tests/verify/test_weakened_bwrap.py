@@ -14,7 +14,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import lifecycle
 from sandwright.verify import prove as proving_module
 from sandwright.verify.prove import Weaken
-from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, several, watcher, without_words
+from weakening import ALLOW_ALL, bpf, bpf_granting, instead_of, launcher, plan, several, without_words
 
 POLICY = """\
 schema: 1
@@ -34,6 +34,8 @@ def test_what_is_rendered_is_green(prove_with: Prove) -> None:
 
 _UTS = several(without_words("--unshare-uts"), without_words("--hostname", "sandbox"))
 _DENIED = several(without_words("--tmpfs", "{read}/denied"), without_words("--remount-ro", "{read}/denied"))
+
+_START = "execve(program, all.at, nothing);"
 
 CHANGES: dict[str, tuple[Weaken, str]] = {
     # files
@@ -107,24 +109,32 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     # environment
     "the empty environment": (
-        launcher("exec env -i", "exec env"), "environment/first-process environment/withheld",
+        launcher("bwrap.c", _START, "execve(program, all.at, nothing[0] == NULL ? environ : nothing);"),
+        "environment/first-process environment/withheld",
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
     "closed descriptors": (
-        launcher('-- "$@" 8>&-', '-- "$@" 8</'),
+        launcher("bwrap.c", _START, f'open("/", O_RDONLY);\n    {_START}'),
         "environment/descriptors environment/open-directories",
     ),
     "descriptors that it was started with": (
-        launcher("for sw_path in /proc/self/fd/*; do", "for sw_path in; do"),
+        launcher("check.c", "    close_others(kept, sizeof kept / sizeof *kept);\n", ""),
         "environment/descriptors environment/open-directories",
     ),
     "a first process that holds none of the host": (
-        launcher('-- "$@" 8>&-', '--sync-fd 8 -- "$@" 8</'),
+        launcher(
+            "bwrap.c",
+            '    add(&all, "--");\n',
+            '    add(&all, "--sync-fd");\n    add(&all, text("%d", open("/", O_RDONLY)));\n'
+            '    add(&all, "--");\n',
+        ),
         "environment/open-directories",
     ),
     # limits
-    "no core files": (launcher("ulimit -c 0", "ulimit -c unlimited"), "limits/core"),
-    "the limit of files": (launcher("ulimit -n 256", "true"), "limits/files"),
+    "no core files": (
+        launcher("bwrap.c", "setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});", ""), "limits/core",
+    ),
+    "the limit of files": (plan(lambda _, whole: replace(whole, files=None)), "limits/files"),
 }  # fmt: skip
 
 
@@ -149,10 +159,15 @@ def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> 
 
 RUNS: dict[str, tuple[Weaken, str]] = {
     "dying with the launcher": (
-        without_words("--die-with-parent"), "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
+        several(
+            launcher("keeper.c", "restore();\n        end_run(run);", "restore();\n        (void)run;"),
+            launcher("keeper.c", "take_signal(message.value);", "(void)take_signal;"),
+        ),
+        "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
     ),
     "the check of what was rendered": (
-        launcher('|| refuse "$sw_here/$1 was changed', '|| : "$sw_here/$1 was changed'), "lifecycle/changed",
+        launcher("check.c", "if (strcmp(found, expected) != 0)", "if (strlen(expected) != 64)"),
+        "lifecycle/changed",
     ),
 }  # fmt: skip
 
@@ -167,7 +182,7 @@ def test_one_duty_of_the_launcher_less(
 
 def test_without_the_watcher_time_is_never_up(prove_with: Prove) -> None:
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
-    unwatched = watcher("timeout 1 cat)", "timeout 1000 cat)")
+    unwatched = launcher("keeper.c", "{.it_value.tv_sec = run->plan.time}", "{.it_value.tv_sec = 1000}")
     assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proving import Prove, resolver
+from sandwright.launcher.plan import LaunchPlan
 from sandwright.verify.prove import Weaken
 from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.verdict import Verdict
-from weakening import Artifacts, configuration, replaced, several
+from weakening import Artifacts, configuration, plan, replaced, several
 
 POLICY = """\
 schema: 1
@@ -200,25 +202,19 @@ def test_one_rule_more_of_a_profile(change: Weaken, red: str, tmp_path: Path) ->
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == set(red.split())
 
 
-def _argument(old: str, new: str = "") -> Weaken:
-    """Change an option of `docker run`; `{read}` and `{write}` are the planted directories."""
+def _argument(old: str, *new: str) -> Weaken:
+    """Other options of `docker run` in the place of one."""
 
-    def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
-        paths = {"read": subject.fixture.read, "write": subject.fixture.write}
-        before, after = (text.format(**paths).encode() for text in (old, new))
+    def change(_: ProofSubject, whole: LaunchPlan) -> LaunchPlan:
+        changed = [word for each in whole.options for word in (new if each == old else (each,))]
+        return replace(whole, options=tuple(changed))
 
-        def change(content: bytes) -> bytes:
-            lines = content.splitlines(keepends=True)
-            return b"".join(line.replace(before, after) if before in line else line for line in lines)
-
-        return replaced(artifacts, "arguments", change)
-
-    return weaken
+    return plan(change)
 
 
 ENGINE: dict[str, tuple[Weaken, str]] = {
     "dropped capabilities": (
-        _argument("--cap-drop=ALL", "--cap-drop=ALL --cap-add=CHOWN"), "processes/status",
+        _argument("--cap-drop=ALL", "--cap-drop=ALL", "--cap-add=CHOWN"), "processes/status",
     ),
     "no new privileges": (
         _argument("--security-opt=no-new-privileges", "--security-opt=label=disable"), "processes/status",
