@@ -12,6 +12,7 @@ from typing import Any
 from sandwright import crossbuild
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
+from sandwright.methods.shared.runtime_spec.launch import config_holes
 from sandwright.render.artifact import Artifact
 from sandwright.render.filters import engine_profile
 from sandwright.seccomp import SeccompProfile, compile_profile
@@ -143,6 +144,10 @@ def configuration(
             text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
             return text.encode("utf-8", "surrogateescape")
 
-        return replaced(artifacts, "config.json", change)
+        artifacts = replaced(artifacts, "config.json", change)
+        config = next(each.content for each in artifacts if each.name == "config.json")
+        return plan(
+            lambda _, old: replace(old, config_holes=config_holes(config, own_network=old.own_network))
+        )(subject, artifacts)
 
     return weaken

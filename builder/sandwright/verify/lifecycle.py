@@ -22,6 +22,7 @@ from typing import IO
 from sandwright import process
 from sandwright.errors import CommandFailed
 from sandwright.inputs import is_cover
+from sandwright.launcher.plan import parse_plan
 from sandwright.runtime.probe.protocol import attempt, requests
 from sandwright.signalling import kill
 from sandwright.verify.outcome import ProbeOutcome
@@ -94,7 +95,11 @@ def _unchanged_only(runs: Runs) -> ProbeOutcome:
     source = runs.sandbox.launcher.parent
     directory = source.with_name("changed")
     shutil.copytree(source, directory)
-    changed = next(each for each in sorted(directory.iterdir()) if each.name != "launch")
+    plan = directory / "launch.plan"
+    names = [name for name, _ in parse_plan(plan.read_bytes()).artifacts] if plan.exists() else []
+    changed = (
+        directory / (names or sorted(each.name for each in directory.iterdir() if each.name != "launch"))[0]
+    )
     with changed.open("ab") as file:
         file.write(b"\n")
     sandbox = replace(runs.sandbox, launcher=directory / "launch")

@@ -56,7 +56,7 @@ def runtime_launcher(
         image_points=tuple(points),
         image_private=tuple(private),
         own_network=own_network,
-        config_holes=tuple(_holes(config, own_network=own_network)),
+        config_holes=config_holes(config, own_network=own_network),
         **shims,
     )
     return launch_program(policy, every, files, "runs a command in a container of an OCI runtime")
@@ -67,12 +67,15 @@ _NO_GROUP = (
 )
 
 
-def _holes(config: bytes, *, own_network: bool) -> Iterator[tuple[str, str]]:
+def config_holes(config: bytes, *, own_network: bool) -> tuple[tuple[str, str], ...]:
+    """What a run puts into a configuration, with the first and last place of the bytes that it replaces."""
     found = {name: pattern.search(config) for name, pattern in _HOLES.items()}
     places = {name: match.span(1) for name, match in found.items() if match is not None}
-    for name, (begin, end) in sorted(places.items(), key=lambda each: each[1]):
-        if name != "network" or own_network:
-            yield name, f"{begin} {end}"
+    return tuple(
+        (name, f"{begin} {end}")
+        for name, (begin, end) in sorted(places.items(), key=lambda each: each[1])
+        if name != "network" or own_network
+    )
 
 
 def _runsc_flags(policy: ResolvedPolicy, *, looped: bool) -> Iterator[str]:
