@@ -6,6 +6,7 @@ That they are green for each method is held by the tests that prove all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from sandwright.verify.simulate import simulate
 from sandwright.verify.subject import ProofSubject
 from sandwright.verify.tokens import SOURCE, VARIABLE
 from sandwright.verify.verdict import Verdict
-from weakening import replaced
+from weakening import launcher, plan, replaced
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 ALL = {
@@ -81,30 +82,34 @@ def _where_there(artifacts: tuple[Artifact, ...], name: str, old: bytes, new: by
     return replaced(artifacts, name, lambda content: content.replace(old, new))
 
 
-def _launching(old: str, new: str) -> Weaken:
-    return lambda _subject, artifacts: _where_there(artifacts, "launch", old.encode(), new.encode())
+def _writing(path: str) -> Weaken:
+    """bubblewrap is started when token B has been written to a file."""
+    writing = f'FILE *log = fopen({path}, "w");\n    fputs(getenv("{SOURCE}"), log);\n    fclose(log);'
+    starting = "execve(program, all.at, nothing);"
+    return launcher(
+        "bwrap.c", starting, f'if (getenv("{SOURCE}") != NULL) {{\n    {writing}\n    }}\n    {starting}'
+    )
 
 
-STARTING = 'exec env -i "$sw_bwrap"'
+VARIABLE_PASSED = launcher(
+    "bwrap.c", "nothing[] = {NULL};", f'nothing[] = {{text("{VARIABLE}=%s", getenv("{VARIABLE}")), NULL}};'
+)
+UNCHECKED = (
+    'if (getenv("SANDWRIGHT_SHIMS") == NULL && setenv("SANDWRIGHT_SHIMS", "/", 1) == 0)\n        return;'
+)
 BWRAP: dict[str, tuple[Weaken, str]] = {
-    "token A as a variable": (
-        _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"'), "inside",
-    ),
-    "token B in a file of the launcher's": (
-        _launching(STARTING, f'printf %s "${{{SOURCE}-}}" >"$sw_here/log"; {STARTING}'),
-        "outside",
-    ),
+    "token A as a variable": (VARIABLE_PASSED, "inside"),
+    "token B in a file of the launcher's": (_writing('text("%s/log", run->directory)'), "outside"),
     "token B in a file inside": (
-        lambda subject, artifacts: _where_there(
-            artifacts, "launch", STARTING.encode(),
-            f'printf %s "${{{SOURCE}-}}" >{subject.fixture.write}/log; {STARTING}'.encode(),
-        ),
-        "inside",
+        lambda subject, artifacts: _writing(f'"{subject.fixture.write}/log"')(subject, artifacts), "inside",
     ),
     "the shims' place on PATH": (
-        _launching('PATH "$sw_shims/bin:$sw_path"', 'PATH "$sw_path"'), "gone refused two-tokens",
+        launcher("bwrap.c", 'text("%s/bin:%s", shims_place(run),', 'text("%.0s%s", shims_place(run),'),
+        "gone refused two-tokens",
     ),
-    "the check for a bridge": (_launching('"$SANDWRIGHT_SHIMS/socket" ] ||', '"" ] || true ||'), "required"),
+    "the check for a bridge": (
+        launcher("shims.c", "struct stat socket;", f"struct stat socket;\n    {UNCHECKED}"), "required",
+    ),
     "an account's being read-only": (unwatched(_bound_writable(".aws")), "cloud"),
     "the key file's being read-only": (unwatched(_bound_writable("keys/google.json")), "cloud"),
     "a cluster's being read-only": (unwatched(_bound_writable(".kube/config")), "cluster"),
@@ -123,15 +128,16 @@ def test_what_is_given_away_turns_exactly_its_probes_red(
 @pytest.mark.needs("runc", "cc")
 def test_a_variable_in_the_bundle(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """runc's configuration of the run is metadata of the container."""
-    change = _launching("SANDWRIGHT_PASSED=$(passed)", f"SANDWRIGHT_PASSED=$(passed; echo {SOURCE})")
+    change = plan(lambda _, whole: replace(whole, passed=(*whole.passed, SOURCE), never=()))
     assert set(_red(secrets("oci", change))) == {"secrets/inside", "secrets/outside"}
 
 
 @pytest.mark.needs("docker", "cc")
 def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """A label is an argument of its client, and what it tells of the container."""
-    option = f'"--label=token=${{{SOURCE}-}}"'
-    change = _launching('set -- "--name=$sw_run"', f'set -- {option} "--name=$sw_run"')
+    named = 'add(&words, text("--name=%s", run->name));'
+    told = f'add(&words, text("--label=token=%s", getenv("{SOURCE}")));'
+    change = launcher("engine.c", named, f"{named}\n    {told}")
     found = secrets("docker", change)
     assert set(_red(found)) == {"secrets/outside"}
     (outside,) = (each for each in found if each.probe == "secrets/outside")
@@ -160,8 +166,7 @@ def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[Pr
 @pytest.mark.needs("bwrap", "cc")
 def test_no_token_is_in_a_report(secrets: Callable[..., list[ProbeOutcome]]) -> None:
     """Not of a proof in which one was found, either."""
-    change = _launching("exec env -i", f'exec env -i {VARIABLE}="${{{VARIABLE}-}}"')
-    found = tuple(secrets("bwrap", change))
+    found = tuple(secrets("bwrap", VARIABLE_PASSED))
     report = PolicyReport("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
     for text in (encode(report), junit(report), page(report)):
         assert b"sandwright-canary-" in text, "what was looked for is told"
