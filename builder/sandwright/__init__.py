@@ -4,7 +4,7 @@
 
     policy = Policy.load("sandbox.yaml")
     policy.is_path_writable("~/.ssh/id_rsa")                    # False
-    policy.render("bwrap").artifact("launch").content           # a shell script
+    policy.render("bwrap").artifact("args").content             # bubblewrap's arguments
     policy.explain("connect", "github.com:443", methods=["bwrap", "seatbelt"]).agree
 
 `HostFacts` carry a host elsewhere: `policy.render("seatbelt", HostFacts.from_json(text))` makes a Mac's

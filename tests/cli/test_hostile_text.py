@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,14 +98,10 @@ def test_a_policy(tmp_path: Path) -> None:
         _harmless((done.stdout + done.stderr).decode("utf-8", "backslashreplace"))
 
 
-@pytest.mark.needs("bwrap")
+@pytest.mark.needs("bwrap", "bash", "busybox")
 @pytest.mark.parametrize("method", ["bwrap", "oci", "docker", "user", "seatbelt"])
-@pytest.mark.parametrize("shell", ["sh", "bash", "busybox"])
-def test_a_launcher(tmp_path: Path, method: str, shell: str) -> None:
+def test_a_launcher(tmp_path: Path, method: str) -> None:
     """It names its own place, which may be a directory of a stranger's repository."""
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is not installed")
     project = tmp_path / "p"
     project.mkdir()
     lacks = f"degrade: [{{feature: network.none, method: {method}, reason: x}}]"
@@ -120,11 +115,12 @@ def test_a_launcher(tmp_path: Path, method: str, shell: str) -> None:
     assert launcher.exists(), shown
     for artifact in (path for path in launcher.parent.iterdir() if path.name != "launch"):
         artifact.write_bytes(artifact.read_bytes() + b"#")
-    words: list[str] = [program, *(["ash"] if shell == "busybox" else []), str(launcher), "true"]
-    done = process.run(*words, cwd=tmp_path, check=False, timeout=60)
-    assert done.status == 125, done
-    assert "sandbox: " in done.stderr
-    _harmless(done.stderr)
+    shells = [[], ["bash"], ["busybox", "ash"]] if launcher.read_bytes().startswith(b"#!") else [[]]
+    for shell in shells:
+        done = process.run(*shell, launcher, "true", cwd=tmp_path, check=False, timeout=60)
+        assert done.status == 125, done
+        assert "sandbox: " in done.stderr
+        _harmless(done.stderr)
 
 
 def test_a_proposal(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> 
     assert _run("render", cwd=project).status == 0
     assert _names(project / ".sandbox") == [
         f"bwrap/{name}"
-        for name in ("args", "launch", "manifest.json", "mount-watch", "mounts", "seccomp.bpf", "watch")
+        for name in ("args", "launch", "launch.plan", "manifest.json", "mounts", "seccomp.bpf")
     ]
     assert os.access(project / ".sandbox/bwrap/launch", os.X_OK)
     assert _run("render", "--check", cwd=project).status == 0
@@ -56,7 +56,7 @@ def test_what_is_rendered_is_current_until_the_policy_changes(project: Path) -> 
     assert ".sandbox/bwrap/args" not in stale.stderr
     shown = _run("render", "--diff", cwd=project)
     assert " bytes before, " in shown.text.splitlines()[0]
-    assert "+++ .sandbox/bwrap/launch" in shown.text.splitlines()
+    assert "+++ .sandbox/bwrap/launch.plan" in shown.text.splitlines()
     assert "+++ .sandbox/bwrap/args" not in shown.text.splitlines()
     assert _run("render", "--check", cwd=project).status == 12, "showing writes nothing"
 

@@ -85,7 +85,8 @@ def test_methods_without_control_groups_stay_usable(method: str) -> None:
     rendered = _rendered(method, facts)
     assert _left_out(rendered) == ["resources.memory", "resources.pids"]
     said = b"".join(each.content for each in rendered.artifacts if each.name != "seccomp.bpf")
-    assert b"ulimit -u" not in said
+    plans = [parse_plan(each.content) for each in rendered.artifacts if each.name == "launch.plan"]
+    assert [each.pids for each in plans] == [None] * len(plans)
     assert b"memory: 32Gi" not in said
 
 
@@ -94,7 +95,7 @@ def test_a_listed_one_is_refused_as_ever(method: str) -> None:
     with pytest.raises(RenderError, match=rf"{method} can't enforce resources\.memory"):
         _rendered(method, USER, "resources: {memory: 32GiB}\n")
     listed = _rendered(method, USER, "resources: {pids: 4096}\n")
-    assert any(b"ulimit -u 4096" in each.content for each in listed.artifacts)
+    assert parse_plan(listed.artifact("launch.plan").content).pids == 4096
 
 
 def test_a_listed_one_stays_whatever_the_host_is() -> None:

@@ -103,12 +103,13 @@ def test_it_says_what_is_rendered(method: str, uid: int, engine: MappingHost, mo
         config = json.loads(found["config.json"])
         inside: InnerId = "root" if config["process"]["user"] == {"uid": 0, "gid": 0} else "other"
         spaces = "user" in [each["type"] for each in config["linux"]["namespaces"]]
-        spaces = spaces or "--rootless" in found["launch"]
+        spaces = spaces or "--rootless" in found["launch.plan"].split("\0")
     else:
-        user = re.search(r"--user=(\S+)", found["arguments"])
+        arguments = found["launch.plan"].replace("\0", "\n")
+        user = re.search(r"^--user=(\S+)", arguments, re.MULTILINE)
         numbers: dict[str, InnerId] = {"0:0": "root", "1000:1000": "caller"}
         inside = numbers[user[1]] if user else "other"
-        spaces = "--userns=keep-id" in found["arguments"]
+        spaces = "--userns=keep-id" in arguments
     assert said.inside == inside
     assert (said.strategy == "namespace") == spaces
     if said.named:

@@ -233,13 +233,27 @@ def _show_changes(found: Changes) -> None:
     for name, new in after.items():
         path = str(found.directory / name)
         old = content(found.directory / name)
-        if b"\0" in old + new:
+        if not all(_is_words(each) or b"\0" not in each for each in (old, new)):
             console.line(f"{path}: {len(old)} bytes before, {len(new)} after")
             continue
-        before, now = (text.decode(errors="backslashreplace").splitlines() for text in (old, new))
+        before, now = (
+            each.replace(b"\0", b"\n").decode(errors="backslashreplace").splitlines() for each in (old, new)
+        )
         target = path if new or name not in found.removed else os.devnull
         for line in difflib.unified_diff(before, now, path, target, lineterm=""):
             console.line(line)
+
+
+def _is_words(content: bytes) -> bool:
+    """Whether these are arguments or fields that each end with NUL, and are shown as lines."""
+    return (
+        content.endswith(b"\0")
+        and b"\0\0\0\0" not in content
+        and content.translate(None, _CONTROLS) == content
+    )
+
+
+_CONTROLS = bytes(each for each in range(1, 32) if each not in b"\t\n\r\x1b")
 
 
 def _number(text: str) -> int:
