@@ -31,6 +31,7 @@ from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.registry import render
 from sandwright.policy.load import layer
+from sandwright.policy.names import AGENTS
 from sandwright.policy.schema import policy_schema
 from sandwright.session import preflights
 
@@ -132,6 +133,22 @@ def test_what_is_written_lints_renders_and_runs(folder: Path, shape: str) -> Non
     assert (ran.returncode, ran.stdout) == (0, "kept\n"), ran.stderr
     assert ran.stderr.count("Permission denied") == len(secrets), "each secret is there and can't be read"
     assert (folder / "made").read_text() == "new\n"
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_is_proposed_for_an_agent_runs_after_the_word_for_it(folder: Path, agent: str) -> None:
+    made = _sandwright(folder, "init", "--yes", "--method", "bwrap", "--agent", agent)
+    assert made.returncode == 0, made.stderr
+    assert made.stderr.endswith(f"  sandwright run -- {agent}\n")
+    assert _sandwright(folder, "lint", "sandbox.yaml").returncode == 0
+    refused = _sandwright(folder, "run", "--", "true")
+    assert (refused.returncode, "agent" in refused.stderr or "passes" in refused.stderr) == (125, True)
+    script = "echo new > made; for each; do touch ~/.local/state/sandwright/state/$each/x || exit 1; done"
+    kept = [] if agent == "aider" else [agent]
+    ran = _sandwright(folder, "run", "--trust-policy", "--", "sh", "-c", script, "sh", *kept)
+    assert ran.returncode == 0, ran.stderr
+    assert (folder / "made").exists()
 
 
 @pytest.mark.needs("bwrap")

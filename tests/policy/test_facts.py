@@ -114,6 +114,8 @@ def test_variables() -> None:
         "TMP": "/private/var/folders/x/T/sandwright",
         "CWD": "/Users/u/p/sub",
         "UID": "501",
+        "STATE": "/Users/u/.local/state/sandwright/state",
+        "CACHE": "/Users/u/.local/state/sandwright/caches/p-0e4b67c83561",
     }
 
 

@@ -16,7 +16,7 @@ from sandwright.errors import DocumentError
 from sandwright.policy import load
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.loosening import considered, loosenings, trusted
-from sandwright.policy.names import PRESETS
+from sandwright.policy.names import AGENTS, GENERAL
 from sandwright.policy.secretnames import why_secret
 from thorough import examples
 
@@ -82,9 +82,17 @@ def test_nothing_more(policy: str) -> None:
     assert _found(policy) == []
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", GENERAL)
 def test_shipped_presets_need_no_word(preset: str) -> None:
     assert _found(f"extends: [{preset}]") == []
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agents_preset_in_a_strangers_policy_needs_a_word(agent: str) -> None:
+    """It would use the login that the person keeps for that agent."""
+    found = _found(f"extends: [agent-{agent}]")
+    assert any(each.startswith("passes ") for each in found)
+    assert agent == "aider" or f"writes ~/.local/state/sandwright/state/{agent}" in found
 
 
 MORE = [

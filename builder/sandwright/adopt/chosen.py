@@ -27,12 +27,6 @@ class Chosen:
         return bool(self.tried) and self.tried[-1].ready
 
 
-def candidates(system: str) -> list[str]:
-    """The methods that are tried, the one that needs least first. Trying ends with one that works."""
-    places = {name: each.PROPERTIES.proposed.get(system) for name, each in METHODS.items()}
-    return [name for _, name in sorted((place, name) for name, place in places.items() if place)]
-
-
 def choose(asked: str = "") -> Chosen:
     """The method asked for, or the first that works here; where none does, the first of this system.
 
@@ -43,7 +37,7 @@ def choose(asked: str = "") -> Chosen:
     if asked:
         return _asked(asked)
     tried = []
-    for name in candidates(host.os):
+    for name in registry.proposed(host.os):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
         if found.ready:

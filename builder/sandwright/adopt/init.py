@@ -54,7 +54,7 @@ class Proposed:
             raise HostError(f"{error.filename} can't be written: {error.strerror}") from error
 
 
-def propose(directory: Path, *, method: str = "") -> Proposed:
+def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     """Propose a policy for a project. Nothing is written but what preflights keep.
 
     Raise UsageError where there is one already, for what is no project and for an unknown method; RenderError
@@ -64,10 +64,15 @@ def propose(directory: Path, *, method: str = "") -> Proposed:
     _refuse_others(directory / SCHEMA_FILE)
     project = look(directory)
     chosen = choose(method)
-    text = proposal(project, Choice(chosen.method, _why(chosen), registry.declaration(chosen.method).support))
+    support = registry.declaration(chosen.method).support
+    text = proposal(project, Choice(chosen.method, _why(chosen), support, agent))
     check(directory, text, chosen.method)
     return Proposed(
-        directory, chosen.method, text, tuple(_notes(project, chosen)), _next_steps(project, chosen.method)
+        directory,
+        chosen.method,
+        text,
+        tuple(_notes(project, chosen)),
+        _next_steps(project, chosen.method, agent),
     )
 
 
@@ -111,10 +116,12 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
     return notes
 
 
-def _next_steps(project: ProjectFacts, method: str) -> tuple[str, ...]:
+def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
     commands = [each.try_out for each in project.languages if each.try_out]
     command = "make test" if "make test" in commands else (commands or ["COMMAND"])[0]
     image = ("sandwright build-images --name debian",) if registry.properties(method).needs_image else ()
+    if agent:
+        return (*image, "sandwright trust", "sandwright verify", f"sandwright run -- {agent}")
     return (*image, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
 
 

@@ -20,11 +20,15 @@ _PLAIN = re.compile(r"[$~A-Za-z/][$A-Za-z0-9_./+~-]*")
 
 @dataclass(frozen=True)
 class Choice:
-    """What a policy is proposed for: the method, why it, and what it makes of each feature of a policy."""
+    """What a policy is proposed for: the method, why it, and what it makes of each feature of a policy.
+
+    `agent` is the coding agent that works in the project, if any.
+    """
 
     method: str
     why: str
     declaration: Mapping[str, Support]
+    agent: str = ""
 
     def can(self, feature: str) -> bool:
         """Whether the method enforces a feature."""
@@ -37,8 +41,8 @@ def proposal(project: ProjectFacts, choice: Choice) -> str:
     sections = [
         _head(project),
         _method(choice),
-        _filesystem(project),
-        _network(project),
+        _filesystem(project, choice),
+        _network(project, choice),
         _environment(project),
         _seatbelt(project, choice),
         _resources(choice),
@@ -65,10 +69,15 @@ def _method(choice: Choice) -> Iterator[str]:
         "The host can be read, but for where secrets are kept (~/.ssh, ~/.aws, browsers, …). With [strict] "
         "only the project can, and what programs need to start."
     )
-    yield "extends: [default]"
+    if choice.agent:
+        yield from _comment(
+            f"agent-{choice.agent} adds what {choice.agent} needs: a directory for its state that the "
+            f"host's own {choice.agent} doesn't use, the hosts of its model, and the variable with its key."
+        )
+    yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
 
 
-def _filesystem(project: ProjectFacts) -> Iterator[str]:
+def _filesystem(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "filesystem:"
     git = _GIT[project.git]
     yield from _comment(
@@ -77,6 +86,7 @@ def _filesystem(project: ProjectFacts) -> Iterator[str]:
         2,
     )
     yield "  write:"
+    yield from ['    - "..."  # what the preset grants'] if choice.agent else []
     yield "    - $PROJECT"
     if project.pipelines:
         systems = ", ".join(dict.fromkeys(name for _, name in project.pipelines))
@@ -111,15 +121,20 @@ _GIT = {
 }
 
 
-def _network(project: ProjectFacts) -> Iterator[str]:
+def _network(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "network:"
     hosts = ", ".join(dict.fromkeys(host for each in project.languages for host in each.registries))
-    if hosts:
+    if choice.agent:
+        yield from _comment(
+            f"{choice.agent} reaches its model, by the preset. More hosts: {hosts or 'HOST'}", 2
+        )
+        yield f'  # allow: ["...", {hosts or "HOST"}]'
+    elif hosts:
         yield "  # None. To install dependencies, for one run:"
         yield f"  #   sandwright run --set network.mode=proxy --set 'network.allow=[{hosts}]' -- …"
     else:
         yield "  # None. `mode: proxy` with `allow: [HOST, …]` lets through what is listed."
-    yield "  mode: none"
+    yield "  mode: proxy" if choice.agent else "  mode: none"
     if project.containers:
         yield from _comment(
             f"{_shown(project.containers)}: the sockets of container engines are closed whatever is listed, "

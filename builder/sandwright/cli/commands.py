@@ -201,6 +201,12 @@ COMMANDS = (
                 "method of the policy (default: the first that works here)",
                 offered="method",
             ),
+            Option(
+                "agent",
+                "AGENT",
+                "coding agent that works in the project: its preset is the policy's base",
+                choices=("claude", "codex", "gemini", "aider", "opencode"),
+            ),
             Option("yes", "", "write it without asking"),
         ),
         details="Shows the policy, and writes it after a yes; never over an existing one. Exits with 3 when"
@@ -218,6 +224,12 @@ COMMANDS = (
                 "method of this run, in place of the policy's",
                 short="m",
                 offered="method",
+            ),
+            Option(
+                "preset",
+                "PRESET",
+                "a preset above the policy, such as agent-claude; then no policy has to be there",
+                repeatable=True,
             ),
             Option(
                 "outer",
@@ -806,7 +818,9 @@ COMMANDS = (
         _MAINTENANCE,
         "Prove the shipped presets with every method that works here; write reports.",
         options=(
-            Option("preset", "PRESET", "a shipped preset (default: all)", repeatable=True),
+            Option(
+                "preset", "PRESET", "a shipped preset (default: all but those for agents)", repeatable=True
+            ),
             Option(
                 "method", "METHODS", "methods to prove them with, M[,M...] (default: all)", offered="method"
             ),

@@ -16,11 +16,11 @@ NOT_WRITTEN = 3
 """The exit status after only showing a policy."""
 
 
-def init(*, directory: str = ".", method: str = "", yes: bool = False) -> int:
+def init(*, directory: str = ".", method: str = "", agent: str = "", yes: bool = False) -> int:
     """Propose a policy for a project, and write it after a yes; give the exit status."""
     from sandwright.adopt.init import propose  # noqa: PLC0415
 
-    found = propose(Path(directory), method=method)
+    found = propose(Path(directory), method=method, agent=agent)
     console.write(found.text)
     sys.stdout.flush()
     for note in found.notes:

@@ -34,6 +34,7 @@ def request_of(
     policy: str = "sandbox.yaml",
     method: str = "",
     outer: str = "",
+    preset: Sequence[str] = (),
     set: Sequence[str] = (),  # noqa: A002 - the option's name
     time: str = "",
     cidfile: str = "",
@@ -45,6 +46,7 @@ def request_of(
         list(words),
         policy=policy,
         method=method,
+        presets=list(preset),
         settings=[*set, *[f"outer={outer}"] * bool(outer)],
         time=time,
         cidfile=cidfile,

@@ -60,6 +60,12 @@ def verifiable() -> tuple[str, ...]:
     )
 
 
+def proposed(system: str) -> tuple[str, ...]:
+    """The methods to try where a policy names none, the one that needs least first."""
+    places = {name: each.PROPERTIES.proposed.get(system) for name, each in METHODS.items()}
+    return tuple(name for _, name in sorted((place, name) for name, place in places.items() if place))
+
+
 def registered() -> tuple[str, ...]:
     """The methods that others have installed, which policies may name beside ours."""
     return tuple(_installed())

@@ -6,6 +6,7 @@ made and tested on Linux, and the same policy with the same facts gives the same
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,17 @@ FIRMLINKS = (
 
 The kernel reports the name at the root, so `/System/Volumes/Data/Users/x` is `/Users/x`.
 """
+
+
+def kept(home: str, project: str) -> dict[str, str]:
+    """Where sandboxes keep what outlives a run, by variable: a user's `$STATE`, and `$CACHE` of a project.
+
+    Programs of the host look for nothing in either of them.
+    """
+    place = f"{home}/.local/state/sandwright"
+    digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
+    name = f"{project.rpartition('/')[2][:40]}-{digest[:12]}"
+    return {"STATE": f"{place}/state", "CACHE": f"{place}/caches/{name}"}
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,7 @@ class HostFacts:
             "HOME": self.home,
             "TMP": self.tmp,
             "CWD": self.cwd or self.project,
+            **kept(self.home, self.project),
             "UID": str(self.uid),
         }
         return {**self.environment, **own}

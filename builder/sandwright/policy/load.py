@@ -97,6 +97,17 @@ def presets(names: Iterable[str]) -> tuple[Layer, ...]:
     return tuple(dict.fromkeys(each for name in names for each in preset(name)))
 
 
+def given_presets(names: Sequence[str], base: Iterable[str]) -> tuple[Layer, ...]:
+    """What presets say beyond those of a policy's base, as layers of this run. Raise UsageError for none."""
+    for name in names:
+        preset_text(name)
+    below = presets(base)
+    own = (each for each in presets(names) if each not in below)
+    return tuple(
+        replace(each, kind="run", preset="", policy=replace(each.policy, extends=None)) for each in own
+    )
+
+
 def preset_text(name: str) -> str:
     """A shipped preset as it is written, comments included. Raise UsageError for an unknown one."""
     if name not in (*PRESETS, "built-in"):

@@ -178,7 +178,7 @@ class EnvironmentSection:
     """
 
     set: dict[VariableName, VariableText | None] | None = None
-    """By variable: its value. `$PROJECT`, `$HOME`, `$TMP` and `$CWD` are replaced; `$$` is a dollar sign.
+    """By variable: its value. Variables of places, such as `$PROJECT`, are replaced; `$$` is a dollar sign.
 
     A value that is set wins over one that is passed. Absent and empty: as the layers below say. null: not
     set.

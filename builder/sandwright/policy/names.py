@@ -26,7 +26,13 @@ Outer = Literal["none", "docker", "podman"]
 SECCOMP_PROFILES = ("strict", "default", "build")
 """The syscall profiles with a name, each looser than the one before."""
 
-PRESETS = ("strict", "default", "build", "ci")
+AGENTS = ("claude", "codex", "gemini", "aider", "opencode")
+"""The coding agents that have a preset, `agent-NAME`."""
+
+GENERAL = ("strict", "default", "build", "ci")
+"""The shipped presets for work of any kind."""
+
+PRESETS = (*GENERAL, *(f"agent-{name}" for name in AGENTS))
 """The shipped policies that `extends` may name."""
 
 FRAGMENTS: Mapping[str, str] = {

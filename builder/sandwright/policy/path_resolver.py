@@ -10,7 +10,7 @@ from sandwright.policy.engines import SOCKETS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import PathKind
-from sandwright.policy.paths import below, follow, followed, same_name
+from sandwright.policy.paths import below, follow, followed, is_inside, same_name
 from sandwright.policy.rules import Origin, PathRule, PathRules, Protection
 from sandwright.policy.source import BUILT_IN, Faults, PolicySource, Sourced
 from sandwright.policy.startup import PATHS
@@ -248,11 +248,15 @@ def protections(
 ) -> tuple[Protection, ...]:
     """The protected names: below each writable path, and those of Git below each of its directories.
 
+    Not below what sandboxes keep: programs of the host look for nothing there.
+
     Where names of Git's are protected, no repository can be made of the project itself either. An exception
     lifts what layers below its own protect. What the floor protects, and the policy itself, it can't; asking
     for that is a fault.
     """
-    writable = dict.fromkeys(rule.path for rule in rules if rule.writable and rule.origin == "listed")
+    own = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
+    listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")
+    writable = dict.fromkeys(path for path in listed if not any(is_inside(path, each) for each in own))
     roots = tuple(dict.fromkeys([*writable, *(follow(p, facts)[0] for p in (facts.project, facts.home))]))
     project = follow(facts.project, facts)[0]
     by_layer: dict[int, list[Sourced[str]]] = {}

@@ -1,6 +1,7 @@
 """How a policy spells a path: variables, `~`, and what is refused.
 
     $PROJECT $HOME $TMP $CWD $UID   the host's own; `${PROJECT}` is the same
+    $STATE $CACHE                   what sandboxes keep: for all projects of the user, for this project
     ${NAME}                         a variable of the environment
     ~  or  ~/…                      $HOME, at the start only
     $$                              a dollar sign
@@ -24,7 +25,7 @@ PATH_MAX = 4095
 NAME_MAX = 255
 """Bytes in one component of a path."""
 
-PLACES = ("PROJECT", "HOME", "TMP", "CWD")
+PLACES = ("PROJECT", "HOME", "TMP", "CWD", "STATE", "CACHE")
 """Variables that stand for an absolute path."""
 
 VARIABLES = (*PLACES, "UID")

@@ -28,7 +28,8 @@ from sandwright.methods.properties import Properties
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.installation import refuse_changeable
-from sandwright.policy.load import FLOOR, layers_for, read_layer
+from sandwright.policy.layers import base
+from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
@@ -38,7 +39,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import preflights, render_cache, trust, writable
+from sandwright.session import persistent, preflights, render_cache, trust, writable
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
@@ -62,7 +63,7 @@ def prepare(request: RunRequest) -> CachedSandbox:
     resolved = resolved_here(policy, request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
-    backend, notes = chosen(resolved, inputs)
+    backend, notes = chosen(resolved, inputs, proposed=bool(request.presets))
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
@@ -87,8 +88,11 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
         inputs.ask("digest", str(path))
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
-    below = [layer for layer in layers if layer.kind != "project"]
-    return MergedPolicy.from_layers([*below, read_layer(file, kind="project", methods=methods)])
+    layers = tuple(layer for layer in layers if layer.kind != "project")
+    if not request.presets or os.path.lexists(file):
+        layers = (*layers, read_layer(file, kind="project", methods=methods))
+    given = given_presets(request.presets, base([each for each in layers if each.kind != "floor"]))
+    return MergedPolicy.from_layers([*given, *layers])
 
 
 def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracker) -> ResolvedPolicy:
@@ -102,6 +106,7 @@ def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracke
     kept_here = [*sorted(caches), trust.settings()]
     own = [*hidden, *kept_here]
     reserved = Reserved(hidden, kept_here)
+    persistent.make(policy, str(Path(request.policy).parent))
     facts = collect(policy, project=Path(request.policy).parent, cwd=request.cwd, inputs=inputs)
     facts = observe(facts, own, inputs=inputs)
     files = [layer.file for layer in policy.layers if layer.file is not None]
@@ -122,18 +127,25 @@ def _may_be_made(resolved: ResolvedPolicy, directory: str) -> bool:
     return guarded and resolved.facts.kind(path) is None
 
 
-def chosen(resolved: ResolvedPolicy, inputs: InputTracker) -> tuple[Backend, list[str]]:
-    """The first of the policy's methods that works, and why no earlier one. Raise HostError."""
-    if not resolved.methods:
-        raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
+def chosen(
+    resolved: ResolvedPolicy, inputs: InputTracker, *, proposed: bool = False
+) -> tuple[Backend, list[str]]:
+    """The first of the policy's methods that works, and why no earlier one. Raise HostError.
+
+    `proposed`: where it names none, the first that works of those that `sandwright init` proposes.
+    """
     host = collect_host()
+    methods = resolved.methods or (registry.proposed(host.os) if proposed else ())
+    if not methods:
+        raise UsageError("the policy names no method: method: bwrap, or prefer: [gvisor, docker]")
     refused: list[str] = []
-    for name in resolved.methods:
+    for name in methods:
         backend = registry.backend(registry.placed(name, resolved))
         found = preflights.known(backend, host)
         if found.ready:
             inputs.ask_all(backend.depends(host))
-            notes = [f"method: {name} ({'; '.join(refused)})"] if len(resolved.methods) > 1 else []
+            why = f" ({'; '.join(refused)})" if refused else ""
+            notes = [f"method: {name}{why}"] if len(methods) > 1 else []
             return backend, notes
         refused.append(found.describe())
     raise HostError("\n".join(refused))

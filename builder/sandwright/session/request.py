@@ -8,12 +8,13 @@ import os
 class RunRequest:
     """A command, and which policy it is to run under.
 
-    `policy` is the project's file. `method` and `settings` (FIELD=VALUE) are of this run only, as `time`
-    is, the limit in seconds or with a unit. `cidfile` gets the engine's id of the container, without engine
-    the session's. `telemetry` is a file that a line about the session is appended to.
+    `policy` is the project's file, which need not be there where `presets` are named. They, `method` and
+    `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a unit.
+    `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
+    a line about the session is appended to.
     """
 
-    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "settings", "telemetry", "trusted")
+    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "presets", "settings", "telemetry", "trusted")
 
     def __init__(
         self,
@@ -22,6 +23,7 @@ class RunRequest:
         policy: str = "sandbox.yaml",
         method: str = "",
         settings: list[str] | None = None,
+        presets: list[str] | None = None,
         time: str = "",
         cidfile: str = "",
         telemetry: str = "",
@@ -32,6 +34,7 @@ class RunRequest:
         self.cwd = os.getcwd()
         self.policy = _plain(os.path.join(self.cwd, policy))
         self.method = method
+        self.presets = presets or []
         seconds = "s" * (time.isascii() and time.isdigit())
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
@@ -42,7 +45,8 @@ class RunRequest:
         """All that chooses what is rendered, but for what lies in files and on the host."""
         names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
         environment = [f"{name}={os.environ.get(name)}" for name in names]
-        return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *self.settings]
+        given = [f"preset {name}" for name in self.presets] + self.settings
+        return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *given]
 
 
 def _plain(path: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandwright.errors import UsageError
 from sandwright.methods.shared.images import VARIABLE
-from sandwright.policy.names import PRESETS
+from sandwright.policy.names import GENERAL, PRESETS
 from sandwright.progress import SILENT, Progress
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.verify import command
@@ -27,7 +27,7 @@ def prove_presets(
     environ: Mapping[str, str],
     progress: Progress = SILENT,
 ) -> Iterator[tuple[str, tuple[PolicyReport, tuple[str, ...]]]]:
-    """Each preset's name with what `verify_policy` gives for it; absent names mean all.
+    """Each preset's name with what `verify_policy` gives for it; absent names mean those for any work.
 
     Images are taken from `output` where it holds any. Raise UsageError for a preset that there is not.
     """
@@ -35,7 +35,7 @@ def prove_presets(
         if name not in PRESETS:
             raise UsageError(f"there is no preset {name!r}; there is {', '.join(PRESETS)}")
     with _built_in(output):
-        for name in dict.fromkeys(names or PRESETS):
+        for name in dict.fromkeys(names or GENERAL):
             with scratch_directory() as scratch:
                 policy = scratch / "project" / "sandbox.yaml"
                 policy.parent.mkdir()

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=b45d495d821eea319bb9d02bb0d82a3608089e7fff00405462f0299bd942b5ac
+sw_profile=2fc47f459cdbb7fdf7fed3043f553f86e019f145fc8ee828ccee31fe94a37548
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,0 +1,143 @@
+"""The presets for coding agents: what they keep lasts, and nothing inside changes what starts by itself."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.policy.load import preset
+from sandwright.policy.names import AGENTS
+from session.conftest import Project
+
+pytestmark = pytest.mark.needs("bwrap")
+
+KEPT = ".local/state/sandwright/state"
+HELD = {
+    agent: [
+        text.removeprefix("$STATE/")
+        for layer in preset(f"agent-{agent}")
+        for text in (layer.policy.filesystem and layer.policy.filesystem.readonly) or ()
+    ]
+    for agent in AGENTS
+}
+EACH = [(agent, name) for agent, names in HELD.items() for name in names]
+
+CHANGE = """
+for change in 'echo changed >> "$1"' 'echo changed > "$1"/new' 'mv "$1" "$1.old"' 'rm -rf "$1"' \\
+    'ln -sf /etc/passwd "$1"' 'mv "${1%/*}" "${1%/*}.old"' 'mount -t tmpfs none "${1%/*}"' 'chmod 777 "$1"'
+do sh -c "$change" sh "$1" 2>/dev/null && echo "done: $change"
+done
+test -e "$1" && echo there
+"""
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        for folder in (project.root, project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        yield project
+
+
+def _agent(person: Project, agent: str, script: str, *words: str) -> str:
+    done = person.run(
+        "sh", "-c", script, "sh", *words, options=("--preset", f"agent-{agent}", "--method", "bwrap")
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def test_no_policy_has_to_be_there_and_the_method_is_told(person: Project) -> None:
+    done = person.run("sh", "-c", "pwd; echo x > made", options=("--preset", "agent-claude"))
+    assert done.stdout.decode() == f"{person.root}\n"
+    assert b"sandwright: method: bwrap" in done.stderr
+    assert (person.root / "made").exists()
+    assert not person.policy.exists()
+
+
+def test_without_a_preset_a_policy_has_to_be_there(person: Project) -> None:
+    done = person.run("true")
+    assert done.returncode == 125
+    assert b"sandbox.yaml can't be read" in done.stderr
+
+
+def test_no_preset_of_that_name(person: Project) -> None:
+    done = person.run("true", options=("--preset", "agent-claud"))
+    assert done.returncode == 125
+    assert b"there is no preset 'agent-claud'" in done.stderr
+
+
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent != "aider"])
+def test_what_an_agent_keeps_is_there_in_the_next_run(person: Project, agent: str) -> None:
+    place = f"{person.home}/{KEPT}/{agent}"
+    _agent(person, agent, 'echo 1 > "$1/state.tmp" && mv "$1/state.tmp" "$1/state.json"', place)
+    assert _agent(person, agent, 'cat "$1/state.json"', place) == "1\n"
+
+
+@pytest.mark.parametrize("agent", list(dict(EACH)))
+def test_nothing_that_starts_by_itself_can_be_changed(person: Project, agent: str) -> None:
+    """From the first run on, when none of it was there."""
+    for name in HELD[agent]:
+        assert _agent(person, agent, CHANGE, f"{person.home}/{KEPT}/{name}") == "there\n", name
+        path = person.home / KEPT / name
+        assert not path.is_symlink()
+        assert not list(path.iterdir()) if path.is_dir() else path.read_text() in ("", "{}\n")
+
+
+def test_the_homes_own_settings_and_logins_are_closed(person: Project) -> None:
+    """What programs of the host would run, and what they log in with."""
+    for name in (
+        ".claude/settings.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".config/opencode/x.json",
+    ):
+        path = person.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n")
+        assert "done" not in _agent(person, "claude", CHANGE, str(path)).replace("echo changed", ""), name
+        assert path.read_text() == "{}\n"
+    for name in (".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"):
+        (person.home / name).write_text("secret\n")
+        assert _agent(person, "claude", 'cat "$1" 2>/dev/null; true', str(person.home / name)) == "", name
+
+
+def test_agents_see_no_logins_of_others(person: Project) -> None:
+    place = f"{person.home}/{KEPT}"
+    _agent(person, "codex", 'echo secret > "$1/codex/auth.json"', place)
+    assert _agent(person, "claude", 'cat "$1/codex/auth.json" 2>/dev/null; ls "$1"', place) == "claude\n"
+    done = person.run("cat", f"{place}/codex/auth.json", options=("--preset", "default", "--method", "bwrap"))
+    assert done.returncode != 0
+    assert b"secret" not in done.stdout
+
+
+def test_a_projects_policy_takes_nothing_from_the_preset_and_opens_nothing_of_it(person: Project) -> None:
+    person.policy.write_text(
+        "schema: 1\nmethod: bwrap\nnetwork: {mode: none}\nenvironment: {set: {CLAUDE_CONFIG_DIR: $PROJECT}}\n"
+        "filesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secret]\n"
+        "  unprotect: [{path: $STATE/claude/hooks, reason: x}]\n".replace("\\\n", "\n")
+    )
+    place = f"{person.home}/{KEPT}/claude"
+    (person.root / "secret").write_text("secret\n")
+    script = """echo $CLAUDE_CONFIG_DIR; touch "$1/x"
+        touch "$1/hooks/x" 2>/dev/null || echo held; cat secret 2>/dev/null || echo denied"""
+    assert _agent(person, "claude", script, place) == f"{place}\nheld\ndenied\n"
+
+
+def test_links_that_a_sandbox_made_lead_nowhere(person: Project) -> None:
+    """A name that a later version protects may be one that a sandbox made."""
+    state = person.home / KEPT / "claude"
+    state.mkdir(parents=True)
+    target = person.home / "target"
+    target.mkdir()
+    (state / "hooks").symlink_to(target / "made")
+    (state / "settings.json").symlink_to(target / "file")
+    done = person.run("true", options=("--preset", "agent-claude", "--method", "bwrap"))
+    assert done.returncode == 125, done.stderr
+    assert b"hooks can't be made" in done.stderr
+    assert list(target.iterdir()) == []
