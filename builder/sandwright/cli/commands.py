@@ -274,6 +274,7 @@ COMMANDS = (
             Option("junit", "FILE", "write them to it as JUnit XML"),
             Option("html", "FILE", "write a page with all evidence to it"),
             _METHODS_REQUIRED,
+            Option("work", "", "also do what people do in projects, with the programs that are installed"),
             _SET,
             _TRUST,
         ),

@@ -23,13 +23,14 @@ def verify(
     junit: str = "",
     html: str = "",
     require: str = "",
+    work: bool = False,
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     trust_policy: bool = False,
 ) -> None:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
-    Raise VerdictError for a probe with another outcome than expected, or none. Every skip gives a reason, and
-    fails for methods in `require`.
+    With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
+    another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """
     from sandwright.verify import command as proving  # noqa: PLC0415
 
@@ -41,6 +42,7 @@ def verify(
             environ=os.environ,
             settings=set or (),
             progress=progress,
+            work=work,
         )
     proving.write(report, json=json, junit=junit, html=html)
     _show(report, named=named, required=_names(require))

@@ -19,6 +19,7 @@ from sandwright.verify.listeners import CanaryListeners
 from sandwright.verify.matrix import METHODS as PROVED
 from sandwright.verify.probe import Probe
 from sandwright.verify.subject import Canaries, ProofSubject
+from sandwright.verify.work.probe import work_probes
 
 POLICY = """\
 schema: 1
@@ -87,7 +88,7 @@ _LEVELS: Mapping[str, str] = {
 
 def texts() -> dict[str, str]:
     """The generated parts of the pages about methods, by name."""
-    found = {"matrix": matrix(), "probes": probes_text()}
+    found = {"matrix": matrix(), "probes": probes_text(), "work": work_text()}
     for method in METHODS:
         found[f"support {method}"] = support(method)
     return found
@@ -123,6 +124,19 @@ def probes_text() -> str:
     for method in VERIFIED:
         found |= {probe.name: probe.about for probe in _probes(method) if probe.name not in found}
     return table(["probe", "what it proves"], [[code(name), about] for name, about in sorted(found.items())])
+
+
+def work_text() -> str:
+    """Every probe of work with what is done, and the methods that can't."""
+    rows = [
+        [
+            code(probe.name),
+            probe.about,
+            "; ".join(f"{name}: {limit.reason}" for name, limit in probe.cannot.items()),
+        ]
+        for probe in work_probes()
+    ]
+    return table(["probe", "what is done", "what can't be done with a method"], rows)
 
 
 def probe_names(method: str) -> frozenset[str]:

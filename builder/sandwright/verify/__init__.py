@@ -1,10 +1,11 @@
 """The prover: starts sandboxes with probes in them, and judges what the probes see.
 
-It has three probe sets, which share verdicts (`verdict`), reports (`junit`), canary listeners (`canary`), and
+It has four probe sets, which share verdicts (`verdict`), reports (`junit`), canary listeners (`canary`), and
 the runtimes and the probe program of `sandwright.runtime`:
 
 - the probes of policies, in the modules beside this one: `prove` proves one method, `matrix` several,
   `catalogue` holds the probes; the expected results are written by hand and never taken from a renderer;
+- `work`: what people do in a project, with real programs, in the same matrix and report;
 - `smoke`: the checks of images, under every runtime;
 - `mapping`: the user that an image with `config.init` runs as.
 

@@ -26,11 +26,12 @@ def verify_policy(
     environ: Mapping[str, str],
     settings: Sequence[str] = (),
     progress: Progress = SILENT,
+    work: bool = False,
 ) -> tuple[PolicyReport, tuple[str, ...]]:
     """Verify a policy's file with the methods asked for, and give the report and the methods that were named.
 
-    `environ` is where the user's layer is looked for. Raise what loading a policy raises, HostError
-    where there is no probe for this platform.
+    With `work` also that real programs work. `environ` is where the user's layer is looked for. Raise what
+    loading a policy raises, HostError where there is no probe for this platform.
     """
     registered = registry.registered()
     layers = [
@@ -46,8 +47,15 @@ def verify_policy(
         here = whole.resolve(collect(whole))
         return here if other is None else whole.resolve(other(here.facts))
 
+    def resolve_at(project: Path, more: Sequence[str]) -> ResolvedPolicy:
+        added = run_layer(more)
+        whole = MergedPolicy.from_layers([*own, *([added] if added else [])])
+        return whole.resolve(collect(whole, project=project))
+
     methods = matrix.methods(asked) if asked else _own_methods(resolve(()))
-    report = matrix.verify(resolve, methods, policy=str(path), progress=progress)
+    report = matrix.verify(
+        resolve, methods, policy=str(path), progress=progress, work=resolve_at if work else None
+    )
     return report, () if asked == "all" else methods
 
 

@@ -6,6 +6,8 @@ The probe program is static and is mounted in, so that any root serves: one with
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,33 @@ from sandwright.verify.account import share_fixture
 from sandwright.verify.fixture import Fixture
 
 _LIMIT = 60.0
+_PROGRAMS = (
+    "/usr", "/etc/alternatives", "/etc/ssl/certs", "/etc/ld.so.cache", "/etc/java-17-openjdk", "/etc/maven",
+    "/etc/vim", "/etc/localtime",
+)  # fmt: skip
+_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+
+@dataclass(frozen=True)
+class HostPrograms:
+    """What of this host's system an empty root is given, read-only: directories, and links at the root."""
+
+    directories: tuple[str, ...]
+    links: Mapping[str, str]
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What grants the directories."""
+        return (f"filesystem.read={json.dumps(['...', *self.directories])}",)
+
+
+NO_PROGRAMS = HostPrograms((), {})
+
+
+def host_programs() -> HostPrograms:
+    """This host's, with /bin and /lib as links into /usr."""
+    links = {name: os.readlink(f"/{name}") for name in _LINKS if Path(f"/{name}").is_symlink()}  # noqa: PTH115
+    return HostPrograms(tuple(each for each in _PROGRAMS if Path(each).exists()), links)
 
 
 @dataclass(frozen=True)
@@ -32,11 +61,16 @@ class Provision:
 
 
 @contextlib.contextmanager
-def provided(method: str, policy: ResolvedPolicy, fixture: Fixture) -> Iterator[Provision]:
-    """What a method needs to be started with this policy, for the length of a `with`."""
+def provided(
+    method: str, policy: ResolvedPolicy, fixture: Fixture, *, programs: HostPrograms = NO_PROGRAMS
+) -> Iterator[Provision]:
+    """What a method needs to be started with this policy, for the length of a `with`.
+
+    `programs` is what an empty root gets.
+    """
     properties = registry.properties(method)
     if properties.engine:
-        with _engine_image(method, policy) as provision:
+        with _engine_image(method, policy, programs) as provision:
             yield provision
         return
     if properties.own_account:
@@ -47,9 +81,10 @@ def provided(method: str, policy: ResolvedPolicy, fixture: Fixture) -> Iterator[
     try:
         yield Provision(environment={**around, **registry.backend(method).environment(policy)})
     except HostError as error:
-        root = _bare(policy, fixture)
+        root = _bare(policy, fixture, programs)
         note = f"{method}: on an empty root with mount points only: {error}"
-        yield Provision(environment={**around, "SANDWRIGHT_ROOTFS": str(root)}, notes=(note,))
+        own = {**around, "SANDWRIGHT_ROOTFS": str(root)}
+        yield Provision(programs.settings if programs.directories else (), own, (note,))
 
 
 def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
@@ -59,19 +94,21 @@ def _around(method: str, policy: ResolvedPolicy) -> Mapping[str, str]:
 
 
 @contextlib.contextmanager
-def _engine_image(engine: str, policy: ResolvedPolicy) -> Iterator[Provision]:
+def _engine_image(engine: str, policy: ResolvedPolicy, programs: HostPrograms) -> Iterator[Provision]:
     """Give the engine an empty image where it doesn't have the policy's, and take it away again."""
     environment = registry.backend(engine).environment(policy)
     names = (f"sandwright/{policy.image}:latest", policy.image)
     if any(process.run(engine, "image", "inspect", each, check=False, timeout=_LIMIT) for each in names):
         yield Provision(environment=environment)
         return
-    with empty_image(engine, policy.facts.platform, purpose="verify") as reference:
+    platform, links = policy.facts.platform, programs.links
+    with empty_image(engine, platform, purpose="verify", links=links) as reference:
         note = f"{engine}: on an image of empty directories, as it does not have {policy.image}"
-        yield Provision((f"image={reference}",), environment, (note,))
+        settings = programs.settings if programs.directories else ()
+        yield Provision((f"image={reference}", *settings), environment, (note,))
 
 
-def _bare(policy: ResolvedPolicy, fixture: Fixture) -> Path:
+def _bare(policy: ResolvedPolicy, fixture: Fixture, programs: HostPrograms) -> Path:
     """Mount points, of the baseline and of what the policy lists in directories that belong to an image."""
     root, baseline = fixture.root / "rootfs", load_baseline()
     (root / "usr").mkdir(parents=True)
@@ -84,6 +121,10 @@ def _bare(policy: ResolvedPolicy, fixture: Fixture) -> Path:
         kind = policy.facts.kind(rule.path)
         if rule.origin == "listed" and rule.path != "/" and kind is not None and kind != "symlink":
             _place(root / rule.path[1:], directory=kind == "directory")
+    for directory in programs.directories:
+        _place(root / directory[1:], directory=Path(directory).is_dir())
+    for name, target in programs.links.items():
+        (root / name).symlink_to(target)
     return root
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.host import MachineFacts, collect_host
@@ -21,6 +22,7 @@ from sandwright.verify.probe import Family
 from sandwright.verify.prove import MethodProof, Resolve, prove
 from sandwright.verify.report import PolicyReport
 from sandwright.verify.verdict import Verdict
+from sandwright.verify.work.prove import NOTE, ResolveAt, prove_work
 
 METHODS = registry.verifiable()
 """Our methods and forms that can be verified, those that others install apart.
@@ -57,8 +59,11 @@ def verify(
     *,
     policy: str,
     progress: Progress = SILENT,
+    work: ResolveAt | None = None,
 ) -> PolicyReport:
     """Prove every method of `asked`, and report. `policy` is its name for the reader.
+
+    With `work` also what people do in projects, each in one for which that resolves the policy.
 
     What a method can't enforce of the policy, or lacks on this machine, is a skip with its reason.
     """
@@ -66,7 +71,7 @@ def verify(
 
     def proof(method: str) -> MethodProof:
         with progress.step(f"verifying {method}", unit="probes"):
-            return _proof(resolve, method, host)
+            return _proof(resolve, method, host, work)
 
     host = collect_host()
     # In a shared temporary directory they would see what the others plant, and be in each other's way.
@@ -84,7 +89,7 @@ def verify(
     )
 
 
-def _proof(resolve: Resolve, method: str, host: MachineFacts) -> MethodProof:
+def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ResolveAt | None = None) -> MethodProof:
     own, module, form = registry.find(method)
     properties = module.PROPERTIES
     if properties.simulated_by and host.os != properties.system:
@@ -95,13 +100,28 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts) -> MethodProof:
         return _untried(method, found.describe(), Verdict.FAIL if found.code in _BROKEN else Verdict.SKIPPED)
     engine = registry.find(row)[2].outer
     if engine != "none":
-        return _rendered(method, lambda: _in_container(resolve, method, own, engine))
-    return _rendered(method, lambda: prove(resolve, method))
+        return _rendered(method, lambda: _in_container(resolve, method, own, engine, work))
+    return _rendered(method, lambda: _with_work(prove(resolve, method), work))
 
 
-def _in_container(resolve: Resolve, method: str, own: str, engine: str) -> MethodProof:
+def _with_work(proof: MethodProof, work: ResolveAt | None) -> MethodProof:
+    """A proof with what is done in projects besides; nothing of that where nothing starts."""
+    if work is None or proof.outcomes[0].verdict is not Verdict.PASS:
+        return proof
+    outcomes = (*proof.outcomes, *prove_work(work, proof.method))
+    return replace(proof, outcomes=outcomes, notes=(*proof.notes, NOTE.format(proof.method)))
+
+
+def _in_container(
+    resolve: Resolve, method: str, own: str, engine: str, work: ResolveAt | None
+) -> MethodProof:
     """The proof of a method in a container of an engine, under the name that was asked for."""
-    proof = prove(around(resolve, engine), own)
+
+    def around_work(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+        assert work is not None
+        return work(project, [*settings, f"outer={engine}"])
+
+    proof = _with_work(prove(around(resolve, engine), own), work and around_work)
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     return MethodProof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
 

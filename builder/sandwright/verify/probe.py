@@ -31,6 +31,8 @@ class Family(StrEnum):
     """How a run begins and ends."""
     LIMITS = "limits"
     """Memory, processes, files, time."""
+    WORK = "work"
+    """What people do in a project, with real programs."""
 
 
 @dataclass(frozen=True)

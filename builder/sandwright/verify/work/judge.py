@@ -1,0 +1,119 @@
+"""What came of a probe of usefulness, and how that is judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.probe import Family
+from sandwright.verify.verdict import Verdict
+from sandwright.verify.work.probe import Expression, WorkProbe
+
+_SHOWN = 2000
+"""Characters of a script's output that the evidence has, the last ones."""
+
+
+@dataclass(frozen=True)
+class ScriptEnd:
+    """How a script ended, with its output. None: it was not come to, or time ran out."""
+
+    status: int | None
+    output: str = ""
+
+    def __str__(self) -> str:
+        ended = "no answer" if self.status is None else f"exit {self.status}"
+        return f"{ended}\n{self.output[-_SHOWN:].strip()}".strip()
+
+    def says(self, expression: Expression) -> bool:
+        """Whether its output has what an expression describes."""
+        return re.search(expression, self.output, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True)
+class WorkResult:
+    """What was seen of a probe.
+
+    `missing` is the program that is not there, empty for none; `work` and `denied` are the two scripts
+    inside, `after` that on the host, and `kept` is empty when nothing was changed that the policy closes.
+    `launcher` is what the launcher wrote itself.
+    """
+
+    work: ScriptEnd
+    denied: ScriptEnd
+    after: ScriptEnd = ScriptEnd(0)
+    kept: str = ""
+    missing: str = ""
+    launcher: str = ""
+
+
+def judge_work(probe: WorkProbe, method: str, result: WorkResult) -> ProbeOutcome:
+    """The verdict on a probe: what must be done was done, and what lies beside it was denied."""
+    if result.missing:
+        return work_outcome(probe, method, Verdict.SKIPPED, f"{result.missing} is not there")
+    limit = probe.cannot.get(method)
+    faults = list(_faults(probe, result))
+    breaches = list(_breaches(result))
+    evidence = "\n".join(
+        part
+        for part in (
+            *(f"({each})" for each in (*breaches, *faults)),
+            f"the work → {result.work}",
+            "" if result.after.status == 0 else f"on the host → {result.after}",
+            f"its nearest denial → {result.denied}",
+            result.launcher.strip(),
+        )
+        if part
+    )
+    if breaches:
+        return work_outcome(probe, method, Verdict.FAIL, evidence, result)
+    if faults and limit is not None and result.work.says(limit.shows):
+        return work_outcome(probe, method, Verdict.SKIPPED, f"{method} can't: {limit.reason}", result)
+    if faults:
+        return work_outcome(probe, method, Verdict.FAIL, evidence, result)
+    if not result.denied.says(probe.denied.shows):
+        evidence = f"(denied, for another reason than {probe.denied.shows!r})\n{evidence}"
+        return work_outcome(probe, method, Verdict.INCONCLUSIVE, evidence, result)
+    return work_outcome(probe, method, Verdict.PASS, evidence, result)
+
+
+def _faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
+    """Why the work is not done."""
+    if result.work.status != 0:
+        yield "the work came to no end" if result.work.status is None else "the work failed"
+    elif not result.work.says(probe.done):
+        yield f"its output lacks {probe.done!r}"
+    elif result.after.status != 0:
+        yield "the host does not see what was done"
+    elif result.denied.status is None:
+        yield "the denial was not come to"
+
+
+def _breaches(result: WorkResult) -> Iterator[str]:
+    """What was let through."""
+    if result.denied.status == 0:
+        yield "what must be denied was let do"
+    if result.kept:
+        yield f"on the host: {result.kept}"
+
+
+def work_outcome(
+    probe: WorkProbe, method: str, verdict: Verdict, evidence: str, result: WorkResult | None = None
+) -> ProbeOutcome:
+    """An outcome of a probe."""
+    observed = "" if result is None else f"{_word(result.work)}; {_word(result.denied)}"
+    return ProbeOutcome(
+        probe=probe.name,
+        method=method,
+        family=Family.WORK,
+        verdict=verdict,
+        expected="done; denied",
+        observed=observed,
+        evidence=evidence,
+        about=probe.about,
+    )
+
+
+def _word(end: ScriptEnd) -> str:
+    return "no answer" if end.status is None else f"exit {end.status}"

@@ -1,0 +1,105 @@
+"""What a probe of usefulness is, and the probes that ship."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sandwright.document import parse
+from sandwright.validation import load_model
+
+PROBES = Path(__file__).with_name("probes")
+"""A file for each family; its name is the first part of its probes' names."""
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_expression)]
+"""A regular expression, searched for with `re.MULTILINE`."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NearestDenial(_Section):
+    """What lies nearest to the work and is denied."""
+
+    script: str
+    """For `sh -eu`, inside, after the work: it must fail."""
+
+    shows: Expression = "Read-only file system|Permission denied"
+    """What its output must say; a failure for another reason proves nothing."""
+
+
+class WorkLimit(_Section):
+    """What a method can't do, and how that shows."""
+
+    reason: str
+    shows: Expression
+
+
+class WorkProbe(_Section):
+    """One thing that people do in a project, with real programs.
+
+    It has a project of its own with the directories `kept` (read-only) and `secret` (denied), and `outside`
+    beside it. Scripts are for `sh -eu`, and start in the project.
+    """
+
+    name: str
+    about: str
+    needs: tuple[str, ...] = Field(default=(), strict=False)
+    """Programs besides `sh` and coreutils; without one it is skipped. One with blanks is a command that must
+    succeed."""
+
+    policy: tuple[str, ...] = Field(default=(), strict=False)
+    """What it needs of a policy besides a project that may be written, as `--set` has it; `$BESIDE` is where
+    the project lies."""
+
+    before: str = ""
+    """On the host, in the project, before the sandbox is rendered."""
+
+    script: str
+    """The work, inside. It must succeed, …"""
+
+    done: Expression
+    """… its output must say this, …"""
+
+    after: str = ""
+    """… and this must succeed afterwards on the host, in the project."""
+
+    denied: NearestDenial
+    cannot: Mapping[str, WorkLimit] = {}
+    """By method: what it can't do of this."""
+
+    seconds: float = 120.0
+    """How long all of it may take inside."""
+
+
+class _Family(_Section):
+    probes: tuple[WorkProbe, ...] = Field(strict=False)
+
+
+@functools.cache
+def work_probes() -> tuple[WorkProbe, ...]:
+    """The probes that ship, their names with the family's before it. Raise DocumentError for a faulty one."""
+    return tuple(probe for file in sorted(PROBES.glob("*.yaml")) for probe in read_family(file))
+
+
+def read_family(file: Path) -> tuple[WorkProbe, ...]:
+    """The probes of one file. Raise DocumentError for a faulty one."""
+    family = load_model(_Family, parse(file.read_bytes(), file=file.name))
+    return tuple(
+        probe.model_copy(update={"name": f"work/{file.stem}/{probe.name}"}) for probe in family.probes
+    )

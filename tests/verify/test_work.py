@@ -1,0 +1,192 @@
+"""Probes of usefulness: what turns one red, the shipped ones' form, and some with real programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import DocumentError
+from sandwright.policy.collect import collect
+from sandwright.policy.load import layer, run_layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.verdict import Verdict
+from sandwright.verify.work.judge import ScriptEnd, WorkResult, judge_work
+from sandwright.verify.work.probe import NearestDenial, WorkLimit, WorkProbe, read_family, work_probes
+from sandwright.verify.work.prove import ResolveAt, prove_work
+
+PROBE = WorkProbe(
+    name="work/test/write",
+    about="a file is written",
+    script="echo new >new; cat new",
+    done="^new$",
+    after='test "$(cat new)" = new',
+    denied=NearestDenial(script="echo x >kept/file"),
+)
+DONE, DENIED = ScriptEnd(0, "new\n"), ScriptEnd(2, "sh: kept/file: Read-only file system\n")
+LIMITED = PROBE.model_copy(update={"cannot": {"bwrap": WorkLimit(reason="its reason", shows="EPERM")}})
+
+
+@pytest.mark.parametrize(
+    ("probe", "result", "verdict", "evidence"),
+    [
+        pytest.param(PROBE, WorkResult(DONE, DENIED), Verdict.PASS, "the work → exit 0", id="done"),
+        pytest.param(PROBE, WorkResult(ScriptEnd(1), DENIED), Verdict.FAIL, "work failed", id="failed"),
+        pytest.param(
+            PROBE, WorkResult(ScriptEnd(0, "old"), DENIED), Verdict.FAIL, "lacks '^new$'", id="another thing"
+        ),
+        pytest.param(
+            PROBE, WorkResult(ScriptEnd(None), ScriptEnd(None)), Verdict.FAIL, "to no end", id="too slow"
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, DENIED, ScriptEnd(1)), Verdict.FAIL, "host does not see", id="unseen"
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, ScriptEnd(0)), Verdict.FAIL, "was let do", id="the denial was let do"
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, DENIED, kept="kept was changed"), Verdict.FAIL, "kept was", id="a change"
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, ScriptEnd(127, "not found")), Verdict.INCONCLUSIVE, "another reason",
+            id="denied for another reason",
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, ScriptEnd(None)), Verdict.FAIL, "not come to", id="untried"
+        ),
+        pytest.param(
+            PROBE, WorkResult(DONE, DENIED, missing="git"), Verdict.SKIPPED, "git is not there", id="missing"
+        ),
+        pytest.param(
+            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), DENIED), Verdict.SKIPPED, "bwrap can't: its reason",
+            id="what the method can't do",
+        ),
+        pytest.param(
+            LIMITED, WorkResult(ScriptEnd(1, "ENOENT"), DENIED), Verdict.FAIL, "work failed", id="a fault"
+        ),
+        pytest.param(
+            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), ScriptEnd(0)), Verdict.FAIL, "was let do",
+            id="what it can't do hides no breach",
+        ),
+    ],
+)  # fmt: skip
+def test_the_verdict(probe: WorkProbe, result: WorkResult, verdict: Verdict, evidence: str) -> None:
+    outcome = judge_work(probe, "bwrap", result)
+    assert outcome.verdict is verdict
+    assert evidence in outcome.evidence
+
+
+def test_the_shipped_probes_are_read() -> None:
+    probes = work_probes()
+    assert len({probe.name for probe in probes}) == len(probes)
+    assert {probe.name.count("/") for probe in probes} == {2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("probes: [{name: x}]", "about: is required"),
+        (
+            "probes: [{name: x, about: y, script: z, done: '(', denied: {script: z}}]",
+            "is no regular expression",
+        ),
+        ("probes: [{name: x, about: y, script: z, done: '', denied: {script: z}, sript: z}]", "no such key"),
+    ],
+)
+def test_a_faulty_family_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "family.yaml"
+    file.write_text(text)
+    with pytest.raises(DocumentError, match=message):
+        read_family(file)
+
+
+def _at(method: str) -> ResolveAt:
+    def resolve(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+        own = layer(f"schema: 1\nmethod: {method}\n", file=str(project / "sandbox.yaml"))
+        added = run_layer(settings)
+        policy = MergedPolicy.from_layers([own, *([added] if added else [])])
+        return policy.resolve(collect(policy, project=project))
+
+    return resolve
+
+
+def _one(probe: WorkProbe) -> ProbeOutcome:
+    (outcome,) = prove_work(_at("bwrap"), "bwrap", probes=[probe])
+    return outcome
+
+
+@pytest.mark.needs("bwrap", "cc")
+@pytest.mark.parametrize(
+    ("changes", "verdict", "evidence"),
+    [
+        pytest.param({}, Verdict.PASS, "Read-only file system", id="as it is"),
+        pytest.param({"script": "echo new"}, Verdict.FAIL, "host does not see", id="does not do its thing"),
+        pytest.param({"script": "sleep 9", "seconds": 1.0}, Verdict.FAIL, "after 1 s", id="too slow"),
+        pytest.param(
+            {"denied": NearestDenial(script="echo x >other")}, Verdict.FAIL, "was let do", id="not denied"
+        ),
+        pytest.param(
+            {"denied": NearestDenial(script="false")}, Verdict.INCONCLUSIVE, "another reason", id="no denial"
+        ),
+        pytest.param({"needs": ("sw-none",)}, Verdict.SKIPPED, "sw-none is not there", id="missing"),
+        pytest.param({"needs": ("sh -c 'exit 1'",)}, Verdict.SKIPPED, "exit 1", id="missing part"),
+        pytest.param({"before": "exit 3"}, Verdict.INCONCLUSIVE, "exit 3", id="no project"),
+        pytest.param(
+            {"before": "echo x >outside; echo x >../outside/file"}, Verdict.FAIL, "outside was changed",
+            id="a change outside",
+        ),
+        pytest.param(
+            {"policy": ("resources.cpus=1",)}, Verdict.SKIPPED, "can't enforce",
+            id="a policy that it can't enforce",
+        ),
+    ],
+)  # fmt: skip
+def test_what_turns_one_red(changes: dict[str, object], verdict: Verdict, evidence: str) -> None:
+    outcome = _one(PROBE.model_copy(update=changes))
+    assert (outcome.verdict, evidence in outcome.evidence) == (verdict, True), outcome.evidence
+
+
+@pytest.mark.needs("bwrap", "cc")
+def test_a_restriction_less_turns_it_red() -> None:
+    def resolve(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
+        return _at("bwrap")(project, [each for each in settings if "readonly" not in each])
+
+    (outcome,) = prove_work(resolve, "bwrap", probes=[PROBE])
+    assert outcome.verdict is Verdict.FAIL
+    assert "was let do" in outcome.evidence
+    assert "kept was changed" in outcome.evidence
+
+
+SOME = ("work/git/commit", "work/python/pool")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("bwrap", marks=pytest.mark.needs("bwrap", "cc", "git")),
+        pytest.param("oci", marks=pytest.mark.needs("runc", "cc", "git")),
+    ],
+)
+def test_real_programs_work(method: str) -> None:
+    probes = [probe for probe in work_probes() if probe.name in SOME]
+    assert len(probes) == len(SOME)
+    red = {
+        each.probe: each.evidence
+        for each in prove_work(_at(method), method, probes=probes)
+        if not _good(each)
+    }
+    assert red == {}
+
+
+def _good(outcome: ProbeOutcome) -> bool:
+    return outcome.verdict in (Verdict.PASS, Verdict.SKIPPED)
+
+
+def test_outcomes_are_the_reports() -> None:
+    outcome = judge_work(PROBE, "bwrap", WorkResult(DONE, DENIED))
+    assert dataclasses.asdict(outcome)["family"] == "work"
+    assert outcome.to_json()["probe"] == PROBE.name
