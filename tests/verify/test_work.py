@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +13,11 @@ from sandwright.policy.collect import collect
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.verify.command import verify_policy
 from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
+from sandwright.verify.work import prove
 from sandwright.verify.work.judge import ScriptEnd, WorkResult, judge_work
 from sandwright.verify.work.probe import NearestDenial, WorkLimit, WorkProbe, read_family, work_probes
 from sandwright.verify.work.prove import ResolveAt, prove_work
@@ -186,7 +189,18 @@ def _good(outcome: ProbeOutcome) -> bool:
     return outcome.verdict in (Verdict.PASS, Verdict.SKIPPED)
 
 
-def test_outcomes_are_the_reports() -> None:
-    outcome = judge_work(PROBE, "bwrap", WorkResult(DONE, DENIED))
-    assert dataclasses.asdict(outcome)["family"] == "work"
-    assert outcome.to_json()["probe"] == PROBE.name
+@pytest.mark.needs("bwrap", "cc")
+def test_the_report_has_them_only_when_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "project" / "sandbox.yaml"
+    policy.parent.mkdir()
+    policy.write_text("schema: 1\nmethod: bwrap\n")
+    monkeypatch.setattr(prove, "work_probes", lambda: (PROBE,))
+    found = {}
+    for work in (False, True):
+        report, _ = verify_policy(policy, "bwrap", environ=os.environ, work=work)
+        found[work] = {each.probe for each in report.outcomes if each.family is Family.WORK}
+        assert report.faults() == []
+    assert found == {False: set(), True: {PROBE.name}}
+    assert [each.name for each in policy.parent.iterdir()] == ["sandbox.yaml"]
