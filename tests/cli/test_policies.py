@@ -201,6 +201,65 @@ def test_a_grant_of_what_is_not_there_is_told(project: Path) -> None:
     assert said in linted.text
 
 
+VOID = [
+    pytest.param(
+        "write: [$PROJECT, $PROJECT/.codex]",
+        "write $PROJECT/.codex lets nothing be written: protect .codex [",
+        "presets/default.yaml",
+        "unprotect: [{path: $PROJECT/.codex, reason: …}]",
+        id="a protected name",
+    ),
+    pytest.param(
+        "read: [/, ~/.ssh]",
+        "read ~/.ssh grants nothing: deny ~/.ssh [",
+        "presets/default.yaml",
+        "unprotect: [{path: ~/.ssh, reason: …}]",
+        id="a preset's denial",
+    ),
+    pytest.param(
+        "write: [$PROJECT, $PROJECT/a]\n  readonly: [$PROJECT/a]",
+        "write $PROJECT/a lets nothing be written: readonly $PROJECT/a [",
+        "sandbox.yaml:5:",
+        "take it out of filesystem.readonly",
+        id="the same file",
+    ),
+    pytest.param(
+        "write: [$PROJECT, $PROJECT/.sandbox]",
+        "write $PROJECT/.sandbox lets nothing be written: protect .sandbox [",
+        "presets/built-in.yaml",
+        "nothing changes that",
+        id="the sandbox's own",
+    ),
+]
+
+
+@pytest.mark.parametrize(("grants", "said", "line", "key"), VOID)
+def test_a_void_grant_is_told_with_the_line_that_wins_and_the_key(
+    project: Path, grants: str, said: str, line: str, key: str
+) -> None:
+    for name in (".codex", "a", ".sandbox"):
+        (project / name).mkdir()
+    (project / "sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\nfilesystem:\n  {grants}\n")
+    subject = said.split()[1].replace("$PROJECT/", "")
+    answers = (
+        _run("render", cwd=project).stderr,
+        _run("lint", "sandbox.yaml", cwd=project).text,
+        _run("explain", said.split()[0], subject, cwd=project).text,
+    )
+    for answer in answers:
+        told = next((each for each in answer.splitlines() if key in each), "")
+        assert line in told, answer
+        assert said.partition(" ")[2].partition(" ")[2] in told
+
+
+def test_the_key_opens_what_was_void(project: Path) -> None:
+    (project / ".codex").mkdir()
+    grants = "write: [$PROJECT, $PROJECT/.codex]\n  unprotect: [{path: $PROJECT/.codex, reason: x}]"
+    (project / "sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\nfilesystem:\n  {grants}\n")
+    assert "nothing" not in _run("lint", "sandbox.yaml", cwd=project).text.replace("nothing found", "")
+    assert "allowed" in _run("explain", "write", ".codex/x", cwd=project).text.splitlines()[0]
+
+
 def test_explain_shows_every_method(project: Path) -> None:
     answer = _run("explain", "write", "~/.ssh/id_rsa", cwd=project)
     assert answer.status == 0

@@ -271,6 +271,8 @@ def _number(text: str) -> int:
 
 def _show(found: Comparison) -> None:
     console.line(str(found.answer))
+    if found.answer.void:
+        console.line(f"  {found.answer.void}")
     for ground in found.answer.others:
         console.line(f"  weaker: {ground.text} ({ground.source})")
     rows = [_cells(row) for row in found.rows]

@@ -34,7 +34,7 @@ class Explanation:
     """The answer to one question.
 
     `subject` is what was asked about, in its one spelling. `ground` decides; `others` also fit and are
-    weaker, the strongest first.
+    weaker, the strongest first. `void` says why a grant of this very path has no effect, and what changes it.
     """
 
     question: Question
@@ -42,6 +42,7 @@ class Explanation:
     allowed: bool
     ground: RuleReason
     others: tuple[RuleReason, ...] = ()
+    void: str = ""
 
     def as_data(self) -> dict[str, object]:
         """The answer for JSON."""
@@ -51,6 +52,7 @@ class Explanation:
             "decision": "allow" if self.allowed else "deny",
             "rule": _as_data(self.ground),
             "others": [_as_data(ground) for ground in self.others],
+            **({"void": self.void} if self.void else {}),
         }
 
     def __str__(self) -> str:
@@ -93,7 +95,37 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
     grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]
-    return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]))
+    void = "" if allowed else next(filter(None, (_void(policy, rule) for rule in rules[1:])), "")
+    return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]), void)
+
+
+def _void(policy: ResolvedPolicy, rule: PathRule) -> str:
+    why = why_void(policy, rule)
+    return f"{rule.kind} {rule.written} ({rule.source}) {why}" if why else ""
+
+
+def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
+    """The rule that makes a grant void, and the key that changes it; empty where it holds or a preset says it."""
+    named = grant.origin == "listed" and not grant.source.layer.startswith("preset ")
+    winner = policy.filesystem.tree.deciding(grant.path)[0]
+    holds = {"write": winner.writable, "read": winner.readable}.get(grant.kind, True)
+    if holds or not named:
+        return ""
+    void = "lets nothing be written" if winner.readable else "grants nothing"
+    return f"{void}: {_rule_text(winner)} ({winner.source}) decides; {_way_out(winner, grant)}"
+
+
+def _way_out(winner: PathRule, grant: PathRule) -> str:
+    field = winner.source.field.partition("[")[0]
+    if winner.source.layer == "floor":
+        return "only the operator changes that"
+    if winner.origin in ("policy", "engine", "own") or winner.source.layer == "built-in":
+        return "nothing changes that"
+    if winner.origin == "cloud":
+        return "to read it, set credentials.cloud: readonly"
+    if winner.source.rank < grant.source.rank:
+        return f"to open it, add filesystem.unprotect: [{{path: {grant.written}, reason: …}}]"
+    return f"to open it, take it out of {field}"
 
 
 def _rule_text(rule: PathRule) -> str:

@@ -6,18 +6,26 @@ from collections.abc import Iterator
 
 from sandwright.errors import UsageError
 from sandwright.inputs import InputTracker
+from sandwright.policy import explain
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule
 
 
 def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
-    """A line for each grant of something that isn't there, and each restricted file with several names.
+    """A line for each grant without effect, and each restricted file with several names.
 
-    `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
+    A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
     where the policy's own file, or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
-    return (*absent, *_second_names(policy, inputs))
+    return (*_void(policy), *absent, *_second_names(policy, inputs))
+
+
+def _void(policy: ResolvedPolicy) -> Iterator[str]:
+    for rule in policy.filesystem.rules:
+        why = explain.why_void(policy, rule)
+        if why:
+            yield f"{rule.source}: {rule.kind} {rule.written} {why}"
 
 
 def _absent(policy: ResolvedPolicy) -> Iterator[str]:
