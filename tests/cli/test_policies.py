@@ -244,7 +244,7 @@ def test_a_void_grant_is_told_with_the_line_that_wins_and_the_key(
     answers = (
         _run("render", cwd=project).stderr,
         _run("lint", "sandbox.yaml", cwd=project).text,
-        _run("explain", said.split()[0], subject, cwd=project).text,
+        _run("explain", said.split(maxsplit=1)[0], subject, cwd=project).text,
     )
     for answer in answers:
         told = next((each for each in answer.splitlines() if key in each), "")

@@ -105,7 +105,7 @@ def _void(policy: ResolvedPolicy, rule: PathRule) -> str:
 
 
 def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
-    """The rule that makes a grant void, and the key that changes it; empty where it holds or a preset says it."""
+    """The rule that makes a grant void, and the key that changes it; empty where it holds."""
     named = grant.origin == "listed" and not grant.source.layer.startswith("preset ")
     winner = policy.filesystem.tree.deciding(grant.path)[0]
     holds = {"write": winner.writable, "read": winner.readable}.get(grant.kind, True)

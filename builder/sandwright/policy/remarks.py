@@ -14,8 +14,9 @@ from sandwright.policy.rules import PathRule
 def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
     """A line for each grant without effect, and each restricted file with several names.
 
-    A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration. Raise UsageError
-    where the policy's own file, or Git's configuration, has several names.
+    A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked
+    of the host. `mounts` is that of the method's declaration. Raise UsageError where the policy's own file,
+    or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
     return (*_void(policy), *absent, *_second_names(policy, inputs))
