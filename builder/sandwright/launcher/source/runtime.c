@@ -76,8 +76,8 @@ static void check(struct run *run)
         shims_check(run);
         shims_command(run, true);
     }
-    /* Without a terminal the runtime gets no keys: the command does, by `deliver`. */
-    run->apart = !run->terminal;
+    /* Only runc and crun hand a terminal's keys on, and only where they have it as theirs. */
+    run->apart = run->plan.gvisor || !run->terminal;
     keys_known = run->terminal && tcgetattr(0, &keys) == 0;
 }
 
