@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import lzma
 import random
 import subprocess
 from pathlib import Path
@@ -12,6 +14,7 @@ from sanitized import HARNESS, built, fed
 from thorough import THOROUGH
 
 CORPUS = HARNESS.with_name("corpus")
+FOUND = HARNESS.with_name("found.xz")
 
 HEAD = b"sandwright-mounts\x001\x00"
 LINES = (
@@ -25,6 +28,12 @@ LINES = (
 
 def record(kind: bytes = b"read", target: bytes = b"/a", source: bytes = b"/b", flags: bytes = b"w") -> bytes:
     return b"\0".join((kind, target, source, flags, b""))
+
+
+def found() -> list[bytes]:
+    """The inputs of FOUND, each behind its length, as the harness reads them."""
+    content = io.BytesIO(lzma.decompress(FOUND.read_bytes()))
+    return [content.read(int.from_bytes(head, "little")) for head in iter(lambda: content.read(4), b"")]
 
 
 @pytest.mark.needs("cc")
@@ -76,12 +85,20 @@ def test_hostile_bytes(harness: Path, name: str) -> None:
     assert len(fed(harness, inputs)) == len(inputs)
 
 
-@pytest.mark.slow
+@pytest.mark.needs("cc")
+def test_what_a_fuzzer_found(harness: Path) -> None:
+    """What an hour of libFuzzer with each of two harnesses left of the inputs that reach something more."""
+    inputs = found()
+    assert len(fed(harness, inputs)) == len(inputs) > 500
+
+
+@pytest.mark.skipif(not THOROUGH, reason="clang is big, and only `invoke test --thorough` asks for it")
 @pytest.mark.needs("clang")
 def test_the_fuzzer_finds_nothing(tmp_path: Path) -> None:
-    """Some seconds, where the machine has clang; a minute with --thorough."""
+    """In a minute, from where longer runs ended."""
     fuzzer = built(tmp_path / "fuzzer", "clang", "-fsanitize=fuzzer,address,undefined")
-    seconds = 60 if THOROUGH else 5
-    words = (f"-max_total_time={seconds}", f"-artifact_prefix={tmp_path}/", tmp_path, CORPUS)
-    ended = subprocess.run([fuzzer, *words], capture_output=True, timeout=seconds + 120, check=False)
+    for number, each in enumerate(found()):
+        (tmp_path / f"found-{number}").write_bytes(each)
+    words = ("-max_total_time=60", f"-artifact_prefix={tmp_path}/", tmp_path, CORPUS)
+    ended = subprocess.run([fuzzer, *words], capture_output=True, timeout=180, check=False)
     assert ended.returncode == 0, ended.stderr.decode("utf-8", "replace")[-4000:]
