@@ -53,6 +53,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "network.localhost": list(policy.network.localhost),
         "process.privileged": policy.process.privileged,
         "process.seccomp": policy.process.seccomp,
+        "cache": [item.value for item in policy.settings.items("cache")],
         "macos": list(policy.macos),
         "environment.pass": list(policy.environment.passed),
         "environment.set": dict(policy.environment.set),
@@ -109,6 +110,7 @@ GRANTS = [
     ("network.allow", "network: {allow: %s}", "a.example", "b.example", "a.example", "b.example"),
     ("network.unix_sockets", "network: {unix_sockets: %s}", "/a.sock", "/b.sock", "/a.sock", "/b.sock"),
     ("network.localhost", "network: {localhost: %s}", "80", "81", 80, 81),
+    ("cache", "cache: %s", "pip", "npm", "pip", "npm"),
     ("macos", "macos: %s", "pty", "dns", "pty", "dns"),
     ("environment.pass", "environment: {pass: %s}", "A", "B", "A", "B"),
 ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sandwright.adopt.languages import Language
 from sandwright.adopt.project import ProjectFacts, spelled
 from sandwright.policy.declaration import Support
+from sandwright.policy.names import CACHES
 
 SCHEMA_FILE = ".sandbox/policy.schema.json"
 """Where editors find the JSON Schema, from the project's directory; its directory is protected."""
@@ -148,9 +149,11 @@ def _environment(project: ProjectFacts) -> Iterator[str]:
     if not caches:
         return
     yield "environment:"
+    known = [name for name, variables in CACHES.items() if not caches.keys().isdisjoint(variables)]
+    keeps = f" `cache: [{', '.join(known)}]` keeps them for this project instead." if known else ""
     yield from _comment(
         "Of the host's variables only harmless ones are passed (LANG, PATH, TERM, …). The home can't be "
-        "written, so caches go to the run's own directory.",
+        f"written, so caches go to the run's own directory.{keeps}",
         2,
     )
     yield "  set:"

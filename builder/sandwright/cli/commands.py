@@ -329,7 +329,11 @@ COMMANDS = (
         "cleanup",
         _EVERY_DAY,
         "Remove what killed sessions left behind; never what runs, or isn't ours.",
-        options=(Option("dry-run", "", "only show what would be removed"), _JSON),
+        options=(
+            Option("caches", "", "remove the caches that projects keep (`cache` in a policy), too"),
+            Option("dry-run", "", "only show what would be removed"),
+            _JSON,
+        ),
     ),
     Command(
         "setup",

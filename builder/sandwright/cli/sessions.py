@@ -62,11 +62,13 @@ def _enforced(data: object) -> str:
     return ", ".join(parts)
 
 
-def cleanup(*, dry_run: bool = False, json: bool = False) -> None:
+def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:
     """Remove what sessions left behind that were killed; never what runs, or isn't ours."""
     from sandwright.session.cleanup import described, leftovers, remove  # noqa: PLC0415
+    from sandwright.session.persistent import unused_caches  # noqa: PLC0415
 
     found, stays = leftovers(), []
+    found += unused_caches() if caches else []
     for each in [] if dry_run else found:
         try:
             remove(each)

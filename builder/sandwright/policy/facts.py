@@ -42,12 +42,16 @@ The kernel reports the name at the root, so `/System/Volumes/Data/Users/x` is `/
 """
 
 
+KEPT = ".local/state/sandwright"
+"""Where sandboxes keep what outlives a run, below the home."""
+
+
 def kept(home: str, project: str) -> dict[str, str]:
     """Where sandboxes keep what outlives a run, by variable: a user's `$STATE`, and `$CACHE` of a project.
 
     Programs of the host look for nothing in either of them.
     """
-    place = f"{home}/.local/state/sandwright"
+    place = f"{home}/{KEPT}"
     digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
     name = f"{project.rpartition('/')[2][:40]}-{digest[:12]}"
     return {"STATE": f"{place}/state", "CACHE": f"{place}/caches/{name}"}

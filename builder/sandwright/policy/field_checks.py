@@ -10,7 +10,7 @@ from typing import Any
 
 from sandwright.document import FieldErrors
 from sandwright.policy import hosts, spelling, values
-from sandwright.policy.names import FEATURES, FRAGMENTS, METHODS, PRESETS, SECCOMP_PROFILES
+from sandwright.policy.names import CACHES, FEATURES, FRAGMENTS, METHODS, PRESETS, SECCOMP_PROFILES
 from sandwright.policy.values import INHERITED, UNLIMITED
 from sandwright.policy.wording import one_of, quoted
 
@@ -20,6 +20,7 @@ REASON_SCHEMA: Schema = {"type": "string", "minLength": 1}
 METHOD_SCHEMA: Schema = {"type": "string", "enum": list(METHODS)}
 PRESET_SCHEMA: Schema = {"type": "string", "enum": list(PRESETS)}
 FRAGMENT_SCHEMA: Schema = {"type": "string", "enum": [*FRAGMENTS, INHERITED]}
+CACHE_SCHEMA: Schema = {"type": "string", "enum": [*CACHES, INHERITED]}
 FEATURE_SCHEMA: Schema = {"type": "string", "enum": list(FEATURES)}
 PATH_SCHEMA: Schema = {
     "type": "string",
@@ -66,6 +67,11 @@ def preset(name: str) -> str:
 def fragment(name: str) -> str:
     """A fragment of the Seatbelt profile, or `...`."""
     return one_of(name, (*FRAGMENTS, INHERITED), what="fragment")
+
+
+def cache(name: str) -> str:
+    """A cache that a project may keep, or `...`."""
+    return one_of(name, (*CACHES, INHERITED), what="cache")
 
 
 def feature(name: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from sandwright.document import Path
 from sandwright.policy.load import Layer
+from sandwright.policy.names import CACHES
 from sandwright.policy.source import PolicySource, Sourced
 from sandwright.policy.values import INHERITED
 
@@ -36,6 +37,7 @@ FIELDS: Mapping[str, Way] = {
     "filesystem.protect": "restrictions",
     "filesystem.unprotect": "restrictions",
     "filesystem.tmp": "value",
+    "cache": "grants",
     "network.mode": "value",
     "network.allow": "grants",
     "network.unix_sockets": "grants",
@@ -94,6 +96,7 @@ def merged(layers: Iterable[Layer]) -> MergedSettings:
             given = _given(layer, name)
             if given is not None:
                 into.take(layer, name, way, given)
+    into.open_caches()
     return MergedSettings(into.values, into.lists, into.entries, into.given)
 
 
@@ -126,6 +129,16 @@ class _Merging:
                 entries = self.entries.setdefault(name, {})
                 for key, value in given.items():
                     entries[key] = Sourced(value, layer.source((*path, key)))
+
+    def open_caches(self) -> None:
+        """Say what a cache means: a directory to write, and variables, which higher layers may set."""
+        for item in self.lists.get("cache", ()):
+            place = Sourced(f"$CACHE/{item.value}", item.source)
+            self.lists["filesystem.write"] = (*self.lists.get("filesystem.write", ()), place)
+            entries = self.entries.setdefault("environment.set", {})
+            for name, value in CACHES[item.value].items():
+                if name not in entries or entries[name].source.rank < item.source.rank:
+                    entries[name] = Sourced(value, item.source)
 
     def _value(self, name: str, value: Sourced[Any]) -> None:
         if name in ("method", "prefer"):

@@ -5,7 +5,7 @@ is spelled: by a link, by a variable, by leaving a preset out. Between two paths
 rule nothing changes, so comparing them at those paths compares them everywhere.
 
 What needs no word: hosts that the proxy lets through by name, images, profiles of system calls that ship,
-and fragments of presets for macOS.
+fragments of presets for macOS, and what is kept for this project alone (`$CACHE`).
 """
 
 from __future__ import annotations
@@ -161,7 +161,9 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
     )  # that only takes away
     excepted = (each.path for each in policy.filesystem.unprotected)
     theirs = (path for each in allowed for path in _decided(each))
-    for path in dict.fromkeys((*own, *excepted, *theirs)):
+    caches = canonical(policy.facts.variables["CACHE"], policy.facts)
+    paths = (path for path in (*own, *excepted, *theirs) if not is_inside(path, caches))
+    for path in dict.fromkeys(paths):
         if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
             written.append(Loosening("writes", _shown(path, policy.facts)))
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):

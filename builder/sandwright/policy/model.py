@@ -42,6 +42,7 @@ Duration = Annotated[str, ValueCheck(field_checks.duration)]
 Cpus = Annotated[float | str, ValueCheck(field_checks.cpus, field_checks.CPUS_SCHEMA)]
 Count = Annotated[int | str, ValueCheck(field_checks.count, field_checks.COUNT_SCHEMA)]
 ImageName = Annotated[str, ValueCheck(field_checks.image)]
+CacheName = Annotated[str, ValueCheck(field_checks.cache, field_checks.CACHE_SCHEMA)]
 FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATURE_SCHEMA)]
 
 
@@ -299,6 +300,15 @@ class PolicyFile:
 
     filesystem: FilesystemSection | None = None
     """Which paths of the host may be read and written."""
+
+    cache: tuple[CacheName, ...] | None = None
+    """Grants: caches of tools that this project keeps between runs.
+
+    Each is a directory below `$CACHE` that may be written, with the variable set by which its tool finds it.
+    They are apart from the home's own caches, and no program of the host looks for anything there, so what a
+    sandbox puts into one runs in sandboxes of this project alone. `sandwright cleanup --caches` removes them.
+    Absent: as the layers below say. Empty: none. Filled: these.
+    """
 
     network: NetworkSection | None = None
     """What may be connected to."""

@@ -35,6 +35,18 @@ GENERAL = ("strict", "default", "build", "ci")
 PRESETS = (*GENERAL, *(f"agent-{name}" for name in AGENTS))
 """The shipped policies that `extends` may name."""
 
+CACHES: Mapping[str, Mapping[str, str]] = {
+    "pip": {"PIP_CACHE_DIR": "$CACHE/pip"},
+    "uv": {"UV_CACHE_DIR": "$CACHE/uv"},
+    "npm": {"npm_config_cache": "$CACHE/npm"},
+    "cargo": {"CARGO_HOME": "$CACHE/cargo"},
+    "go": {"GOCACHE": "$CACHE/go/build", "GOMODCACHE": "$CACHE/go/mod"},
+    "maven": {"MAVEN_OPTS": "-Dmaven.repo.local=$CACHE/maven"},
+    "gradle": {"GRADLE_USER_HOME": "$CACHE/gradle"},
+    "ccache": {"CCACHE_DIR": "$CACHE/ccache"},
+}
+"""Caches that a project may keep between runs, with the variables by which their tools find them."""
+
 FRAGMENTS: Mapping[str, str] = {
     "debugger": "lldb attaches to processes of the sandbox",
     "dns": "names are resolved by the system; with a proxy this leaks them",

@@ -20,7 +20,7 @@ from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
 from sandwright.runtime.scratch import stale_directories
-from sandwright.session import state
+from sandwright.session import persistent, state
 from sandwright.signalling import kill, own
 
 OURS = "session"
@@ -67,6 +67,8 @@ def remove(leftover: Leftover) -> None:
             _uncover(leftover)
         case "directory":
             _remove_scratch()
+        case "cache":
+            persistent.remove_cache(leftover.name)
         case "bridge":
             sweep(Path(leftover.name).parent)
         case _:

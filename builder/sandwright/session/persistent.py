@@ -1,21 +1,24 @@
-"""Makes what a policy keeps between runs, below `$STATE` and `$CACHE`, before the host is looked at.
+"""Makes and removes what a policy keeps between runs, below `$STATE` and `$CACHE`.
 
-A grant there is a directory. What stays read-only in it is there from the first run on, so that no sandbox
-can make it: a file where the name has an ending, else a directory. No link is followed, and what is there
-stays as it is.
+It is made before the host is looked at. A grant is a directory. What stays read-only in it is there from
+the first run on, so that no sandbox can make it: a file where the name has an ending, else a directory. No
+link is followed, and what is there stays as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import PurePosixPath
+import shutil
+from pathlib import Path, PurePosixPath
 
 from sandwright import places
+from sandwright.methods.contract import Leftover
 from sandwright.policy import spelling
-from sandwright.policy.facts import kept
+from sandwright.policy.facts import KEPT, kept
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.paths import is_inside
+from sandwright.session import state
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,6 +54,25 @@ def _make(root: str, path: str, *, is_file: bool) -> None:
                 with contextlib.suppress(FileExistsError):
                     new = os.open(last, _NEW, 0o600, dir_fd=folder)
                     stack.callback(os.close, new)
-                    os.write(new, b"{}\n" * last.endswith(".json"))
+                    os.write(new, b"{}\n" * last.endswith((".json", ".jsonc")))
     except OSError as error:
         raise places.error(f"{path} can't be made: {error.strerror}") from error
+
+
+def unused_caches() -> list[Leftover]:
+    """The caches of all projects in which nothing runs."""
+    home = places.home()
+    used = {kept(home, str(data["project"]))["CACHE"] for data in state.read_all() if state.runs(data)}
+    folder = Path(home, KEPT, "caches")
+    found = sorted(map(str, folder.iterdir())) if folder.is_dir() else []
+    return [Leftover("session", "cache", path) for path in found if path not in used]
+
+
+def remove_cache(path: str) -> None:
+    """Remove a cache. Raise HostError when some of it stays."""
+    for _, _, _, folder in os.fwalk(path):  # Go makes the directories of its modules read-only
+        os.fchmod(folder, 0o700)
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise places.error(f"{path} can't be removed: {error}") from error

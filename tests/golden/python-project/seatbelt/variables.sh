@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=2fc47f459cdbb7fdf7fed3043f553f86e019f145fc8ee828ccee31fe94a37548
+sw_profile=0303c2ff4167b4ba07342a2f1f291e06e2b3651dc30e695cb1bd04d10ae66391
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,0 +1,99 @@
+"""`cache` in a policy: what a project keeps between runs, apart from the home's own, until it is removed."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.policy.facts import kept
+from sandwright.policy.names import CACHES
+from session.conftest import Project, eventually
+
+pytestmark = pytest.mark.needs("bwrap")
+
+HEAD = "schema: 1\nmethod: bwrap\n"
+VARIABLES = {name: each for name, variables in CACHES.items() for each in variables}
+
+
+@pytest.fixture
+def person() -> Iterator[Project]:
+    """A project in a home that is not in /tmp."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
+        for folder in (project.root, project.runtime):
+            folder.mkdir(mode=0o700, parents=True)
+        project.policy.write_text(f"{HEAD}cache: [{', '.join(CACHES)}]\n")
+        yield project
+
+
+def _place(person: Project, root: Path | None = None) -> Path:
+    return Path(kept(str(person.home), str(root or person.root))["CACHE"])
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_a_cache_is_there_in_the_next_run_and_needs_no_word(person: Project, name: str) -> None:
+    script = f'place="${{{VARIABLES[name]}#-Dmaven.repo.local=}}"; echo "$place"; mkdir -p "$place"; '
+    first = person.run("sh", "-c", script + 'echo kept > "$place/x"')
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.decode().startswith(f"{_place(person)}/{name}")
+    assert person.run("sh", "-c", script + 'cat "$place/x"').stdout.endswith(b"\nkept\n")
+
+
+def test_only_what_is_listed_can_be_written_and_the_homes_own_caches_not(person: Project) -> None:
+    person.policy.write_text(f"{HEAD}cache: [pip]\n")
+    (person.home / ".cache" / "pip").mkdir(parents=True)
+    (person.home / ".cargo" / "bin").mkdir(parents=True)
+    script = 'for each; do touch "$each/x" 2>/dev/null && echo "$each"; done; true'
+    place = _place(person)
+    others = [place, place / "npm", place.parent, person.home / ".cache/pip", person.home / ".cargo/bin"]
+    done = person.run("sh", "-c", script, "sh", *map(str, [place / "pip", *others]))
+    assert done.stdout.decode() == f"{place / 'pip'}\n"
+
+
+def test_another_project_has_a_cache_of_its_own_and_sees_no_other(person: Project) -> None:
+    assert person.run("sh", "-c", 'echo secret > "$PIP_CACHE_DIR/x"').returncode == 0
+    other = person.home / "q" / "p"
+    other.mkdir(parents=True)
+    (other / "sandbox.yaml").write_text(person.policy.read_text())
+    script = 'echo "$PIP_CACHE_DIR"; ls "$PIP_CACHE_DIR"; cat "$1" 2>/dev/null; ls "$2"'
+    words = [str(_place(person) / "pip" / "x"), str(_place(person).parent)]
+    done = person.sandwright("run", "--", "sh", "-c", script, "sh", *words, cwd=other)
+    own = _place(person, other)
+    assert done.stdout.decode() == f"{own}/pip\n{own.name}\n", done.stderr
+
+
+def test_a_layer_above_sets_the_variable_and_the_preset_does_not(person: Project) -> None:
+    person.policy.write_text(
+        f"{HEAD}extends: [build]\ncache: [pip, npm]\nenvironment: {{set: {{npm_config_cache: $TMP/n}}}}\n"
+    )
+    answer = person.sandwright("explain", "env", "PIP_CACHE_DIR")
+    assert b"$CACHE/pip (project" in answer.stdout
+    answer = person.sandwright("explain", "env", "npm_config_cache")
+    assert b"$TMP/n (project" in answer.stdout
+
+
+def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> None:
+    """Go makes its modules' directories read-only; a link in a cache leads to what stays."""
+    outside = person.home / "outside"
+    outside.mkdir(mode=0o555)
+    script = """mkdir -p "$GOCACHE" "$GOMODCACHE/m"; ln -s "$1" "$GOCACHE/l"
+        touch "$GOMODCACHE/m/x"; chmod -R a-w "$GOMODCACHE" """
+    assert person.run("sh", "-c", script, "sh", str(outside)).returncode == 0
+    assert person.sandwright("cleanup").stdout.decode() == "nothing is left\n"
+    running = person.start("sleep", "60")
+    try:
+        eventually(lambda: b"sleep" in person.sandwright("status").stdout, "nothing runs")
+        assert person.sandwright("cleanup", "--caches").stdout.decode() == "nothing is left\n"
+    finally:
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=30)
+    shown = person.sandwright("cleanup", "--caches", "--dry-run")
+    assert shown.stdout.decode() == f"would remove cache {_place(person)}\n"
+    done = person.sandwright("cleanup", "--caches")
+    assert (done.returncode, done.stdout.decode()) == (0, f"removed cache {_place(person)}\n"), done.stderr
+    assert not _place(person).exists()
+    assert outside.stat().st_mode & 0o777 == 0o555
