@@ -203,9 +203,10 @@ HOOKS = '{"hooks": {}}'
 
 @pytest.fixture
 def agent(project: Project) -> Path:
-    """An agent's directory in the home, which the policy lets be written, with nothing in it."""
+    """An agent's directory in the home, which the policy lets be written, with nothing in it but a login."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.claude]}\n")
     (project.home / ".claude").mkdir()
+    (project.home / ".claude/.credentials.json").touch()  # denied, which can't be enforced while it is absent
     return project.home / ".claude"
 
 
