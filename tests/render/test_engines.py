@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,13 @@ from goldens import CASES, case_policy, write_artifacts
 from sandwright import process
 from sandwright.api import Policy
 from sandwright.errors import RenderError
+from sandwright.evaluate.explain.variables import rows_of
 from sandwright.launcher.plan import LaunchPlan, parse_plan
 from sandwright.methods.registry import artifacts
 from sandwright.methods.shared.engine.arguments import limits_of_processors
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.render.artifact import Artifact
+from sandwright.render.rendered import Rendered
 from thorough import examples
 
 ENGINES = ("docker", "podman")
@@ -38,7 +39,7 @@ DIRECTORIES = ("/", "/home", HOME, PROJECT, f"{PROJECT}/d", "/srv", "/usr", "/us
 def test_a_host_with_macos(engine: str, case: str) -> None:
     """The containers run in a machine with Linux, where the paths are the same."""
     made = artifacts(case_policy(case, facts="facts-darwin.json"), engine)
-    words = _words(made)
+    words = [word for word, _ in rows_of(Rendered(engine, made, ()))["options"][0]]
     assert "--user=501:20" in words
     assert any(word.startswith("--tmpfs=/tmp:") for word in words)
 
@@ -60,9 +61,6 @@ def _plan(artifacts: tuple[Artifact, ...]) -> LaunchPlan:
 
 def _words(artifacts: tuple[Artifact, ...]) -> list[str]:
     """The words of `run` that are rendered, and the mounts of what `launch` makes itself."""
-    shell = next((each.content.decode() for each in artifacts if each.name == "arguments"), "")
-    if shell:  # on macOS
-        return shlex.split(shell.partition("set -- ")[2], comments=True)[1:-1]
     plan = _plan(artifacts)
     hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.hidden_files)
     return [*plan.options, *hidden]

@@ -67,8 +67,8 @@ def _plain(name: str) -> str:
 def patterns(names: Iterable[str]) -> list[str]:
     """Names of variables, or beginnings and `*`. Raise RenderError for all else."""
     found = list(names)
-    if wrong := next((name for name in found if not _PATTERN.fullmatch(name)), None):
-        raise RenderError(f"{wrong!r} is no name of a variable and no pattern of names")
+    if wrong := [name for name in found if not _PATTERN.fullmatch(name)]:
+        raise RenderError(f"{wrong[0]!r} is no name of a variable and no pattern of names")
     return found
 
 

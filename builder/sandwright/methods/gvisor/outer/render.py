@@ -19,10 +19,9 @@ from sandwright.errors import RenderError
 from sandwright.methods.gvisor.threads import refuse_few_threads
 from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.container import PROXY, Bind, Container, Engine, container
-from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
 from sandwright.methods.shared.engine.plan import Outer as OuterPlan
-from sandwright.methods.shared.engine.plan import engine_plan, engine_program
-from sandwright.methods.shared.engine.render import account_files, arguments_file, host_files, proxy_files
+from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
+from sandwright.methods.shared.engine.render import account_files, host_files, proxy_files
 from sandwright.methods.shared.runtime_spec.render import (
     IMAGE_DIRECTORIES,
     NOTHING,
@@ -82,7 +81,7 @@ def grant(*, rootless: bool) -> Grant:
 def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple[Artifact, ...]:
     """The artifacts for a policy whose `outer` names an engine.
 
-    `config.json` is the sandbox's, `arguments` and `seccomp.json` are the container's, `launch` starts both.
+    `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
     `given` is for measuring: what the container gets in place of what was measured. Raise RenderError for
     what neither can be told.
     """
@@ -106,14 +105,12 @@ def render_outer(policy: ResolvedPolicy, *, given: Grant | None = None) -> tuple
         (f"inside/{each.name}", f"dst=/sandwright/{each.name}") for each in root_accounts(policy)
     )
     policy = _without_own(policy)
-    if policy.facts.os != "linux":
-        files = (arguments_file(made, _words(made, given)), *files)
-        outer = {"session": SESSION, "image": policy.image, "points": points, "accounts": list(accounts)}
-        values = {**launch_values(policy, made), "outer": outer}
-        return (*files, *engine_launcher(policy, plan, files, values))
     inside = (("config.json", "dst=/sandwright/config.json"), *accounts)
     own = OuterPlan(policy.image, tuple(points), (SESSION, "run"), inside)
-    return (*files, *engine_program(policy, engine_plan(policy, plan, made, _words(made, given), own), files))
+    return (
+        *files,
+        *engine_launcher(policy, engine_plan(policy, plan, made, _words(made, given), own), files),
+    )
 
 
 @dataclass(frozen=True)

@@ -3,104 +3,66 @@
 from __future__ import annotations
 
 import csv
-import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from sandwright.evaluate.explain import calls, launchers
-from sandwright.evaluate.explain.enclosure import Enclosure, Passing
-from sandwright.evaluate.explain.plans import read_plan
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Enclosure
+from sandwright.evaluate.explain.plans import ReadPlan, read_plan
+from sandwright.evaluate.explain.variables import rows_of
 from sandwright.evaluate.explain.verdict import ArtifactPosition
-from sandwright.launcher.plan import NAME
+from sandwright.launcher.plan import NAME, LaunchPlan
 from sandwright.render.mounts import Mount
 from sandwright.render.rendered import Rendered
-
-FILE = "arguments"
+from sandwright.render.shell import VARIABLES
 
 Option = tuple[str, str, ArtifactPosition]
 """Its name, its value, and where it is."""
 
 
 def read_engine(rendered: Rendered) -> Enclosure:
-    """The container that `docker run` or `podman run` makes."""
-    if any(each.name == FILE for each in rendered.artifacts):
-        return _read_shell(rendered)
-    read = read_plan(rendered)
+    """The container that `docker run` or `podman run` makes.
+
+    With a proxy the launcher makes a network that leads nowhere, and puts the sandbox and the proxy on it.
+    """
+    read = _read(rendered)
     options = [_option(word, place) for word, place in read.placed("options")]
     hidden = [
         ("--mount", f"type=bind,hidden,{fields}", place) for fields, place in read.placed("hidden_files")
     ]
-    network = _named(options)
-    if network is None and read.plan.proxy:
-        network = ArtifactPosition(NAME, "proxy")
-    return _enclosure(rendered, [*options, *hidden], network, read.passing(), read.absent())
-
-
-def _read_shell(rendered: Rendered) -> Enclosure:
-    text = rendered.artifact(FILE).content.decode("utf-8", "surrogateescape")
-    launch = rendered.artifact("launch").content.decode("utf-8", "surrogateescape")
-    options = list(_options(text))
-    network = _network(options, launch)
-    return _enclosure(rendered, options, network, launchers.passing(launch), dict(launchers.absent(launch)))
-
-
-def _enclosure(
-    rendered: Rendered,
-    options: Sequence[Option],
-    network: ArtifactPosition | None,
-    passing: Passing,
-    absent: Mapping[str, ArtifactPosition],
-) -> Enclosure:
     held = [value for name, value, _ in options if name == "--cap-add"]
     caps = [each if each.startswith("CAP_") else f"CAP_{each}" for each in held]
     return Enclosure(
         "image",
-        tuple(_mounts(options)),
-        network=network,
+        tuple(_mounts([*options, *hidden])),
+        network=_named(options) or next((place for _, place in read.placed("sw_proxied")), None),
         environment={
             value.partition("=")[0]: place
             for name, value, place in options
             if name == "--env" and "=" in value
         },
-        passing=passing,
+        passing=read.passing(),
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps),
-        absent=absent,
+        absent=read.absent(),
     )
+
+
+def _read(rendered: Rendered) -> ReadPlan:
+    """The plan, or the variables of a launcher in shell."""
+    if any(each.name == VARIABLES for each in rendered.artifacts):
+        rows = rows_of(rendered)
+        return ReadPlan(
+            LaunchPlan(method="engine"), {name: found[0] for name, found in rows.items() if found}
+        )
+    read = read_plan(rendered)
+    proxied = {"sw_proxied": (("", ArtifactPosition(NAME, "proxy")),)} if read.plan.proxy else {}
+    return replace(read, words={**read.words, **proxied})
 
 
 def _named(options: Sequence[Option]) -> ArtifactPosition | None:
     """Where it is said that there is no network."""
     named = [(value, place) for name, value, place in options if name in ("--network", "--net")]
     return named[-1][1] if named and named[-1][0] == "none" else None
-
-
-def _network(options: Sequence[Option], launch: str) -> ArtifactPosition | None:
-    """Where it is said that no network leads out; None when one does, as the engine's default one.
-
-    With a proxy the launcher makes a network that is `--internal`, and puts the sandbox and the proxy on it.
-    """
-    if any(name in ("--network", "--net") for name, _, _ in options):
-        return _named(options)
-    made = _INTERNAL.search(launch)
-    joined = _JOINED.search(launch)
-    if made is None or joined is None:
-        return None
-    return ArtifactPosition("launch", made[0].strip(), launch.count("\n", 0, made.start()) + 1, 1)
-
-
-_INTERNAL = re.compile(r"^engine network create --internal .*$", re.MULTILINE)
-_JOINED = re.compile(r'^set -- "--network=\$sw_run-inside" ', re.MULTILINE)
-
-
-def _options(text: str) -> Iterator[Option]:
-    """Each option with its value, and its line."""
-    position = 0
-    for word in shlex.split(text, comments=True)[2:]:
-        quoted = shlex.quote(word)
-        position = max(text.find(quoted, position), position)
-        line = text.count("\n", 0, position) + 1
-        column = position - text.rfind("\n", 0, position)
-        yield _option(word, ArtifactPosition(FILE, word, line, column))
 
 
 def _option(word: str, place: ArtifactPosition) -> Option:
@@ -128,7 +90,7 @@ def _mount(name: str, value: str) -> Iterator[Mount]:
         writable = not {"readonly", "ro"} & fields.keys()
         if fields["type"] == "tmpfs":
             yield Mount(target, "tmpfs", writable)
-        elif {"hidden", "$sw_nothing"} & fields.keys():  # what `launch` makes: a file without rights
+        elif "hidden" in fields:  # what `launch` makes: a file without rights
             yield Mount(target, "mask", entry="file")
         else:
             yield Mount(target, "bind", writable, source=source)

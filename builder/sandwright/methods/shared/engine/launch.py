@@ -1,18 +1,14 @@
-"""Renders the launcher of Docker and Podman where there is no program for it: shell, for macOS."""
+"""What the launchers of Docker and Podman say, and the one in shell, for macOS."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import hashlib
+from collections.abc import Iterator, Sequence
 
-from sandwright.methods.shared.engine.container import CLIENTS, Container, network_files
-from sandwright.methods.shared.shims import shim_values
-from sandwright.mountwatch import MOUNT_WATCH
-from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.launcher.plan import LaunchPlan
+from sandwright.methods.shared.engine.container import Container, network_files
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import common_values, script
-from sandwright.render.mounts import MountPlan
-from sandwright.render.templates import Quoted
+from sandwright.render.shell import plain_script, variables
 
 OUTSIDE = {"docker": "bridge", "podman": "podman"}
 """The network that leads out, in an engine that nobody configured."""
@@ -22,55 +18,61 @@ PROXY_IMAGE = "sandwright/proxy:latest"
 TITLES = {"docker": "Docker", "podman": "Podman"}
 
 
-def engine_launcher(
-    policy: ResolvedPolicy, plan: MountPlan, others: Sequence[Artifact], values: Mapping[str, Any]
-) -> tuple[Artifact, ...]:
-    """`launch` for a container of Docker or Podman, and `watch`.
+FACTS = {
+    "docker": " memory={{.MemoryLimit}} cpu={{.CPUCfsQuota}} pids={{.PidsLimit}} {{.SecurityOptions}}",
+    "podman": "{{range .Host.CgroupControllers}} {{.}}=true {{end}}",
+}
+"""What the client is asked for of its machine."""
 
-    `others` are the artifacts that it checks and uses, `values` what its templates use beside the common.
+
+def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifact, Artifact]:
+    """`launch` in shell, behind its variables, for an engine whose machine is another than its client's.
+
+    `others` are the artifacts that it checks and uses.
     """
-    watches = any(each.name == MOUNT_WATCH.name for each in others)
-    ending = Quoted('engine kill --signal=KILL "$sw_run" >/dev/null 2>&1')
-    own: dict[str, Any] = {
-        "artifacts": [],
-        "uid": None,
-        "watched": False,
-        "mount_watch": watches,
-        "ending": ending,
+    engine, project = str(plan.engine), (plan.project or "").encode("utf-8", "surrogateescape")
+    words = {
+        "engine": engine,
+        "title": TITLES[engine],
+        "facts_format": FACTS[engine],
+        "owner": plan.owner if plan.uid is None else plan.uid,
+        "required": plan.uid is not None,
+        "time": plan.time,
+        "home": plan.home,
+        "as_root": bool(plan.callers),  # a Mac's /etc/subuid gives nobody numbers
+        "image": plan.started[0],
+        "image_missing": plan.image_missing,
+        "image_root": plan.image,
+        "shims": plan.shims_place,
+        "project": f"sandwright.project={hashlib.sha256(project).hexdigest()[:32]}",
+        "nothing_mask": "777" if plan.image is None else "333",
+        "proxied": plan.proxy,
+        "proxy_image": plan.proxy_image,
+        "proxy_missing": plan.proxy_missing,
+        "proxy_network": plan.proxy_network,
+        "proxy_clients": plan.proxy_clients,
+        "inside": plan.writable,
+        "absent": plan.absent,
+        "there_directories": plan.there_directories,
+        "there_files": plan.there_files,
+        "controllers": plan.controllers,
+        "image_points": plan.image_points,
+        "passed": plan.passed,
+        "never": plan.never,
+        "covered_directories": plan.placeholder_directories,
+        "options": plan.options,
+        "hidden_files": plan.hidden_files,
+        "started": plan.started,
+        "unset_names": plan.unset,
     }
-    options = Quoted(" --opaque" if "outer" in values else "")
-    every = {**common_values(policy, plan), **own, "watch_options": options, **values}
-    watch = script("watch", "engine-watch", every, "keeps the time limit, and cleans up after `launch`")
-    sums = [(each.name, each.digest.removeprefix("sha256:")) for each in (*others, watch)]
-    launch = script("launch", "engine", {**every, "sums": sums}, "runs a command in a container")
-    return launch, watch
-
-
-def launch_values(policy: ResolvedPolicy, container: Container) -> Mapping[str, Any]:
-    """The values that `engine.sh.j2` and `engine-watch.sh.j2` use."""
-    return {
-        "engine": Quoted(container.engine),
-        "title": Quoted(TITLES[container.engine]),
-        "image": container.image,
-        "missing": image_missing(container),
-        "owner": policy.facts.uid if container.user is not None else None,
-        "required": policy.mapping == "required",
-        "rootless": container.engine == "podman" and policy.facts.uid != 0,
-        "closed": [(name, f"dst=/etc/{name}") for name in closed(container)],
-        "outside": Quoted(OUTSIDE[container.engine]),
-        "clients": Quoted(CLIENTS),
-        "proxy_missing": to_load(container, "proxy", PROXY_IMAGE),
-        "account": container.account is not None,
-        "home": container.account.home if container.account else "/",
-        "keep_id": container.keep_id,
-        "callers": [policy.facts.user, str(policy.facts.uid)],
-        "controllers": Quoted(" ".join(controllers(container))),
-        "files": bool(container.files),
-        "files_unlimited": container.limits.files is None,
-        "unset": list(container.unset) if container.engine == "docker" else [],
-        "nested": list(shown(container)),
-        "shims": shim_values(policy, container.engine),
+    rows = {
+        "sums": [(each.digest.removeprefix("sha256:"), each.name) for each in others],
+        "covered_files": plan.placeholder_files,
+        "files_inside": plan.files_inside,
     }
+    values = variables(words, rows)
+    purpose = "runs a command in a container"
+    return values, plain_script("oci", "launchers/engine.sh", name="launch", values=values, purpose=purpose)
 
 
 def closed(container: Container) -> Iterator[str]:

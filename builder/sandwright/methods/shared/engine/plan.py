@@ -1,4 +1,4 @@
-"""Plans the launcher of Docker and Podman on Linux."""
+"""Plans the launcher of Docker and Podman."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sandwright.methods.shared.engine.launch import (
     PROXY_IMAGE,
     closed,
     controllers,
+    engine_script,
     image_missing,
     shown,
     to_load,
@@ -82,9 +83,11 @@ def engine_plan(
     )
 
 
-def engine_program(
+def engine_launcher(
     policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact]
 ) -> tuple[Artifact, ...]:
-    """`launch` and its plan. `others` are the artifacts that it checks and uses."""
+    """`launch` and what tells it what to do. `others` are the artifacts that it checks and uses."""
+    if policy.facts.os != "linux":
+        return engine_script(plan, others)
     watched = any(each.name == PLAN for each in others)
     return launch_program(policy, replace(plan, watched=watched), others, "runs a command in a container")

@@ -6,26 +6,24 @@ and our own filter of system calls: their defaults differ from each other, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from sandwright.methods.shared.engine.arguments import mount_fields, run_arguments
+from sandwright.methods.shared.engine.arguments import run_arguments
 from sandwright.methods.shared.engine.compose import compose_file
 from sandwright.methods.shared.engine.container import CLIENTS, Container, Engine, container, network_files
-from sandwright.methods.shared.engine.launch import engine_launcher, launch_values
-from sandwright.methods.shared.engine.plan import engine_plan, engine_program
+from sandwright.methods.shared.engine.plan import engine_launcher, engine_plan
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.accounts import group_file, passwd_file
 from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.filters import oci_filter
 from sandwright.render.mounts import MountPlan, mount_plan
 from sandwright.render.proxy import ProxyPlace, render_proxy
-from sandwright.render.templates import Quoted, render_template
 from sandwright.render.watched import engine_watch
 
 
 def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...]:
-    """`seccomp.json`, `compose.yaml`, `launch` with its plan, and files that lie over the image's.
+    """`seccomp.json`, `compose.yaml`, `launch`, its plan or (on macOS) variables, files over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
     host's network. Raise RenderError for what can't be told to the
@@ -41,19 +39,8 @@ def render_engine(policy: ResolvedPolicy, engine: Engine) -> tuple[Artifact, ...
         *engine_watch(policy, plan),
     )
     compose = _compose(policy, plan, made)
-    if policy.facts.os != "linux":
-        files = (arguments_file(made, run_arguments(made)), *files)
-        return (*files, compose, *engine_launcher(policy, plan, files, launch_values(policy, made)))
     done = engine_plan(policy, plan, made, run_arguments(made), None)
-    return (*files, compose, *engine_program(policy, done, files))
-
-
-def arguments_file(made: Container, arguments: Iterable[str]) -> Artifact:
-    """The options of `run`, and what hides files, for a `launch` in shell to read."""
-    hidden = [mount_fields(f"dst={path}") for path in made.files]
-    values = {"engine": Quoted(made.engine), "arguments": list(arguments), "files": hidden}
-    text = render_template("oci", "launchers/engine-arguments.sh.j2", **values)
-    return Artifact("arguments", text.encode(), f"the options of `{made.engine} run`, for `launch`")
+    return (*files, compose, *engine_launcher(policy, done, files))
 
 
 def _seccomp(policy: ResolvedPolicy, made: Container) -> Artifact:

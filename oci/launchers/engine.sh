@@ -1,0 +1,413 @@
+#!/bin/sh
+# shellcheck shell=dash # each sh that this may meet has `[ -O` and `[ -k`, of which POSIX lacks the first
+# launch COMMAND [ARGUMENT ...]: runs the command in a container that Docker or Podman makes in a machine of its own, as on
+# macOS. Exits as the command does; with 124 when its time was up, and with 125 when the container could not be started
+# as it was rendered: then nothing was run.
+#
+# The container goes by its name, and has a label `sandwright.session` with $SANDWRIGHT_SESSION, or with its number.
+# Variables that are passed on are named to the engine's client, which takes their values from its own environment.
+set -fu
+unset IFS
+
+# Says why nothing is run. Names may be a stranger's: what is no printable ASCII is shown as ?.
+refuse() {
+    printf 'sandbox: %s\n' "$(printf %s "$1" | LC_ALL=C tr -c '[:print:]' '?')" >&2
+    exit 125
+}
+
+[ "$#" -gt 0 ] || refuse 'give a command to run'
+case $0 in
+/*) sw_here=${0%/*} ;;
+*/*) sw_here=./${0%/*} ;;
+*) sw_here=. ;;
+esac
+sw_here=$(CDPATH='' cd -P -- "$sw_here/" 2>/dev/null && pwd -P) || refuse "$sw_here can not be entered"
+# PATH isn't known to be safe yet.
+sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/variables.sh") || refuse "$sw_here/variables.sh can't be read"
+[ "${sw_sum%% *}" = 0000000000000000000000000000000000000000000000000000000000000000 ] ||
+    refuse "$sw_here/variables.sh was changed after it was rendered: render it again"
+# shellcheck source-path=SCRIPTDIR source=variables.sh
+. "$sw_here/variables.sh"
+
+# Programs are taken from directories that nobody inside can write. The command gets PATH as it was given.
+below() { # PATH DIRECTORY ...: it is in one of them
+    sw_sought=$1
+    shift
+    for sw_directory do
+        case $sw_sought/ in
+        "$sw_directory"/*) return 0 ;;
+        esac
+    done
+    return 1
+}
+sw_given=${PATH-}
+sw_programs=$(
+    IFS=:
+    for sw_path in ${PATH:-/usr/local/bin:/usr/bin:/bin}; do
+        case $sw_path in
+        (/*) CDPATH='' cd -P -- "$sw_path" 2>/dev/null || continue ;;
+        (*) continue ;;
+        esac
+        case $PWD in
+        (*:*) ;;
+        (*) inside below "$PWD" || printf '%s:' "$PWD" ;;
+        esac
+    done
+)
+[ -n "$sw_programs" ] || refuse 'every directory of PATH can be written by the sandbox'
+PATH=${sw_programs%:}
+
+# What was rendered with this file, and what it was rendered for, is still what it was.
+(cd -- "$sw_here" && sums printf '%s  %s\n' | /usr/bin/shasum -a 256 --check --status -) 2>/dev/null ||
+    refuse "what was rendered to $sw_here was changed, or can't be read: render it again"
+missing() {
+    for sw_path do
+        { [ ! -e "$sw_path" ] && [ ! -L "$sw_path" ]; } || refuse "$sw_path appeared after this was rendered: render it again"
+    done
+}
+absent missing
+there() { # -d|! PATH ...: directories, or none
+    sw_kind=$1
+    shift
+    for sw_path do
+        [ ! -L "$sw_path" ] || refuse "$sw_path is a link, and was none when this was rendered"
+        [ -e "$sw_path" ] || refuse "$sw_path has gone since this was rendered: render it again"
+        if [ -d "$sw_path" ]; then sw_is=-d; else sw_is=!; fi
+        [ "$sw_is" = "$sw_kind" ] || refuse "$sw_path is something else than when this was rendered: render it again"
+    done
+}
+there_directories there -d
+there_files there !
+[ -z "$sw_owner" ] || [ "$(id -u)" = "$sw_owner" ] ||
+    refuse "this was rendered for user $sw_owner, to whom files that are made belong: render it again"
+[ -z "$sw_required" ] || [ "$sw_engine" = docker ] || [ -z "${CONTAINER_HOST-}${CONTAINER_CONNECTION-}" ] ||
+    refuse 'user.mapping is required, and a Podman of another machine or user gives files that are made to that'
+command -v "$sw_engine" >/dev/null || refuse "$sw_engine is not installed"
+engine() {
+    "$sw_engine" "$@"
+}
+sw_facts=$(engine info --format "$sw_facts_format" 2>/dev/null)
+limited() { # a limit that the machine can't keep, an engine leaves out with a warning
+    for sw_name do
+        case $sw_facts in
+        *" $sw_name=true "*) ;;
+        *) refuse "$sw_title has no control group for $sw_name there: resources.memory, cpus and pids need one" ;;
+        esac
+    done
+}
+controllers limited
+case $sw_engine$sw_facts in
+docker*name=rootless*) sw_as_root=yes ;; # whose root is its caller, and other numbers belong to nobody
+docker*name=userns*)
+    [ -z "$sw_required" ] || refuse 'this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required'
+    ;;
+esac
+sw_root=
+if [ -n "$sw_image_root" ]; then # what gVisor's sandbox runs on: shown to the container read-only, and shared
+    sw_root=$(cd -- "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}" 2>/dev/null && pwd -P) ||
+        refuse "there is no ${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}: set SANDWRIGHT_ROOTFS to where the image $sw_image_root is unpacked"
+    in_image() {
+        for sw_path do
+            { [ -e "$sw_root$sw_path" ] && [ ! -L "$sw_root$sw_path" ]; } ||
+                refuse "the image has no $sw_path to mount on, or a link there"
+        done
+    }
+    image_points in_image
+fi
+if [ -n "$sw_shims" ]; then
+    { [ -n "${SANDWRIGHT_SHIMS-}" ] && [ -S "$SANDWRIGHT_SHIMS/socket" ] && [ -O "$SANDWRIGHT_SHIMS/socket" ]; } ||
+        refuse 'the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with "sandwright run"'
+    set -- "$sw_shims/sandwright-enter" - "$@"
+fi
+
+# What is passed on. The interface of engines is JSON, where what is no UTF-8 would become something else.
+matches() { # NAME PATTERN ...: a pattern is a name, or a beginning and *
+    sw_sought=$1
+    shift
+    for sw_pattern do
+        case $sw_pattern in
+        *\*) case $sw_sought in "${sw_pattern%\*}"*) return 0 ;; esac ;;
+        "$sw_sought") return 0 ;;
+        esac
+    done
+    return 1
+}
+utf8() { # TEXT ...
+    printf %s "$*" | iconv -f UTF-8 -t UTF-8 >/dev/null 2>&1
+}
+utf8 "$@" || refuse "an argument of the command is not UTF-8, and $sw_title takes nothing else"
+sw_names=
+for sw_name in $(LC_ALL=C awk 'BEGIN { for (name in ENVIRON) print name }'); do
+    case $sw_name in
+    '' | [0-9]* | *[!A-Za-z0-9_]* | sw_*) continue ;;
+    esac
+    never matches "$sw_name" && continue
+    passed matches "$sw_name" && eval "[ -n \"\${$sw_name+set}\" ]" || continue
+    eval "utf8 \"\${$sw_name}\"" || refuse "the variable $sw_name is not UTF-8, and $sw_title takes nothing else"
+    sw_names="$sw_names $sw_name"
+done
+
+# The run: its number, its directory, and somebody who outlives this script, however it ends.
+case ${SANDWRIGHT_SESSION-} in
+*[!abcdefghijklmnopqrstuvwxyz0123456789-]*) refuse 'SANDWRIGHT_SESSION holds more than small letters, digits and hyphens' ;;
+esac
+sw_state=
+case ${XDG_RUNTIME_DIR-} in
+/*) [ ! -O "$XDG_RUNTIME_DIR" ] || sw_state=$XDG_RUNTIME_DIR/sandwright ;;
+esac
+[ -n "$sw_state" ] || sw_state=${HOME-}/.cache/sandwright/run
+(umask 077 && mkdir -p -- "$sw_state/runs") 2>/dev/null
+for sw_path in "$sw_state" "$sw_state/runs"; do
+    { [ -d "$sw_path" ] && [ ! -L "$sw_path" ] && [ -O "$sw_path" ] && chmod 700 -- "$sw_path"; } ||
+        refuse "$sw_path is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one"
+done
+sw_session=$(mktemp -d "$sw_state/runs/sandwright-XXXXXXXXXX") || refuse 'no directory can be made for the run'
+sw_run=${sw_session##*/}
+sw_label=sandwright.session=${SANDWRIGHT_SESSION:-${sw_run#*-}}
+sw_cid=${SANDWRIGHT_CIDFILE:-$sw_session/cid}
+case $sw_cid in
+/*) ;;
+*) sw_cid=$PWD/$sw_cid ;;
+esac
+
+# What must be there while anything runs in this project, as the engine would make it, and leave it. Ours is known by a mode
+# that nobody else gives: not to be written, and of a directory sticky besides.
+cover_directories() {
+    for sw_path do
+        [ -k "$sw_path" ] || { missing "$sw_path" && mkdir -m 1555 -- "$sw_path" 2>/dev/null; }
+        { [ -d "$sw_path" ] && [ ! -L "$sw_path" ]; } || refuse "$sw_path can't be made, and so somebody inside could make it"
+    done
+}
+ours() { # PATH LINE
+    [ -f "$1" ] && [ ! -L "$1" ] && { [ ! -w "$1" ] || [ -w / ]; } && [ "$(cat -- "$1")" = "$2" ]
+}
+cover_file() { # PATH LINE
+    ours "$@" || { missing "$1" && (umask 333 && set -C && printf "${2:+%s\\n}" "$2" >"$1") 2>/dev/null; }
+    ours "$@" || refuse "$1 can't be made, and so somebody inside could make it"
+}
+uncover_directories() { # the last first, as Git takes `refs` without `commondir` for a repository
+    [ "$#" -gt 0 ] || return 0
+    (shift && uncover_directories "$@")
+    [ ! -k "$1" ] || rmdir -- "$1" 2>/dev/null
+}
+uncover_file() {
+    ! ours "$@" || rm -f -- "$1"
+}
+uncover() { # unless others run in the project: the last one does it
+    [ -z "$(engine ps --all --quiet --filter "label=$sw_project")" ] || return 0
+    covered_files uncover_file
+    covered_directories uncover_directories
+}
+
+# Removes the container. What was asked for is made though who asked was killed, so that it may yet appear; and the
+# engine may be about to remove it.
+remove() {
+    sw_tries=0
+    while [ "$sw_tries" -lt 200 ]; do
+        engine rm --force --volumes "$sw_run" >/dev/null 2>&1
+        if sw_there=$(engine ps --all --quiet --filter "name=^$sw_run\$" 2>/dev/null) && [ -z "$sw_there" ] &&
+            ! { [ -n "$sw_client" ] && kill -0 "$sw_client" 2>/dev/null; }; then
+            { [ ! -s "$sw_cid" ] && [ "$sw_tries" -lt 20 ]; } || break
+        fi
+        sleep 0.1
+        sw_tries=$((sw_tries + 1))
+    done
+}
+remove_proxy() { # and its network, which no sandbox is on any more
+    engine rm --force --volumes "$sw_run-proxy"
+    sw_tries=0
+    while engine network inspect "$sw_run-inside" && [ "$sw_tries" -lt 50 ]; do
+        # Docker can forget a container and not its place in the network, which then never goes by itself.
+        engine network rm "$sw_run-inside" || {
+            engine rm --force --volumes "$sw_run-proxy"
+            engine network disconnect --force "$sw_run-inside" "$sw_run-proxy"
+            sleep 0.1
+        }
+        sw_tries=$((sw_tries + 1))
+    done
+} >/dev/null 2>&1
+leave() { # all that a run made, but its container
+    [ -z "$sw_proxied" ] || remove_proxy
+    uncover
+    rm -rf -- "$sw_session"
+}
+limit_time() {
+    trap 'kill -s KILL "$sw_sleep"; exit' USR1
+    sleep "$sw_time" &
+    sw_sleep=$!
+    wait "$sw_sleep"
+    : >"$sw_session/late"
+    remove
+}
+outlive() {
+    trap '' HUP INT QUIT TERM
+    cd / && exec <"$sw_session/alive" >/dev/null 2>&1
+    sw_timer=
+    if read -r sw_said && [ -n "$sw_time" ]; then
+        limit_time &
+        sw_timer=$!
+    fi
+    read -r sw_said
+    [ -z "$sw_timer" ] || kill -s USR1 "$sw_timer"
+    [ "$sw_said" = 'done' ] || {
+        remove
+        leave
+    }
+}
+sw_client='' sw_said=''
+mkfifo -m 600 "$sw_session/alive" || refuse 'nobody can be started who cleans up'
+outlive &
+printf '%s\n' "$sw_engine" "$$ -" "$! -" >"$sw_session/owner"
+exec 8<>"$sw_session/alive"
+covered_directories cover_directories
+covered_files cover_file
+
+# The words of `run`, quoted.
+replace() { # TEXT PART OTHER: sw_text is the text with the other in place of each such part
+    sw_text='' sw_rest=$1
+    while :; do
+        case $sw_rest in
+        *"$2"*) sw_text=$sw_text${sw_rest%%"$2"*}$3 sw_rest=${sw_rest#*"$2"} ;;
+        *) break ;;
+        esac
+    done
+    sw_text=$sw_text$sw_rest
+}
+sw_words=
+add() { # WORD ...
+    for sw_word do
+        replace "$sw_word" "'" "'\\''"
+        sw_words="$sw_words '$sw_text'"
+    done
+}
+bind() { # PATH FIELDS: the fields of `--mount` are CSV
+    replace "$1" '"' '""'
+    add "--mount=type=bind,readonly,\"src=$sw_text\",$2"
+}
+place() { # NAME FIELDS
+    bind "$sw_here/$1" "$2"
+}
+hide() { # FIELDS ...: nothing can be done with a file without rights
+    for sw_fields do
+        bind "$sw_session/nothing" "$sw_fields"
+    done
+}
+options add
+(umask "$sw_nothing_mask" && : >"$sw_session/nothing")
+hidden_files hide
+if [ -n "$sw_proxied" ]; then
+    # The proxy is on two networks: one that leads nowhere, which the sandbox is on, and one that leads out, which is
+    # $SANDWRIGHT_NETWORK, or the engine's usual one. The first has no address of the host's either.
+    sw_options=$sw_words sw_words=
+    engine image inspect --format . "$sw_proxy_image" >/dev/null 2>&1 || refuse "$sw_proxy_missing"
+    add network create --internal "--label=$sw_label"
+    [ "$sw_engine" != docker ] || add --opt=com.docker.network.bridge.inhibit_ipv4=true
+    eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'no network can be made for the sandbox and its proxy'
+    # Only what is on that network is served, without the host's end of it: else whoever reaches the proxy's other address.
+    engine network inspect "$sw_run-inside" | sed -n \
+        -e 's/.*"[Ss]ubnet": *"\([0-9A-Fa-f.:/]*\)".*/acl sw_clients src \1/p' \
+        -e 's/.*"[Gg]ateway": *"\([0-9A-Fa-f.:]*\).*/acl sw_gateway src \1/p' >"$sw_session/clients"
+    echo 'acl sw_gateway src 255.255.255.255' >>"$sw_session/clients"
+    { grep -q sw_clients "$sw_session/clients" && chmod 644 "$sw_session/clients"; } ||
+        refuse 'the network of the sandbox and its proxy has no addresses'
+    sw_words=
+    add run --detach --rm --pull=never --read-only --cap-drop=ALL --security-opt=no-new-privileges --pids-limit=64 \
+        --ulimit=nofile=4096:4096 "--name=$sw_run-proxy" "--label=$sw_label" "--network=${SANDWRIGHT_NETWORK:-$sw_proxy_network}"
+    place proxy dst=/etc/squid
+    bind "$sw_session/clients" "dst=$sw_proxy_clients"
+    add "$sw_proxy_image"
+    { eval "engine $sw_words" </dev/null >/dev/null 8>&- && engine network connect "$sw_run-inside" "$sw_run-proxy"; } ||
+        refuse 'the proxy can not be started'
+    sw_tries=0
+    until engine logs "$sw_run-proxy" 2>&1 | grep -q 'Accepting HTTP'; do
+        [ "$sw_tries" -lt 100 ] || refuse "the proxy does not answer: $(engine logs "$sw_run-proxy" 2>&1)"
+        sleep 0.1
+        sw_tries=$((sw_tries + 1))
+    done
+    sw_address=$(engine inspect --format "{{(index .NetworkSettings.Networks \"$sw_run-inside\").IPAddress}}" "$sw_run-proxy")
+    [ -n "$sw_address" ] || refuse 'the proxy has no address'
+    { cat "$sw_here/hosts" && printf '%s\tproxy\n' "$sw_address"; } >"$sw_session/hosts" && chmod 644 "$sw_session/hosts"
+    sw_words=$sw_options
+    bind "$sw_session/hosts" dst=/etc/hosts
+    # Not by a link-local address either, which the host's end of the network may have.
+    add "--network=$sw_run-inside" --sysctl=net.ipv6.conf.all.disable_ipv6=1 --sysctl=net.ipv6.conf.default.disable_ipv6=1
+fi
+add "--name=$sw_run" "--cidfile=$sw_cid" "--label=$sw_label" "--label=$sw_project" "--security-opt=seccomp=$sw_here/seccomp.json"
+{ [ -t 0 ] && [ -t 1 ]; } && add --tty
+if [ -n "$sw_home" ] && [ -n "$sw_as_root" ]; then
+    # Root inside is the caller outside. Its home is the caller's, and not the image's idea of it.
+    [ "$sw_engine" = docker ] || add --userns=host
+    add --user=0:0
+    printf 'root:x:0:0::%s:/bin/sh\nnobody:x:65534:65534::/nonexistent:/sbin/nologin\n' "$sw_home" >"$sw_session/passwd"
+    bind "$sw_session/passwd" dst=/etc/passwd
+elif [ -n "$sw_home" ]; then
+    place passwd dst=/etc/passwd
+    place group dst=/etc/group
+fi
+files_inside place
+[ -z "$sw_shims" ] || bind "$SANDWRIGHT_SHIMS" "bind-propagation=rprivate,dst=$sw_shims"
+for sw_name in $sw_names; do
+    # The client's own PATH is another than the command's: that alone is an argument.
+    [ "$sw_name" != PATH ] || [ "$PATH" = "$sw_given" ] || sw_name="PATH=$sw_given"
+    add "--env=$sw_name"
+done
+if [ -n "$sw_root" ]; then
+    bind "$sw_root" dst=/sandwright/rootfs
+    add "--env=SANDWRIGHT_PASSED=$sw_names"
+fi
+started add
+eval "set -- run $sw_words \"\$@\""
+unset_names unset
+
+# The keys of a terminal that is not both standard input and output are for somebody else.
+[ ! -t 0 ] || [ -t 1 ] || {
+    [ ! -t 2 ] || printf 'sandbox: the command gets no keys, since its standard output is no terminal\n' >&2
+    exec </dev/null
+}
+# Podman's client before 4.5 dies of signals that come early (containers/podman#17489): they go to the container, and to
+# the client while there is none. A key of the terminal's reaches the client by itself.
+sw_told='' sw_signalled='' sw_ending=''
+pass() {
+    sw_told=yes sw_signalled=yes
+    [ -z "$sw_client" ] || { [ "$sw_engine" = podman ] && engine kill "--signal=$1" "$sw_run" >/dev/null 2>&1; } ||
+        kill -s "$1" "$sw_client" 2>/dev/null
+}
+press() {
+    sw_told=yes sw_signalled=yes
+    (: </dev/tty) 2>/dev/null || pass "$1"
+}
+trap 'sw_ending=yes; pass TERM' TERM
+trap 'sw_ending=yes; pass HUP' HUP
+trap 'press INT' INT
+trap 'press QUIT' QUIT
+exec 6<&0
+"$sw_engine" "$@" <&6 6<&- 8>&- &
+sw_client=$!
+echo begun >&8
+while :; do
+    sw_told=
+    wait "$sw_client"
+    sw_status=$?
+    [ -n "$sw_told" ] || break
+    [ -n "$sw_ending" ] || continue
+    # It was asked to end, and has as long as an engine gives by itself.
+    sw_ending='' sw_tries=0
+    while kill -0 "$sw_client" 2>/dev/null && [ "$sw_tries" -lt 100 ]; do
+        sleep 0.1
+        sw_tries=$((sw_tries + 1))
+    done
+    [ "$sw_tries" -lt 100 ] || remove
+done
+if [ "$sw_status" = 125 ] && [ ! -s "$sw_cid" ]; then
+    { engine image inspect --format . "$sw_image" || ! engine ps --quiet; } >/dev/null 2>&1 ||
+        printf 'sandbox: %s\n' "$sw_image_missing" >&2
+elif [ -n "$sw_signalled" ] || [ "$sw_status" -ge 125 ]; then
+    remove
+fi
+[ ! -e "$sw_session/late" ] || {
+    printf 'sandbox: the time is up\n' >&2
+    sw_status=124
+}
+leave
+echo 'done' >&8
+exit "$sw_status"
