@@ -79,6 +79,26 @@ def private(path: str) -> str:
     return path
 
 
+def above(name: str) -> str:
+    """The nearest file of a name in the current directory or above it; its mere name without any.
+
+    Only directories of this user's are looked into, on one file system, below the home or apart from it: what
+    others put into a directory above is none of ours. Raise HostError where the current directory is gone.
+    """
+    try:
+        folder = os.getcwd()
+    except OSError:
+        raise error("the current directory was removed: change into one that is there") from None
+    status, at_home = os.stat(folder), os.path.realpath(home())
+    while not os.path.lexists(os.path.join(folder, name)):
+        folder = os.path.dirname(folder)
+        found = os.stat(folder)
+        apart = found.st_dev != status.st_dev or found.st_uid != os.geteuid()
+        if apart or folder in ("/", at_home):
+            return name
+    return os.path.join(folder, name) if folder != os.getcwd() else name
+
+
 def write(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write a file beside its place, and rename it. Raise HostError, for a full disk too."""
     part = f"{path}.{os.getpid()}.part"

@@ -124,7 +124,9 @@ def test_what_is_written_lints_renders_and_runs(folder: Path, shape: str) -> Non
     before = _tree(folder)
     made = _sandwright(folder, "init", "--yes", "--method", "bwrap")
     assert (made.returncode, made.stdout) == (0, (folder / "sandbox.yaml").read_text()), made.stderr
-    assert _tree(folder) - before == {"sandbox.yaml", ".sandbox", ".sandbox/policy.schema.json"}
+    assert _tree(folder) - before == {
+        *("sandbox.yaml", ".sandbox", ".sandbox/policy.schema.json", ".sandbox/.gitignore"),
+    }
     assert _sandwright(folder, "lint", "sandbox.yaml").returncode == 0
     assert _sandwright(folder, "render").returncode == 0
     secrets = [f"./{name}" for name in names if is_secret(name.rpartition("/")[2])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ class Proposed:
         try:
             _create(self.directory / POLICY, self.text)
             schema.parent.mkdir(exist_ok=True)
+            keep_from_git(schema.parent)
             schema.write_text(_schema_text(), encoding="utf-8")
         except FileExistsError:
             raise UsageError(f"{self.directory / POLICY} is there already, and stays as it is") from None
@@ -140,6 +142,12 @@ def _refuse_others(schema: Path) -> None:
         raise UsageError(f"{schema.parent} is no directory, and the schema for editors belongs there")
     if os.path.lexists(schema) and not schema.is_file():
         raise UsageError(f"{schema} is no file, and the schema for editors belongs there")
+
+
+def keep_from_git(directory: Path) -> None:
+    """Have Git ignore a directory, unless it has a word on that. Raise OSError."""
+    with contextlib.suppress(FileExistsError):
+        _create(directory / ".gitignore", "*\n")
 
 
 def _create(path: Path, text: str) -> None:

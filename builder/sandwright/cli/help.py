@@ -11,6 +11,7 @@ from sandwright.cli.commands import Command, Option, grouped
 USAGE = """\
 Usage: sandwright COMMAND [OPTIONS]
        sandwright COMMAND --help
+       sandwright -C DIR COMMAND [OPTIONS], to be in another directory
 """
 WIDTH = 110
 """The most columns; also the columns where no terminal has a width."""

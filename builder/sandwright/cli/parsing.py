@@ -29,6 +29,8 @@ class Parsed:
 def find(name: str) -> Command:
     """The command of a name. Raise UsageError for another, with the nearest match."""
     found = command_of(name)
+    if name == "--":
+        _fail("a command is run by `sandwright run -- COMMAND`")
     if found is None:
         _refuse(f"there is no command {name!r}", name, [each.name for each in COMMANDS], "sandwright --help")
     return found

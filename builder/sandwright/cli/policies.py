@@ -24,7 +24,7 @@ def render(
     *,
     policy: str = "sandbox.yaml",
     method: Sequence[str] | None = None,
-    out: str = ".sandbox",
+    out: str = "",
     facts: str = "",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     check: bool = False,
@@ -35,6 +35,7 @@ def render(
     from sandwright.methods.registry import render as render_method  # noqa: PLC0415
     from sandwright.policy.installation import refuse_changeable  # noqa: PLC0415
 
+    out = out or str(Path(policy).parent / ".sandbox")
     if not check and not diff:
         _make(Path(out))  # before we look: the sandbox must not write it
     resolved = _resolved(policy, facts, set)
@@ -78,6 +79,8 @@ def explain(
             "usage: sandwright explain read|write|exec|connect|env|syscall SUBJECT [ARGUMENT ...]"
         )
     loaded = load_policy(policy, set)
+    if question in ("read", "write", "exec") and not facts and not subject.startswith(("/", "~", "$")):
+        subject = str(Path(subject).absolute())
     answer = registry.explain(
         loaded.resolve_for(question, subject, _facts(facts, loaded)),
         question,
@@ -195,8 +198,12 @@ def _facts(file: str, policy: Policy) -> HostFacts | None:
 
 
 def _make(out: Path) -> None:
+    from sandwright.adopt.init import keep_from_git  # noqa: PLC0415
+
     try:
         out.mkdir(parents=True, exist_ok=True)
+        if out.name == ".sandbox":
+            keep_from_git(out)
     except OSError as error:
         raise UsageError(f"{out} can't be made: {error.strerror}") from error
 

@@ -9,6 +9,7 @@ import sys
 from sandwright.cli.commands import Command
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
+from sandwright.places import above
 from sandwright.visible import visible
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this
@@ -33,6 +34,8 @@ def main(words: Sequence[str]) -> int:
 
         sys.stdout.write(f"sandwright {sandwright.__version__}\n")
         return 0
+    if words[0] == "-C":
+        return _in_directory(words[1:])
     asked = [*words[1:], "--help"] if words[0] in HELP else words
     try:
         command = find(asked[0])
@@ -48,6 +51,17 @@ def main(words: Sequence[str]) -> int:
     return execute(command, parsed.values, parsed.words)
 
 
+def _in_directory(words: Sequence[str]) -> int:
+    """Run a command line in another directory."""
+    if not words:
+        return _say("-C needs a directory: sandwright -C DIR COMMAND", 64)
+    try:
+        os.chdir(words[0])
+    except OSError as error:
+        return _say(f"{words[0]}: {error.strerror}", 64)
+    return main(words[1:])
+
+
 def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """Carry out a command; give its exit status.
 
@@ -56,6 +70,8 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """
     try:
         check(command, values)
+        if any(each.name == "policy" for each in command.options) and "policy" not in values:
+            values = {**values, "policy": above("sandbox.yaml")}
     except _errors() as error:
         return _refused(error, command.name)
     function = function_of(command.name)

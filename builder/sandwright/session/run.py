@@ -46,12 +46,29 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
         say(note)
     sweep()
+    _check_visible(request.argv[0], prepared.after)
     session = CommandSession(request, prepared, began)
     if session.replaces_us():
         return session.become(say)
     from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
 
     return attend(session, say)
+
+
+def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
+    """Raise UsageError for a program below /tmp, where the sandbox has a directory of its own."""
+    path = os.path.normpath(program)
+    if not path.startswith("/tmp/") or not os.path.exists(path):  # noqa: S108 - a name, nothing is made
+        return
+    below = (each for each in (*places_["roots"], *places_["closed"]) if each.startswith("/tmp"))  # noqa: S108
+    shown = any(path == each or path.startswith(f"{each}/") for each in below)
+    if places_["roots"] and not shown:
+        from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
+
+        raise UsageError(
+            f"{program} is not there inside: the sandbox has an empty /tmp of its own. Put it into the "
+            "project, or list it in filesystem.read"
+        )
 
 
 def ready(request: RunRequest) -> CachedSandbox:
