@@ -8,7 +8,7 @@ may stand in it: the engines leave out what a machine does not know.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandwright.seccomp.action import Action, ActionKind
@@ -41,11 +41,16 @@ def gvisor_json(profile: SeccompProfile) -> Json:
     rules = [written for rule in made.rules for written in _rules(rule, comments=False)]
     for rule in rules:
         rule.pop("errnoRet", None)
+        rule["names"] = [other for name in rule["names"] for other in _GVISOR_NAMES.get(name, (name,))]
     return {
         "architectures": list(made.architectures),
         "defaultAction": made.default.kind.oci,
         "syscalls": rules,
     }
+
+
+_GVISOR_NAMES: Mapping[str, tuple[str, ...]] = {"pselect6": ("pselect6", "pselect")}
+"""Calls that versions of runsc know by another name; what it doesn't know it leaves out."""
 
 
 def _rules(rule: SeccompRule, *, comments: bool) -> Iterator[Json]:

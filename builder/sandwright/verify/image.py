@@ -23,8 +23,8 @@ from sandwright.verify.fixture import Fixture
 
 _LIMIT = 60.0
 _PROGRAMS = (
-    "/usr", "/etc/alternatives", "/etc/ssl/certs", "/etc/ld.so.cache", "/etc/java-17-openjdk", "/etc/maven",
-    "/etc/vim", "/etc/localtime",
+    "/usr", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ld.so.cache",
+    "/etc/java-17-openjdk", "/etc/maven", "/etc/vim", "/etc/localtime",
 )  # fmt: skip
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 

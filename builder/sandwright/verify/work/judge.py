@@ -52,7 +52,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult) -> ProbeOutcom
     """The verdict on a probe: what must be done was done, and what lies beside it was denied."""
     if result.missing:
         return work_outcome(probe, method, Verdict.SKIPPED, f"{result.missing} is not there")
-    limit = probe.cannot.get(method)
+    limit = probe.cannot.get(method) or probe.cannot.get("all")
     faults = list(_faults(probe, result))
     breaches = list(_breaches(result))
     evidence = "\n".join(

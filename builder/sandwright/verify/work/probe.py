@@ -81,7 +81,7 @@ class WorkProbe(_Section):
 
     denied: NearestDenial
     cannot: Mapping[str, WorkLimit] = {}
-    """By method: what it can't do of this."""
+    """By method, or `all`: what it can't do of this. A breach in it is a fail still."""
 
     seconds: float = 120.0
     """How long all of it may take inside."""
