@@ -97,3 +97,10 @@ def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> 
     assert (done.returncode, done.stdout.decode()) == (0, f"removed cache {_place(person)}\n"), done.stderr
     assert not _place(person).exists()
     assert outside.stat().st_mode & 0o777 == 0o555
+
+
+def test_a_home_that_no_policy_can_name_is_told(person: Project) -> None:
+    person.environment["HOME"] = f"{person.root}/.."
+    done = person.run("true")
+    assert done.returncode == 125
+    assert b"is no path that a policy can name" in done.stderr

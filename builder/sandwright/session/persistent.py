@@ -33,7 +33,10 @@ def make(policy: MergedPolicy, project: str) -> None:
                 (each for each in values if item.value.startswith((f"${each}/", f"${{{each}}}/"))), ""
             )
             if place:
-                path = spelling.expanded(item.value, values)
+                try:
+                    path = spelling.expanded(item.value, values)
+                except ValueError:
+                    continue  # resolving the policy says so, with its place
                 _make(values[place], path, is_file=is_file and bool(PurePosixPath(path).suffix))
 
 
