@@ -12,7 +12,8 @@
 
 #include "launch.h"
 
-static struct run run = {.lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1};
+static struct run run = {
+    .method = &(const struct method){0}, .lock = -1, .artifacts = -1, .child_handle = -1, .wakes = -1};
 
 static bool set_field(const char *name, char *value)
 {

@@ -258,6 +258,22 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
         assert bool(told) is (status != 1), told
 
 
+@pytest.mark.parametrize(
+    ("policy", "status"),
+    [("extends: []\nfilesystem: {read: [/, $PROJECT]}", 0), ("filesystem: {write: [$PROJECT]}", 125)],
+    ids=["nothing to cover", "covered"],
+)
+def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path, tmp_path: Path) -> None:
+    """It is needed only where placeholders may have to be removed later."""
+    loaded = Policy.from_text(f"schema: 1\nmethod: bwrap\n{policy}\n")
+    facts = collect(loaded, project=project, environ={"HOME": str(project.parent)})
+    folder = write_artifacts(tmp_path / "out", render(loaded.resolve(facts), "bwrap").artifacts)
+    given = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "XDG_RUNTIME_DIR": "/proc/self"}
+    result = process.run(f"{folder}/launch", "true", timeout=30, check=False, env=given)
+    assert result.status == status, result.stderr
+    assert ("set XDG_RUNTIME_DIR" in result.stderr) is (status == 125)
+
+
 @pytest.mark.parametrize(("failing", "status"), [(1, 7), (9, 125)], ids=["once", "always"])
 def test_mounts_that_go_while_they_are_looked_at(
     project: Path, tmp_path: Path, failing: int, status: int

@@ -79,8 +79,7 @@ static void check(int count, char **words)
     stream_keys(&run);
     if (run.method->check != NULL)
         run.method->check(&run);
-    if (run.plan.placeholder_directories.count + run.plan.placeholder_files.count > 0)
-        lock_project(&run);
+    lock_project(&run);
     choose_run_directory(&run);
     relay_streams(&run);
     relayed = true;

@@ -72,9 +72,10 @@ static const char *make_name(void)
 
 void choose_run_directory(struct run *run)
 {
+    size_t covers = run->plan.placeholder_directories.count + run->plan.placeholder_files.count;
     const char *place = find_place(), *runs;
     run->name = make_name();
-    if (place == NULL && run->method->stateless)
+    if (run->method->stateless && (place == NULL || covers == 0))
         return;
     if (place == NULL)
         refuse("there is no place for the files of the run: set XDG_RUNTIME_DIR or HOME");
