@@ -302,6 +302,7 @@ def test_what_was_made_elsewhere_stops_the_next_run(sandbox: Project) -> None:
     """And what was made below the project is named."""
     agent = sandbox.home / ".claude"
     agent.mkdir()
+    (agent / ".credentials.json").touch()
     policy = sandbox.policy.read_text()
     sandbox.policy.write_text(policy.replace("write: [$PROJECT]", "write: [$PROJECT, ~/.claude]"))
     ended = sandbox.run("sh", "-c", f"echo >'{agent}/settings.json'; mkdir file; echo >file/sandbox.yaml")
