@@ -27,7 +27,6 @@ from sandwright.evaluate.bpf import listing, read_program
 from sandwright.launcher import LAUNCH
 from sandwright.methods.registry import artifacts as artifacts_of
 from sandwright.methods.registry import render
-from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact, json_text
@@ -99,11 +98,7 @@ def _artifacts(case: str, method: str) -> dict[str, bytes]:
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
     artifacts = artifacts_of(policy, method) if form else render(policy, method).artifacts
-    programs = {
-        digest
-        for program in (LAUNCH, MOUNT_WATCH)
-        for digest in json.loads(program.record.read_text())["programs"].values()
-    }
+    programs = json.loads(LAUNCH.record.read_text())["programs"].values()
     return {
         each.name: each.content
         for each in artifacts

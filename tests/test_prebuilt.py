@@ -11,11 +11,10 @@ import pytest
 
 from sandwright import crossbuild
 from sandwright.launcher import LAUNCH
-from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.prebuilt import PrebuiltProgram
 from sandwright.runtime.probe import PROBE
 
-PROGRAMS = (LAUNCH, MOUNT_WATCH, PROBE)
+PROGRAMS = (LAUNCH, PROBE)
 
 
 def _digest(content: bytes) -> str:

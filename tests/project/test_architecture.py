@@ -37,7 +37,6 @@ FLOORS = (
         "requirements",
         "setup",
         "crossbuild",
-        "mountwatch",
         "launcher",
     },
     {"policy"},

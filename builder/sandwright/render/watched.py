@@ -1,4 +1,4 @@
-"""The plan of mounts as `mount-watch` reads it, and that program: who renders a sandbox ships both.
+"""The plan of mounts as the launcher's watch reads it.
 
 The plan consists of words that each end with NUL: a name and a version, then four words for each mount: its
 kind, the path inside, the path on the host (which may be empty), and flags.
@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sandwright.mountwatch import MOUNT_WATCH
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
 from sandwright.render.covers import Cover
-from sandwright.render.filters import architecture
 from sandwright.render.mounts import Mount, MountPlan
 
 PLAN = "mounts"
@@ -28,21 +26,6 @@ def mounts_artifact(mounts: Sequence[Mount], covers: Sequence[Cover]) -> Artifac
     """The plan."""
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, covers))
     return Artifact(PLAN, words, "the mounts that are watched")
-
-
-def watch_artifacts(
-    policy: ResolvedPolicy, mounts: Sequence[Mount], covers: Sequence[Cover]
-) -> tuple[Artifact, Artifact]:
-    """The program for the policy's host, and the plan. Raise RenderError for a processor that has none."""
-    return (
-        Artifact(
-            MOUNT_WATCH.name,
-            MOUNT_WATCH.path(f"linux/{architecture(policy)}").read_bytes(),
-            "ends the sandbox when a mount is replaced on the host",
-            executable=True,
-        ),
-        mounts_artifact(mounts, covers),
-    )
 
 
 def engine_watch(policy: ResolvedPolicy, plan: MountPlan) -> tuple[Artifact, ...]:

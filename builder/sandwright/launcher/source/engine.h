@@ -1,4 +1,4 @@
-/* What engine.c, engine_first.c and engine_proxy.c share. */
+/* What engine.c, engine_daemon.c and engine_proxy.c share. */
 #ifndef ENGINE_H
 #define ENGINE_H
 

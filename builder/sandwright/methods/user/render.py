@@ -23,7 +23,7 @@ from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import bpf_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
-from sandwright.render.watched import watch_artifacts
+from sandwright.render.watched import mounts_artifact
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
 """Where each account has a directory of its name, root's, and its home in it."""
@@ -68,7 +68,7 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
     files = (
         Artifact("plan", words, "the mounts of its root"),
         Artifact("seccomp.bpf", bpf_filter(policy), "the filter of system calls"),
-        watch_artifacts(policy, _mounts(plan, account), plan.covers)[-1],
+        mounts_artifact(_mounts(plan, account), plan.covers),
     )
     launcher = account_launcher(
         policy,
