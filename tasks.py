@@ -23,6 +23,8 @@ sys.path.insert(0, str(ROOT / "builder"))  # a bare checkout works too, without 
 from sandwright.cli import namespace as product  # noqa: E402
 
 TESTS_TIMEOUT = 60 * 60
+THOROUGH_TIMEOUT = 8 * TESTS_TIMEOUT
+"""A thousand runs of each method are killed one after another."""
 WORKERS = 4
 """Most tests wait for a sandbox more than they compute, so that two cores have work for four."""
 THOROUGH = "try all examples of the tests that make examples up, which takes long"
@@ -69,7 +71,8 @@ def pytest(c: Context, tests: str = "", thorough: bool = False) -> None:
     """
     if thorough:
         os.environ["SANDWRIGHT_THOROUGH"] = "1"
-    status = _python(c, f"pytest -n {WORKERS} --dist worksteal {tests}", timeout=TESTS_TIMEOUT, warn=True)
+    limit = THOROUGH_TIMEOUT if thorough else TESTS_TIMEOUT
+    status = _python(c, f"pytest -n {WORKERS} --dist worksteal {tests}", timeout=limit, warn=True)
     if status == 0:
         return
     failed = _last_failed()

@@ -58,11 +58,12 @@ class Bench:
 
     def left(self) -> list[str]:
         """What is there that was not there before any run."""
-        found = [f"process {each}" for each in _descendants(os.getpid()) if self._ours(each)]
+        found = [_process(each) for each in _descendants(os.getpid()) if self._ours(each)]
         found += [f"file {each}" for each in sorted(self.project.tree() - self.before)]
         found += [f"missing {each}" for each in sorted(self.before - self.project.tree())]
         found += [f"mount {each}" for each in sorted(self._mounts() - self.mounts)]
-        found += [f"run {each}" for each in (self.project.runtime / "sandwright" / "runs").glob("*")]
+        own = self.project.runtime / "sandwright"
+        found += [f"run {each}" for kind in ("runs", "placeholders") for each in (own / kind).glob("*")]
         found += [f"record {each}" for each in self.project.records()]
         if self.engine is not None:
             form = ("ps", "--all", "--filter", f"ancestor={self.engine.image}", "--format", "{{.Names}}")
@@ -91,6 +92,14 @@ class Bench:
         finally:
             os.close(descriptor)
         return True
+
+
+def _process(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        own = Path(f"/proc/{pid}")
+        words = (own / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:80]
+        return f"process {pid} in {(own / 'wchan').read_text()}: {words}"
+    return f"process {pid}"
 
 
 def _descendants(pid: int) -> Iterator[int]:
@@ -155,6 +164,8 @@ class Tally:
     killed: Counter[str] = field(default_factory=Counter)
     statuses: dict[str, Counter[int]] = field(default_factory=dict)
     needed_cleanup: int = 0
+    waiting: int = 0
+    """Of all at once: bubblewraps that wait for ever, and run nothing, as nobody lets them go on."""
     faults: list[str] = field(default_factory=list)
 
 
@@ -229,6 +240,8 @@ def _try(bench: Bench, point: Point, at: int, number: int, tally: Tally) -> None
     told = f"point {number}: {point.role} of {point.words[-1]!r} at stop {run.acted} of {at}, {run.status}"
     if point.words == LONG and run.status == 0:
         tally.faults.append(f"{told}: it says that all went well")
+    if point.role == "all":
+        tally.waiting += _end_waiting(bench)
     if number % 20 == 19:
         bench.project.sandwright("cleanup")
     try:
@@ -256,6 +269,18 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
         act=act,  # type: ignore[arg-type]
         steady=lambda: point.words == LONG and output.exists() and b"up" in output.read_bytes(),
     )
+
+
+def _end_waiting(bench: Bench) -> int:
+    """Those who could end them were killed in the same moment, before the kernel was told to do it."""
+    time.sleep(0.1)
+    waiting = [
+        each
+        for each in _descendants(os.getpid())
+        if "in anon_pipe_read: bwrap " in _process(each) or "in pipe_read: bwrap " in _process(each)
+    ]
+    _kill(waiting)
+    return len(waiting)
 
 
 def _victims(run: tracing.Traced, role: str) -> list[int]:
@@ -325,7 +350,7 @@ def shown(tally: Tally) -> str:
     killed = ", ".join(f"{who} {count}" for who, count in sorted(tally.killed.items()))
     return (
         f"{tally.points} points in {tally.seconds:.0f} s ({killed}); "
-        f"{tally.needed_cleanup} needed `cleanup`; {len(tally.faults)} faults"
+        f"{tally.waiting} waited for ever, {tally.needed_cleanup} needed `cleanup`; {len(tally.faults)} faults"
     )
 
 
