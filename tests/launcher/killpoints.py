@@ -1,6 +1,6 @@
 """Kills a run's processes at points spread over its life, and looks at what is left after the next run.
 
-    python -m launcher.killpoints METHOD [POINTS]      in tests/, as root
+    python -m launcher.killpoints METHOD [POINTS [SECONDS]]      in tests/, as root
 
 The launcher and what it forks are traced (`tracing`), so that a point is a system call, before it or
 after it.
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dockerhost import docker_daemon
-from enginehosts import EngineHost, engine_host
+from enginehosts import EngineHost, close_engine_hosts, engine_host
 from launcher import tracing
 from sandwright import process
 from session.conftest import SANDWRIGHT, Project
@@ -127,6 +127,7 @@ def bench(method: str, directory: Path) -> Iterator[Bench]:
         if method in ("docker", "podman"):
             if method == "docker":
                 stack.enter_context(docker_daemon())
+            stack.callback(close_engine_hosts)
             engine = stack.enter_context(engine_host(method))
             project.environment |= {k: v for k, v in engine.environment.items() if k != "HOME"}
             image = f"image: '{engine.image}'\n"
@@ -211,7 +212,7 @@ def work(bench: Bench, count: int, *, limit: float = 1e9) -> Tally:
     for number, point in enumerate(points(count)):
         if time.monotonic() - began > limit:
             break
-        at = 1 + int(point.share * lengths[point.kind()])
+        at, known = 1 + int(point.share * lengths[point.kind()]), len(tally.faults)
         try:
             _try(bench, point, at, number, tally)
         except (TimeoutError, subprocess.TimeoutExpired) as fault:
@@ -219,6 +220,8 @@ def work(bench: Bench, count: int, *, limit: float = 1e9) -> Tally:
             _end_all(bench)
         tally.points += 1
         tally.seconds = time.monotonic() - began
+        for told in tally.faults[known:]:
+            print(f"  {told}", flush=True)  # noqa: T201
         if tally.points % 50 == 0:
             print(f"{bench.method}: {shown(tally)}", flush=True)  # noqa: T201
     return tally
@@ -350,7 +353,7 @@ def shown(tally: Tally) -> str:
     killed = ", ".join(f"{who} {count}" for who, count in sorted(tally.killed.items()))
     return (
         f"{tally.points} points in {tally.seconds:.0f} s ({killed}); "
-        f"{tally.waiting} waited for ever, {tally.needed_cleanup} needed `cleanup`; {len(tally.faults)} faults"
+        f"{tally.waiting} waited for ever, {tally.needed_cleanup} after `cleanup`; {len(tally.faults)} faults"
     )
 
 
@@ -359,17 +362,16 @@ def main() -> None:
     import tempfile  # noqa: PLC0415
 
     os.environ.setdefault("SANDWRIGHT_TEST_RUN", f"killpoints-{os.getpid()}")
-    method, count = sys.argv[1], int((*sys.argv[2:], "1000")[0])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    method, count, seconds = (*sys.argv[1:], *("bwrap", "1000", "1e9")[len(sys.argv) - 1 :])
     with (
         tempfile.TemporaryDirectory(prefix="sandwright-kill-", dir="/dev/shm") as directory,
         bench(method, Path(directory)) as made,
     ):
-        tally = work(made, count)
+        tally = work(made, int(count), limit=float(seconds))
     print(f"{method}: {shown(tally)}")  # noqa: T201
     for who, statuses in sorted(tally.statuses.items()):
         print(f"  {who}: " + ", ".join(f"{s} ×{n}" for s, n in sorted(statuses.items())))  # noqa: T201
-    for fault in tally.faults:
-        print(f"  {fault}")  # noqa: T201
     sys.exit(bool(tally.faults))
 
 

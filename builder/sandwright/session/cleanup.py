@@ -61,6 +61,8 @@ def remove(leftover: Leftover) -> None:
     match leftover.kind:
         case "record":
             state.forget(leftover.session)
+        case "half-written record":
+            Path(leftover.name).unlink(missing_ok=True)
         case "process":
             kill(pid := int(leftover.name), sure=lambda: _session(pid) == leftover.session)
         case "file":
@@ -80,6 +82,8 @@ def _records(alive: set[str]) -> Iterator[Leftover]:
         session = str(data["session"])
         if session not in alive:
             yield Leftover(OURS, "record", session, session)
+    for path in state.half_written():
+        yield Leftover(OURS, "half-written record", path)
 
 
 def _processes(alive: set[str]) -> Iterator[Leftover]:

@@ -98,6 +98,11 @@ def sweep() -> None:
     for data in state.read_all():
         if not state.runs(data):
             state.forget(str(data["session"]))
+    for path in state.half_written():
+        try:
+            os.unlink(path)
+        except FileNotFoundError:  # another run sweeps too
+            pass
 
 
 class CommandSession:

@@ -62,6 +62,22 @@ def read_all() -> list[dict[str, object]]:
     return sorted(found, key=lambda data: str(data.get("began")))
 
 
+def half_written() -> list[str]:
+    """Files that a process had begun to write as records (`places.write`) when it was killed."""
+    folder = directory()
+    found = []
+    for name in os.listdir(folder):
+        words = name.split(".")
+        if (
+            words[1:2] == ["json"]
+            and words[3:] == ["part"]
+            and words[2].isdigit()
+            and not started(int(words[2]))
+        ):
+            found.append(os.path.join(folder, name))
+    return found
+
+
 def runs(data: dict[str, object]) -> bool:
     """Whether the process of a record is still that process."""
     pid = data.get("pid")
