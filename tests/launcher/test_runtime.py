@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -56,6 +57,8 @@ class Launcher:
     method: str
     scratch: Path
     environment: dict[str, str] = field(default_factory=dict)
+    mark: str = field(default_factory=lambda: str(random.randrange(10**8, 10**9)))
+    """For how many seconds the command sleeps: no other test's does so."""
 
     @property
     def folder(self) -> Path:
@@ -387,7 +390,7 @@ def _of(launcher: Launcher) -> list[int]:
             words = path.read_bytes()
         except OSError:
             continue
-        if str(launcher.scratch).encode() in words or b"4242" in words.split(b"\0"):
+        if str(launcher.scratch).encode() in words or launcher.mark.encode() in words:
             found.append(int(path.parent.name))
     return found
 
@@ -409,7 +412,7 @@ def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> 
 @ROOT
 @pytest.mark.parametrize("who", ["launcher", "keeper", "runtime"])
 def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
-    running = started.start("sh", "-c", "echo up; sleep 4242 & sleep 4242")
+    running = started.start("sh", "-c", f"echo up; sleep {started.mark} & sleep {started.mark}")
     for pid in _victims(started, running, who):
         os.kill(pid, signal.SIGKILL)
     running.communicate(timeout=WAIT)
@@ -423,7 +426,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
 @pytest.mark.parametrize("who", ["launcher", "keeper"])
 def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
     running = subprocess.Popen(
-        [started.folder / "launch", "sleep", "4242"],
+        [started.folder / "launch", "sleep", started.mark],
         env=started.environment,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -443,7 +446,7 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
 def test_a_signal_ends_who_does_not_care(number: signal.Signals, started: Launcher) -> None:
     """By a number of the launcher, and by the group, as a terminal sends it."""
     for send in (os.kill, os.killpg):
-        running = started.start("sh", "-c", "echo up; exec sleep 4242")
+        running = started.start("sh", "-c", f"echo up; exec sleep {started.mark}")
         send(running.pid, number)
         running.communicate(timeout=WAIT)
         assert running.returncode == 128 + number
