@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sandwright import crossbuild
+from locks import FOLDER
+from sandwright import process
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import LaunchPlan, parse_plan, plan_bytes
 from sandwright.methods.shared.runtime_spec.launch import config_holes
@@ -21,6 +24,9 @@ from sandwright.seccomp.model import SeccompRule
 from sandwright.verify.subject import ProofSubject
 
 Artifacts = tuple[Artifact, ...]
+
+BUILD_TIMEOUT = 300
+"""Seconds."""
 
 ALLOW_ALL = bytes.fromhex("06000000 0000ff7f")
 """A filter that returns SECCOMP_RET_ALLOW, whatever the call."""
@@ -90,17 +96,34 @@ _EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {LAUNCH.path("linux/amd6
 
 
 def _built(edits: tuple[tuple[str, str, str], ...]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="sandwright-") as scratch:
-        for each in LAUNCH.sources():
-            text = each.read_text()
-            for source, old, new in edits:
-                assert source != each.name or text.count(old) == 1, f"{source} has not one {old}"
-                text = text.replace(old, new) if source == each.name else text
-            (Path(scratch) / each.name).write_text(text)
-        sources = sorted(Path(scratch).iterdir())
-        program = crossbuild.build_here(sources, target="linux/amd64", output=Path(scratch) / "launch")
+    """By this machine's compiler; each source that another launcher of this run has too is compiled once."""
+    texts = {each.name: each.read_text() for each in LAUNCH.sources()}
+    for source, old, new in edits:
+        assert texts[source].count(old) == 1, f"{source} has not one {old}"
+        texts[source] = texts[source].replace(old, new)
+    store = Path(os.environ[FOLDER]) / "objects"
+    store.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=store) as scratch:
+        for name, text in texts.items():
+            (Path(scratch) / name).write_text(text)
+        headers = "".join(text for name, text in sorted(texts.items()) if name.endswith(".h"))
+        objects = [
+            _compiled(Path(scratch) / name, store / f"{sha256((headers + text).encode()).hexdigest()}.o")
+            for name, text in sorted(texts.items())
+            if name.endswith(".c")
+        ]
+        program = Path(scratch) / "launch"
+        process.run("cc", "-static", "-s", "-o", program, *objects, timeout=BUILD_TIMEOUT)
         _EDITS[program.read_bytes()] = edits
         return program.read_bytes()
+
+
+def _compiled(source: Path, kept: Path) -> Path:
+    if not kept.exists():
+        made = source.with_suffix(".o")
+        process.run("cc", "-std=gnu11", "-O1", "-w", "-c", "-o", made, source, timeout=BUILD_TIMEOUT)
+        made.replace(kept)
+    return kept
 
 
 def plan(

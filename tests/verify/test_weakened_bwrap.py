@@ -180,7 +180,8 @@ def test_one_duty_of_the_launcher_less(
     assert set(prove_with("bwrap", POLICY, change, runs=True)) == set(red.split())
 
 
-def test_without_the_watcher_time_is_never_up(prove_with: Prove) -> None:
+def test_without_the_watcher_time_is_never_up(prove_with: Prove, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "START", 15.0)  # it would sleep for a minute
     timed = POLICY.replace("files: 256", "files: 256, time: 30s")
     unwatched = launcher("keeper.c", "{.it_value.tv_sec = run->plan.time}", "{.it_value.tv_sec = 1000}")
     assert set(prove_with("bwrap", timed, unwatched, runs=True)) == {"lifecycle/time"}
