@@ -145,19 +145,25 @@ def _refuse_others(schema: Path) -> None:
 
 
 def keep_from_git(directory: Path) -> None:
-    """Have Git ignore a directory, unless it has a word on that. Raise OSError."""
-    with contextlib.suppress(FileExistsError):
-        _create(directory / ".gitignore", "*\n")
+    """Have Git ignore a directory, unless it has a word on that, or is a link. Raise OSError."""
+    with contextlib.suppress(FileExistsError, NotADirectoryError):
+        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _create(".gitignore", "*\n", folder)
+        finally:
+            os.close(folder)
 
 
-def _create(path: Path, text: str) -> None:
-    """Make a file that is not there yet: whole, or not at all."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+def _create(path: str | Path, text: str, folder: int | None = None) -> None:
+    """Make a file that is not there yet, in a folder that is open: whole, or not at all."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode())
     except BaseException:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path, dir_fd=folder)
         raise
 
 

@@ -141,7 +141,7 @@ def grouped() -> Iterator[tuple[str, list[Command]]]:
 
 _EVERY_DAY, _IMAGES, _RELEASE, _PROFILES, _MAINTENANCE = GROUPS
 
-_POLICY = Option("policy", "FILE", "the project's policy (default: sandbox.yaml)", short="p")
+POLICY = Option("policy", "FILE", "the project's policy (default: sandbox.yaml)", short="p")
 _SET = Option(
     "set", "FIELD=VALUE", "a setting of this run, such as network.mode=none", repeatable=True, short="s"
 )
@@ -217,7 +217,7 @@ COMMANDS = (
         _EVERY_DAY,
         "Run a command in the sandbox of a policy; exits as the command does.",
         options=(
-            _POLICY,
+            POLICY,
             Option(
                 "method",
                 "METHOD",
@@ -259,7 +259,7 @@ COMMANDS = (
         _EVERY_DAY,
         "Prove a policy: attempt in a real sandbox what it denies and what it allows.",
         options=(
-            _POLICY,
+            POLICY,
             Option(
                 "method",
                 "METHODS",
@@ -296,7 +296,7 @@ COMMANDS = (
             Option("argument", "ARGUMENT", "arguments of a system call, decimal or 0x…", repeatable=True),
         ),
         options=(
-            _POLICY,
+            POLICY,
             Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
             Option(
                 "arch",
@@ -680,7 +680,7 @@ COMMANDS = (
         _PROFILES,
         "Render the artifacts of a policy, with a manifest of their digests.",
         options=(
-            _POLICY,
+            POLICY,
             Option(
                 "method",
                 "METHOD",
@@ -713,7 +713,7 @@ COMMANDS = (
         "facts",
         _PROFILES,
         "Print a policy's facts about this host as JSON, to render for it elsewhere.",
-        options=(_POLICY, _SET),
+        options=(POLICY, _SET),
     ),
     Command(
         "schema",
@@ -774,7 +774,7 @@ COMMANDS = (
         "shim-check",
         _PROFILES,
         "Show the host's side of a shim's call, without running it: `shim-check -- git push`.",
-        options=(_POLICY, _SET),
+        options=(POLICY, _SET),
         details="Without a call: what each shim lets through. Fails where the bridge would refuse the call,"
         " for what the policy says, a remote that it does not know, or a file that it keeps from "
         "the sandbox.",
@@ -785,7 +785,7 @@ COMMANDS = (
         _MAINTENANCE,
         "Show what a policy allows beyond the preset `default`, and accept it.",
         options=(
-            _POLICY,
+            POLICY,
             Option("yes", "", "accept without asking"),
             Option("forget", "", "accept it no longer"),
         ),
@@ -795,7 +795,7 @@ COMMANDS = (
         "account-setup",
         _MAINTENANCE,
         "Make the account of the method `user`, and share the project with it.",
-        options=(_POLICY, _YES),
+        options=(POLICY, _YES),
         details="Without --yes it only shows what it would do, and exits with 3. Needs root, or `sudo` "
         "without a password. It leaves what exists as it is. It shares everything that the policy "
         "makes writable.",
@@ -814,7 +814,7 @@ COMMANDS = (
         "bridge",
         _MAINTENANCE,
         "Run a rendered launcher, such as .sandbox/bwrap/launch, beside a bridge.",
-        options=(_POLICY, _SET, _TRUST),
+        options=(POLICY, _SET, _TRUST),
         details="Exits as the command does. `run` does this by itself.",
         takes_command=True,
     ),

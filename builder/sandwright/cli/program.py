@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from sandwright.cli.commands import Command
+from sandwright.cli.commands import POLICY, Command
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
 from sandwright.places import above
@@ -70,7 +70,7 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """
     try:
         check(command, values)
-        if any(each.name == "policy" for each in command.options) and "policy" not in values:
+        if POLICY in command.options and "policy" not in values:
             values = {**values, "policy": above("sandbox.yaml")}
     except _errors() as error:
         return _refused(error, command.name)
