@@ -103,6 +103,32 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
     assert not read(project.home).users
 
 
+def test_who_owns_a_project_is_given_nothing_else(
+    made: Callable[[], Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between `find` and `chown` a link takes a directory's place, and somebody's file the account's."""
+    project = made()
+    project.set_up()
+    root, other = project.root, tmp_path / "other"
+    other.mkdir()
+    for directory in (root / "d", root / "e"):
+        directory.mkdir()
+        (directory / "f").touch()
+        os.chown(directory / "f", project.uid, project.uid)
+    for path in (other / "f", other / "g"):
+        path.touch()
+        os.chown(path, 4711, 4711)
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin/chown"
+    swap = f"[ ! -d {root}/d ] || {{ mv {root}/d {root}/was; ln -s {other} {root}/d; }}"
+    wrapper.write_text(f'#!/bin/sh\n{swap}\nln -f {other}/g {root}/e/f\nexec /usr/bin/chown "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    with accounts_change():
+        plan_removal(project.account).execute()
+    assert [(other / name).stat().st_uid for name in "fg"] == [4711, 4711]
+
+
 def test_none_goes_while_it_runs(project: Project) -> None:
     import subprocess  # noqa: PLC0415
 

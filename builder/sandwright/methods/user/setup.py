@@ -267,20 +267,9 @@ def _taking(tree: Path, uid: int) -> Callable[[], Sequence[str]]:
     def does() -> Sequence[str]:
         owner = tree.stat()
         whose = f"{owner.st_uid}:{owner.st_gid}"
-        _as_root(
-            "find",
-            str(tree),
-            "-xdev",
-            "-uid",
-            str(uid),
-            "-exec",
-            "chown",
-            "-h",
-            whose,
-            "{}",
-            "+",
-            limit=_TREE,
-        )
+        # Whoever works there may put a link in a directory's place meanwhile, and another's file in a file's.
+        chown = ("chown", "-h", f"--from={uid}", whose, "{}", "+")
+        _as_root("find", str(tree), "-xdev", "-uid", str(uid), "-execdir", *chown, limit=_TREE)
         return [f"{tree}: {each}" for each in sharing.unshare(tree, uid)]
 
     return does
