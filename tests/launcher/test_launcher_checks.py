@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -29,20 +30,26 @@ def test_digests(tmp_path: Path, drive: Drive, length: int) -> None:
     assert drive(*words, "artifacts", status=125).stderr == f"sandbox: {tmp_path}/a can't be read\n"
 
 
-def test_all_that_is_open_besides_is_closed(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """But for the bridge's channel."""
-    script = 'exec 5<.. 9<.. 77<.. 200<..; SANDWRIGHT_SHIMS_CHANNEL=77 exec "$@"'
-    for fields in ((), ("shims_loopback=yes",)):
-        words = (f"directory={tmp_path}", *fields, "descriptors", "run", "--", "ls", "/proc/self/fd")
+@pytest.mark.parametrize("fields", [(), ("shims_loopback=yes",)])
+def test_all_that_is_open_besides_is_closed(
+    tmp_path: Path, driver: Path, environ: dict[str, str], fields: tuple[str, ...]
+) -> None:
+    """The bridge's channel, which stays, too: by what is executed."""
+    script = 'exec 5<.. 9<.. 200<..; exec "$@"'
+    words = (f"directory={tmp_path}", *fields, "descriptors", "run", "--", "ls", "/proc/self/fd")
+    ours, other = socket.socketpair()
+    with ours, other:
         ended = subprocess.run(
             ["bash", "-c", script, "bash", driver, *words],
             capture_output=True,
             text=True,
             timeout=WAIT,
             check=False,
-            env=environ,
+            env={**environ, "SANDWRIGHT_SHIMS_CHANNEL": str(ours.fileno())},
+            pass_fds=[ours.fileno()],
         )
-        assert ended.stdout.split() == ["0", "1", "2", "3"], "and what ls itself opens"
+    assert ended.stderr == ""
+    assert ended.stdout.split() == ["0", "1", "2", "3"], "and what ls itself opens"
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -182,6 +182,23 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert launcher.runs() == []
 
 
+@pytest.mark.parametrize("raw", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80"])
+@pytest.mark.parametrize(("method", "name"), [("oci", "runc"), ("gvisor", "gVisor")])
+def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: bytes, make: Make) -> None:
+    """Its configuration is JSON: another byte would become a replacement character: another name."""
+    launcher = make(method, "environment: {pass: [ODD]}\n")
+    launcher.fake()
+    text = os.fsdecode(raw)
+    refused = launcher.run("rm", text)
+    said = f"sandbox: an argument of the command is not UTF-8, and {name} takes nothing else\n"
+    assert (refused.returncode, refused.stderr) == (125, said)
+    launcher.environment["ODD"] = text
+    refused = launcher.run("true")
+    said = f"sandbox: the variable ODD is not UTF-8, and {name} takes nothing else\n"
+    assert (refused.returncode, refused.stderr) == (125, said)
+    assert not (launcher.made / "words").exists()
+
+
 @pytest.mark.parametrize("limits", ["", "resources: {memory: 1GiB}\n"])
 @pytest.mark.parametrize("variables", ["{}", "{A: b}"])
 def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, make: Make) -> None:

@@ -22,6 +22,7 @@ from locks import accounts_change
 from ownedprojects import POLICY, WAIT, Project, digests, planted
 from sandwright import process
 from sandwright.api import Policy
+from sandwright.launcher.plan import parse_plan, plan_bytes
 from sandwright.methods.registry import render
 from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.methods.user.render import DedicatedAccount, account_for
@@ -220,6 +221,22 @@ def test_a_plan_that_can_not_be_followed_is_refused(person: Person, words: list[
     person.launcher.with_name("launch.plan").write_bytes(own)
     assert (status, out) == (125, b"")
     assert said in error
+
+
+def test_few_open_files_are_the_command_s(person: Person) -> None:
+    """With fewer than it waits for, the first process would never see an end (poll(2), EINVAL)."""
+    file = person.launcher.with_name("launch.plan")
+    before = file.read_bytes()
+    file.write_bytes(plan_bytes(dataclasses.replace(parse_plan(before), files=2)))
+    try:
+        with person.start("true") as started:
+            try:
+                status = started.wait(10)
+            finally:
+                started.kill()
+    finally:
+        file.write_bytes(before)
+    assert status in (126, 127), "no program can open its libraries"
 
 
 def test_a_script_without_a_first_line_is_a_shell_s(person: Person) -> None:

@@ -76,17 +76,33 @@ static void give(int file, int number)
         refuse_errno("bubblewrap can't be given what it reads");
 }
 
+static int in_memory(const char *name, const char *content, size_t length)
+{
+    int file = memfd_create(name, MFD_CLOEXEC);
+    if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
+        refuse_errno("bubblewrap can't be given what it reads");
+    return file;
+}
+
+static int artifact(const struct run *run, const char *name)
+{
+    size_t length;
+    const char *content = checked_artifact(run, name, &length);
+    return in_memory(name, content, length);
+}
+
 static _Noreturn void become(struct run *run, bool tries)
 {
     struct words all = {0};
-    int settings = memfd_create("settings", MFD_CLOEXEC);
-    for (size_t index = 0; index < given.count; index++)
-        if (settings < 0 || write(settings, given.at[index], strlen(given.at[index]) + 1) < 0)
-            refuse_errno("the environment can't be passed on");
-    lseek(settings, 0, SEEK_SET);
+    char *settings;
+    size_t length;
+    FILE *words_of = open_memstream(&settings, &length);
+    for (size_t index = 0; words_of != NULL && index < given.count; index++)
+        fprintf(words_of, "%s%c", given.at[index], 0);
+    if (words_of == NULL || fclose(words_of) != 0)
+        refuse("there is no memory");
     /* Above what will be given: `dup2` closes what is there. */
-    int files[] = {openat(run->artifacts, "args", O_RDONLY | O_CLOEXEC), settings,
-                   openat(run->artifacts, "seccomp.bpf", O_RDONLY | O_CLOEXEC),
+    int files[] = {artifact(run, "args"), in_memory("settings", settings, length), artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1]};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)

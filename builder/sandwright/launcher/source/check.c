@@ -13,13 +13,18 @@
 
 enum { MOST = 1 << 27 }; /* bytes of an artifact */
 
-/* The bridge's, which has to be there for the command, or -1. */
+/* The bridge's, which has to be there for the command, or -1. A directory would lead to all of the host. */
 static int channel(const struct run *run)
 {
+    struct stat status;
     const char *given = run->plan.shims_loopback ? getenv("SANDWRIGHT_SHIMS_CHANNEL") : NULL;
     char *end = NULL;
     long number = given == NULL ? -1 : strtol(given, &end, 10);
-    return number > 2 && number < INT_MAX && *end == '\0' ? (int)number : -1;
+    if (number <= 2 || number >= INT_MAX || *end != '\0')
+        return -1;
+    if (fstat((int)number, &status) != 0 || !S_ISSOCK(status.st_mode))
+        refuse("SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge: start this with \"sandwright run\"");
+    return (int)number;
 }
 
 void close_others(const int *kept, size_t count)
@@ -85,35 +90,53 @@ void check_path(struct run *run)
         refuse("there is no memory");
 }
 
-static char *read_artifact(const struct run *run, const char *name, const char *expected, size_t *length)
+const char *find_program(const struct run *run, const char *name)
 {
-    unsigned char digest[32];
-    char found[65];
-    char *content = read_file(run->artifacts, name, MOST, length);
-    if (content == NULL)
-        refuse("%s/%s can't be read", run->directory, name);
-    sha256(content, *length, digest);
-    for (int byte = 0; byte < 32; byte++)
-        sprintf(found + 2 * byte, "%02x", digest[byte]);
-    if (strcmp(found, expected) != 0)
-        refuse("%s/%s was changed after it was rendered: render it again", run->directory, name);
-    return content;
+    char *search = text("%s", run->path), *part, real[PATH_MAX];
+    while ((part = strsep(&search, ":")) != NULL) {
+        struct stat status;
+        const char *path = text("%s/%s", part, name);
+        if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 &&
+            realpath(path, real) != NULL && !is_writable_inside(run, real))
+            return path;
+    }
+    return NULL;
 }
+
+/* What was looked at is what is used: it may be rendered again meanwhile. */
+static struct artifact {
+    const char *name;
+    char *content;
+    size_t length;
+    struct artifact *next;
+} *checked;
 
 void check_artifacts(struct run *run)
 {
     const struct words *artifacts = &run->plan.artifacts;
-    size_t length;
-    for (size_t index = 0; index + 1 < artifacts->count; index += 2)
-        free(read_artifact(run, artifacts->at[index], artifacts->at[index + 1], &length));
+    for (size_t index = 0; index + 1 < artifacts->count; index += 2) {
+        struct artifact *each = take(sizeof *each);
+        unsigned char digest[32];
+        char found[65];
+        *each = (struct artifact){.name = artifacts->at[index], .next = checked};
+        if ((each->content = read_file(run->artifacts, each->name, MOST, &each->length)) == NULL)
+            refuse("%s/%s can't be read", run->directory, each->name);
+        sha256(each->content, each->length, digest);
+        for (int byte = 0; byte < 32; byte++)
+            sprintf(found + 2 * byte, "%02x", digest[byte]);
+        if (strcmp(found, artifacts->at[index + 1]) != 0)
+            refuse("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
+        checked = each;
+    }
 }
 
 char *checked_artifact(const struct run *run, const char *name, size_t *length)
 {
-    const struct words *artifacts = &run->plan.artifacts;
-    for (size_t index = 0; index + 1 < artifacts->count; index += 2)
-        if (strcmp(artifacts->at[index], name) == 0)
-            return read_artifact(run, name, artifacts->at[index + 1], length);
+    for (const struct artifact *each = checked; each != NULL; each = each->next)
+        if (strcmp(each->name, name) == 0) {
+            *length = each->length;
+            return each->content;
+        }
     refuse("%s/launch.plan: artifacts: without %s", run->directory, name);
 }
 

@@ -45,6 +45,7 @@ static const char *asked(struct run *run, pid_t process, bool wait)
     static char answer[512];
     const char *line = text("%s %d %s\n", strrchr(way(run), '/') + 1, (int)process, wait ? "wait" : "up");
     const char *pipe = text("%s/answer", way(run));
+    memset(answer, 0, sizeof answer); /* of an earlier start */
     egress_close(run);
     if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
         return "the proxy can not be asked";

@@ -93,36 +93,6 @@ static bool is_remote(void)
 
 /* ---- before anything is made */
 
-/* The interface of engines is JSON, where another byte would become a replacement character. */
-static bool is_utf8(const char *word)
-{
-    const unsigned char *at = (const unsigned char *)word;
-    while (*at != 0) {
-        unsigned char first = *at++, low = 0x80, high = 0xbf;
-        if (first < 0x80)
-            continue;
-        if (first < 0xc2 || first > 0xf4)
-            return false;
-        low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : low;
-        high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
-        for (int more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3; more > 0; more--, low = 0x80, high = 0xbf)
-            if (*at < low || *at++ > high)
-                return false;
-    }
-    return true;
-}
-
-static void check_text(const struct run *run)
-{
-    for (size_t index = 0; index < run->passed.count; index++)
-        if (!is_utf8(run->passed.at[index]))
-            refuse("the variable %.*s is not UTF-8, and %s takes nothing else",
-                   (int)strcspn(run->passed.at[index], "="), run->passed.at[index], title(run));
-    for (char **word = run->command; *word != NULL; word++)
-        if (!is_utf8(*word))
-            refuse("an argument of the command is not UTF-8, and %s takes nothing else", title(run));
-}
-
 /* r or w of what is shown at a path, 0 where nothing is. */
 static char shown_at(const struct plan *plan, const char *path)
 {
@@ -269,7 +239,7 @@ static void check(struct run *run)
     const char *session = getenv("SANDWRIGHT_SESSION");
     if (session != NULL && session[strspn(session, "abcdefghijklmnopqrstuvwxyz0123456789-")] != '\0')
         refuse("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
-    check_text(run);
+    check_text(run, title(run));
     check_mounts_below(run);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
         refuse("this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required");

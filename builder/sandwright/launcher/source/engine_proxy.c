@@ -93,10 +93,9 @@ void proxy_start(struct run *run, struct words *options)
         ask(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
         refuse("the proxy can not be started");
     wait_for_it(run);
-    const char *names = read_file(run->artifacts, "hosts", 1 << 20, NULL);
-    if (names == NULL)
-        refuse_errno("%s/hosts can't be read", run->directory);
-    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", names, address(run)), 0644);
+    size_t length;
+    const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), address(run)),
+                                  0644);
     add(options, text("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
     add(options, text("--network=%s", inside(run)));
     /* Not by a link-local address either, which the host's end of the network may have. */

@@ -28,7 +28,7 @@ static unsigned long pending;  /* signals that found nobody, by bits */
 static long patience, grace;   /* until when, 0 without */
 
 /* ---- signals, as they were given to us */
-static const int changed[] = {SIGPIPE, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+static const int changed[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 static struct sigaction before[sizeof changed / sizeof *changed];
 static sigset_t mask_before;
 static bool signals_known;
@@ -271,9 +271,9 @@ static _Noreturn void end_keeper(int status)
 /* Who would continue a child that has stopped: the launcher's parent, if it is in our session. */
 static void stopped(const struct run *run)
 {
-    pid_t shell = parent_of(run->launcher);
-    if (shell <= 0 || getsid(shell) != getsid(0))
-        kill(-getpgid(run->launcher), SIGCONT);
+    pid_t shell = parent_of(run->launcher), group = getpgid(run->launcher);
+    if (group > 1 && (shell <= 0 || getsid(shell) != getsid(0)))
+        kill(-group, SIGCONT);
 }
 
 /* Whether the child has ended. What else became ours is not left as a zombie. */
@@ -424,8 +424,7 @@ static void prepare(struct run *run, int socket)
     run->keeper = getpid();
     setpgid(0, 0);
     for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
-        if (changed[index] != SIGCHLD)
-            signal(changed[index], SIG_IGN);
+        signal(changed[index], SIG_IGN);
     leave = end_keeper;
     sigset_t set;
     sigemptyset(&set);

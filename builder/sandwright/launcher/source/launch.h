@@ -119,14 +119,15 @@ int write_file(int directory, const char *path, const char *content, size_t leng
 void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
-void check_artifacts(struct run *run);   /* sha256 of plan.artifacts */
+const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
+void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 
 /* ---- environment.c */
 void choose_environment(struct run *run);           /* run->passed, from plan.passed and plan.never */
-const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
+void check_text(const struct run *run, const char *taker); /* command and run->passed are UTF-8: `taker` takes nothing else */
 
 /* ---- streams.c: the command gets pipes in place of files and devices (docs/launcher.md) */
 void stream_keys(struct run *run);    /* launcher: terminal rules; run->terminal */

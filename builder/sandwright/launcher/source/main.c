@@ -130,9 +130,10 @@ static int see_through(int socket, int signals)
         over = waitpid(run.keeper, &ended, WNOHANG) == run.keeper;
         struct message message;
         ssize_t got;
-        while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message) {
-            begun = begun || message.kind == BEGUN;
-            status = message.kind == STATUS ? message.value : status;
+        /* What the keeper hasn't read when it exits is told first, as a reset, and once (unix(7)). */
+        while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
+            begun = begun || (got > 0 && message.kind == BEGUN);
+            status = got > 0 && message.kind == STATUS ? message.value : status;
         }
         if (got == 0 && !over) /* its end has come, or will at once */
             over = waitpid(run.keeper, &ended, 0) == run.keeper;
@@ -155,6 +156,8 @@ static int clean_up(void)
 int main(int count, char **words)
 {
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
+    sigset_t set;
+    caught_signals(&set);
     if (!as_root) {
         leave = leave_launcher;
         take_after();
@@ -167,8 +170,6 @@ int main(int count, char **words)
         user_as_root(&run, words + 2);
     check(count, words);
     run.launcher = getpid();
-    sigset_t set;
-    caught_signals(&set);
     bool terminal = terminal_open(&run);
     if (terminal)
         sigaddset(&set, SIGTSTP);

@@ -66,6 +66,7 @@ static void check(struct run *run)
         refuse(run->plan.gvisor ? "runsc (gVisor) is not installed" : "neither runc nor crun is installed");
     if (run->plan.rootless != (geteuid() != 0))
         refuse("this was rendered for %s: render it again", run->plan.rootless ? "another user than root" : "root");
+    check_text(run, run->plan.gvisor ? "gVisor" : strrchr(program, '/') + 1);
     environment[0] = text("PATH=%s", run->path);
     environment[1] = "HOME=/nonexistent";
     open_image(run);
@@ -209,9 +210,9 @@ static void fill(FILE *out, const struct run *run, const char *hole, bool more)
 static void write_config(struct run *run)
 {
     size_t length, size, at = 0;
-    char *made, *config = read_file(run->artifacts, "config.json", 1 << 26, &length);
+    char *made, *config = checked_artifact(run, "config.json", &length);
     FILE *out = open_memstream(&made, &size);
-    if (config == NULL || out == NULL)
+    if (out == NULL)
         refuse_errno("the configuration of the run can not be written");
     for (size_t index = 0; index < run->plan.config_holes.count; index += 2) {
         char *rest;

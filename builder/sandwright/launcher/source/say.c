@@ -15,6 +15,7 @@ void (*leave)(int status) = exit;
 static void line(const char *format, va_list words, const char *reason)
 {
     static const char begin[] = "sandbox: ";
+    signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than that nobody reads this */
     char said[16384];
     strcpy(said, begin);
     size_t size = sizeof said - 256;

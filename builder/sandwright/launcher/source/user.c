@@ -438,6 +438,11 @@ static _Noreturn void begin_command(struct run *run)
 {
     if (fchdir(root) != 0 || chroot(".") != 0)
         refuse_errno("%s can't become the root", place);
+    limit(RLIMIT_CORE, 0, false, "core");
+    if (run->plan.files >= 0) /* not the first process's, which would wait for nothing with less than 3 (poll(2)) */
+        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, true, "files");
+    if (run->plan.pids >= 0)
+        limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, false, "pids");
     become_account();
     if (getppid() != 1)
         _exit(NOT_RUN);
@@ -518,11 +523,6 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     watch_start(run, &watch);
     if (!watch_mounted(&watch))
         leave_namespace(NOT_RUN);
-    limit(RLIMIT_CORE, 0, false, "core");
-    if (run->plan.files >= 0)
-        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, true, "files");
-    if (run->plan.pids >= 0)
-        limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, false, "pids");
     pid_t command = fork_child(NULL);
     if (command == 0)
         begin_command(run);
@@ -605,8 +605,8 @@ static int number(const char *word)
 void user_as_root(struct run *run, char **words)
 {
     clearenv();
-    sigset_t set;
-    if (run->method != &user_method || geteuid() != 0 || setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0 || setgroups(0, NULL) != 0)
+    if (run->method != &user_method || geteuid() != 0 || setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0 ||
+        setgroups(0, NULL) != 0)
         refuse("this is the half of the launcher that root runs");
     check_descriptors(run);
     if (words[0] == NULL || words[1] == NULL)
@@ -632,7 +632,6 @@ void user_as_root(struct run *run, char **words)
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
     for (size_t index = 2; index < all.count; index++)
         add(&variables, all.at[index]);
-    caught_signals(&set);
     root_half(run, socket);
 }
 

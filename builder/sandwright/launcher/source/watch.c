@@ -330,9 +330,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     leave = leave_watch;
     for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
         signal(ignored[index], SIG_IGN);
-    char *content = read_file(run->artifacts, "mounts", 1 << 26, &length);
-    if (content == NULL)
-        refuse_errno("the plan of mounts can't be read");
+    char *content = checked_artifact(run, "mounts", &length);
     keep_only(over);
     raise_limit();
     const char *fault = mount_plan_parse(content, length, &plan);

@@ -1,0 +1,181 @@
+"""What a launcher makes of odd starters, of names that lead elsewhere, and of signals at the wrong moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goldens import write_artifacts
+from launcher.conftest import WAIT, Drive
+from sandwright.api import Policy
+from sandwright.launcher import LAUNCH
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect
+from sanitized import built
+
+pytestmark = pytest.mark.needs("bwrap", "cc")
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The launcher of these sources."""
+    parts = [each.name for each in LAUNCH.sources() if each.suffix == ".c" and each.name != "main.c"]
+    made = tmp_path_factory.mktemp("launch") / "launch"
+    return built(made, "cc", "-static", main=LAUNCH.source / "main.c", parts=parts)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, program: Path) -> Path:
+    (tmp_path / "home/p/.git").mkdir(parents=True)
+    policy = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n")
+    facts = collect(policy, project=tmp_path / "home/p", environ={"HOME": str(tmp_path / "home")})
+    write_artifacts(tmp_path / "out", render(policy.resolve(facts), "bwrap").artifacts)
+    (tmp_path / "out/launch").write_bytes(program.read_bytes())
+    return tmp_path / "out/launch"
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _stopped(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
+    turn: int, launcher: Path, environ: dict[str, str]
+) -> None:
+    """What the keeper hasn't read when it exits resets the socket that its status is in (unix(7))."""
+    with subprocess.Popen(
+        [launcher, "sh", "-c", "echo up; read x; exit 7"], env=environ,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == b"up\n"
+        (keeper,) = (each for each in _children(running.pid) if os.getpgid(each) == each)
+        own = Path(f"/proc/{running.pid}/exe").stat().st_ino
+        below = _children(keeper)
+        (watch,) = (each for each in below if Path(f"/proc/{each}/exe").stat().st_ino == own)
+        os.kill(watch, signal.SIGSTOP)
+        _until(lambda: _stopped(watch))
+        try:
+            running.stdin.close()
+            _until(lambda: {*_children(keeper)}.isdisjoint({*below} - {watch}))
+            running.send_signal(signal.SIGUSR1)
+            _until(lambda: _idle(running.pid))
+        finally:
+            os.kill(watch, signal.SIGCONT)
+        said = running.stderr.read()
+        assert (running.wait(WAIT), said) == (7, b"")
+
+
+def _idle(process: int) -> bool:
+    """Nothing is pending for it, and it sleeps."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return fields["State"].startswith("S") and int(fields["ShdPnd"], 16) == 0
+
+
+def test_who_ignores_the_end_of_children_gets_a_status(launcher: Path, environ: dict[str, str]) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    ended = subprocess.run(
+        [launcher, "sh", "-c", "sh -c 'exit 3'; echo $?; exit 7"], env=environ, stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=WAIT, check=False, preexec_fn=ignore,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, b"3\n", b"")
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_who_reads_no_errors_gets_the_status_of_a_refusal(
+    launcher: Path, environ: dict[str, str], early: bool
+) -> None:
+    """Before a keeper is there, and in the process that should have become bubblewrap."""
+    if not early:
+        bwrap = launcher.parent.parent / "bin/bwrap"
+        bwrap.parent.mkdir()
+        bwrap.write_bytes(b"\x7fELF no program")
+        bwrap.chmod(0o755)
+        environ["PATH"] = f"{bwrap.parent}:{environ['PATH']}"
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [launcher, *([] if early else ["true"])], env=environ, stdin=subprocess.DEVNULL,
+        stderr=write, timeout=WAIT, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert ended.returncode == 125
+
+
+def test_artifacts_that_are_replaced_meanwhile_are_not_used(launcher: Path, environ: dict[str, str]) -> None:
+    """Here while the launcher waits for the project, after it has looked at them."""
+    project = launcher.parent.parent / "home/p"
+    args = launcher.with_name("args")
+    with subprocess.Popen(
+        ["flock", "--exclusive", project, "sh", "-c", "echo up; read x"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as lock:  # fmt: skip
+        assert lock.stdout is not None
+        assert lock.stdout.readline() == b"up\n"
+        with subprocess.Popen(
+            [launcher, "sh", "-c", "touch /tmp/x && echo ran"],
+            env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as running:  # fmt: skip
+            _until(lambda: _waits_for_the_lock(running.pid, project))
+            other = launcher.with_name("args.new")
+            other.write_bytes(b"--no-such-option\0")
+            other.rename(args)
+            lock.communicate(b"\n", WAIT)
+            out, said = running.communicate(timeout=WAIT)
+    assert (running.returncode, out, said) == (0, b"ran\n", b"")
+
+
+def _waits_for_the_lock(process: int, project: Path) -> bool:
+    """It has opened the project, which is the last thing that it opens before."""
+    found = []
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(each.readlink()))
+    return str(project) in found
+
+
+def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path: Path, drive: Drive) -> None:
+    for name in ("project", "bin", "good"):
+        (tmp_path / name).mkdir()
+    for name in ("project/x", "good/x", "good/y"):
+        (tmp_path / name).touch(0o755)
+    (tmp_path / "bin/x").symlink_to("../project/x")
+    (tmp_path / "bin/y").symlink_to("../good/y")
+    words = (f"writable={tmp_path}/project", "path", "find=x", "find=y")
+    said = drive(*words, PATH=f"{tmp_path}/bin:{tmp_path}/good").stdout.split("\n")[2:]
+    assert said == [f"{tmp_path}/good/x", f"{tmp_path}/bin/y", ""]
+
+
+def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
+    """A directory would be a way to all of the host."""
+    script = 'exec 77<..; SANDWRIGHT_SHIMS_CHANNEL=77 exec "$@"'
+    words = (f"directory={tmp_path}", "shims_loopback=yes", "descriptors")
+    ended = subprocess.run(
+        ["bash", "-c", script, "bash", driver, *words],
+        capture_output=True, text=True, timeout=WAIT, check=False, env=environ,
+    )  # fmt: skip
+    assert ended.returncode == 125
+    assert ended.stderr.startswith("sandbox: SANDWRIGHT_SHIMS_CHANNEL names no descriptor of a bridge")
