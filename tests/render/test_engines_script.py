@@ -53,7 +53,11 @@ def _run(sandbox: Sandbox, script: str, policy: str = "", **environment: str) ->
 
 
 def _names(project: Path) -> set[str]:
-    return {str(path.relative_to(project)) for path in project.rglob("*")}
+    return {  # not rglob, which a directory that goes meanwhile ends
+        str((Path(where) / name).relative_to(project))
+        for where, directories, files in os.walk(project)
+        for name in (*directories, *files)
+    }
 
 
 def _nothing_left(sandbox: Sandbox, before: set[str]) -> bool:
