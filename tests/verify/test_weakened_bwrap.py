@@ -166,7 +166,7 @@ RUNS: dict[str, tuple[Weaken, str]] = {
         "lifecycle/ghosts lifecycle/killed lifecycle/terminated",
     ),
     "the check of what was rendered": (
-        launcher("check.c", "if (strcmp(found, expected) != 0)", "if (strlen(expected) != 64)"),
+        launcher("check.c", "if (strcmp(found, artifacts->at[index + 1]) != 0)", "if (strlen(found) != 64)"),
         "lifecycle/changed",
     ),
 }  # fmt: skip
