@@ -49,7 +49,7 @@ def _python(c: Context, module: str, *, timeout: int = 600, warn: bool = False) 
 
 
 @task
-def lint(c: Context) -> None:
+def style(c: Context) -> None:
     """Check style and types: ruff and mypy, strict, on code, tests and benchmarks; shellcheck on scripts."""
     _python(c, "ruff check .")
     _python(c, "ruff format --check .")
@@ -93,7 +93,7 @@ def _last_failed() -> list[str]:
 @task(help={"thorough": THOROUGH})
 def test(c: Context, thorough: bool = False) -> None:  # noqa: PT028 - a task
     """Check everything: style, types, and all tests."""
-    lint(c)
+    style(c)
     pytest(c, thorough=thorough)
 
 
@@ -119,6 +119,6 @@ def docs(c: Context, check: bool = False) -> None:  # noqa: ARG001
     pages.write(found)
 
 
-namespace = Collection(lint, pytest, test, bench, docs)
+namespace = Collection(style, pytest, test, bench, docs)
 for _task in product.tasks.values():
     namespace.add_task(_task)

@@ -1,6 +1,6 @@
 """Reads every shell script with shellcheck: those of the repository, and those that are rendered.
 
-`invoke lint` runs this file, and a test what it holds.
+`invoke style` runs this file, and a test what it holds.
 """
 
 from __future__ import annotations

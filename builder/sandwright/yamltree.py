@@ -27,7 +27,7 @@ MAX_DEPTH = 40
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml's parser where it is there, which is 20 times faster."""
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""What PyYAML 6.0.4 and newer say of 1,000 brackets, which libyaml reads ahead before it reports the first."""
+"""What PyYAML 6.0.4 says of 1,000 brackets, which libyaml reads ahead before it reports the first."""
 _UNREADABLE = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
