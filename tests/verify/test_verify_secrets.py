@@ -168,7 +168,7 @@ def test_no_token_is_in_a_report(secrets: Callable[..., list[ProbeOutcome]]) -> 
     """Not of a proof in which one was found, either."""
     found = tuple(secrets("bwrap", VARIABLE_PASSED))
     report = PolicyReport("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
-    for text in (encode(report), junit(report), page(report)):
+    for text in (encode(report), junit(report), page(report, ())):
         assert b"sandwright-canary-" in text, "what was looked for is told"
         assert b"-A-" not in text
         assert b"-B-" not in text

@@ -44,8 +44,11 @@ def verify(
             progress=progress,
             work=work,
         )
-    proving.write(report, json=json, junit=junit, html=html)
-    _show(report, named=named, required=_names(require))
+    required = _names(require)
+    proving.write(
+        report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
+    )
+    _show(report, named=named, required=required)
 
 
 def prove(
@@ -68,9 +71,10 @@ def prove(
             preset or (), method, output=Path(output), environ=os.environ, progress=progress
         ):
             folder = Path(output, "verify", name)
-            shipped.write(report, folder)
+            required = _names(require)
+            shipped.write(report, folder, faults=report.faults(named=named, required=required))
             console.line(f"preset {name}: {folder}/verify.html")
-            faults += _tell(report, named=named, required=_names(require))
+            faults += _tell(report, named=named, required=required)
     if faults:
         raise VerdictError(f"the presets are not proved: {faults} probes")
 
@@ -92,7 +96,7 @@ def _tell(report: PolicyReport, *, named: Sequence[str], required: Sequence[str]
 
     console.table(*summary(report))
     faults = report.faults(named=named, required=required)
-    for line in (*report.skips(), *report.notes, *faults):
+    for line in (*report.skips(), *report.notes, *report.weaker, *faults):
         console.line(line)
     if not faults:
         console.line(f"{report.policy} is proved for {', '.join(report.proved())} in {report.seconds:.1f} s")

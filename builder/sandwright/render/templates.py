@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from sandwright.errors import RenderError
 from sandwright.resources import Room, data_path
+from sandwright.visible import visible
 
 
 class Quoted(str):
@@ -63,6 +65,26 @@ def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: AN
         return _environment(room).get_template(name).render(values)
     except jinja2.TemplateError as error:
         raise RenderError(f"{room}/{name}: {error}") from error
+
+
+def render_page(folder: Path, name: str, /, **values: Any) -> str:  # noqa: ANN401 - likewise
+    """Render a template of HTML in one of our own directories.
+
+    Every value is escaped, and what a browser would obey or hide in it is shown as `visible` shows it; text
+    of ours that is markup already comes as `Markup`. Raise RenderError for a name that isn't given.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup | jinja2.Undefined) else visible(str(value)),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    try:
+        return environment.get_template(name).render(values)
+    except jinja2.TemplateError as error:
+        raise RenderError(f"{name}: {error}") from error
 
 
 def add_filter(name: str, quote: Callable[[object], Quoted]) -> None:

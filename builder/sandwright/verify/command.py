@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sandwright.errors import UsageError
@@ -15,6 +16,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.unpacking.store import write_atomically
 from sandwright.verify import matrix
+from sandwright.verify.about import origin
 from sandwright.verify.page import page
 from sandwright.verify.report import PolicyReport, encode, junit
 
@@ -56,6 +58,7 @@ def verify_policy(
     report = matrix.verify(
         resolve, methods, policy=str(path), progress=progress, work=resolve_at if work else None
     )
+    report = replace(report, origin=origin(own[-1], path.parent, settings))
     return report, () if asked == "all" else methods
 
 
@@ -69,9 +72,14 @@ def _own_methods(policy: ResolvedPolicy) -> tuple[str, ...]:
     return found
 
 
-def write(report: PolicyReport, *, json: str = "", junit: str = "", html: str = "") -> None:
-    """Write the report's files, each whole or not at all; an empty name means none."""
-    for name, make in ((json, encode), (junit, _junit), (html, page)):
+def write(
+    report: PolicyReport, *, json: str = "", junit: str = "", html: str = "", faults: Sequence[str]
+) -> None:
+    """Write the report's files, each whole or not at all; an empty name means none.
+
+    `faults` are those by which the command ends, of which the page says the same.
+    """
+    for name, make in ((json, encode), (junit, _junit), (html, lambda report: page(report, faults))):
         if name:
             target = Path(name)
             target.parent.mkdir(parents=True, exist_ok=True)

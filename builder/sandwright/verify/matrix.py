@@ -85,6 +85,7 @@ def verify(
         notes=tuple(dict.fromkeys(note for each in proofs for note in each.notes)),
         started=started.isoformat(timespec="seconds"),
         seconds=time.monotonic() - began,
+        weaker=tuple(dict.fromkeys(each for proof in proofs for each in proof.weaker)),
         host=f"{platform.node()}: {platform.system()} {platform.release()} {platform.machine()}",
     )
 
@@ -123,7 +124,8 @@ def _in_container(
 
     proof = _with_work(prove(around(resolve, engine), own), work and around_work)
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
-    return MethodProof(method, outcomes, (f"{method}: gVisor in a container of {engine}", *proof.notes))
+    notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
+    return MethodProof(method, outcomes, notes, proof.weaker)
 
 
 def around(resolve: Resolve, engine: str) -> Resolve:

@@ -152,7 +152,7 @@ def _compared(step: ProbeStep, wanted: Sequence[str], answer: ProbeAnswer) -> tu
 
 def _value_faults(step: ProbeStep, value: bytes) -> Iterator[str]:
     if step.value is not None and value != step.value:
-        yield f"expected the value {_shown(step.value)}"
+        yield "expected another value" if step.private else f"expected the value {_shown(step.value)}"
     if step.holds not in value:
         yield f"its value lacks {_shown(step.holds)}"
     for each in step.lacks:

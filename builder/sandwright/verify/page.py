@@ -1,112 +1,166 @@
-"""The report as one page that needs nothing else: probe by method, with the evidence in each cell."""
+"""The report as one page that needs nothing else: the verdict, its subject, and each probe's evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
+from markupsafe import Markup
+
+from sandwright.render.templates import render_page
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.report import PolicyReport, summary
+from sandwright.verify.report import VERDICTS, PolicyReport, label
 from sandwright.verify.verdict import Verdict
 
-_CSS = Path(__file__).with_name("page.css")
+_FOLDER = Path(__file__).parent
+_TOLD = 20
+"""Faults that are told beside the verdict."""
 
 
-def page(report: PolicyReport) -> bytes:
-    """HTML. It is built as a tree, so no text of a policy or program is ever taken for markup."""
-    html = ET.Element("html", lang="en")
-    head = _add(html, "head")
-    _add(head, "meta", charset="utf-8")
-    _add(head, "meta", name="viewport", content="width=device-width, initial-scale=1")
-    _add(head, "title", f"{_verdict(report)}: {report.policy}")
-    _add(head, "style", _CSS.read_text(encoding="utf-8"))
-    body = _add(html, "body")
-    _add(body, "h1", f"Verification of {report.policy}: {_verdict(report)}")
-    _add(body, "p", f"{report.host}; {report.started}; {report.seconds:.1f} s", **{"class": "lead"})
-    _summary(body, report)
+@dataclass(frozen=True)
+class _Probe:
+    """One probe with its outcome for each method that has it."""
+
+    name: str
+    about: str
+    outcomes: tuple[ProbeOutcome, ...]
+
+    @property
+    def verdicts(self) -> str:
+        """Each different verdict once."""
+        return " ".join(dict.fromkeys(str(each.verdict) for each in self.outcomes))
+
+    @property
+    def differs(self) -> bool:
+        """Whether methods gave different answers."""
+        return len({(each.verdict, each.observed) for each in self.outcomes}) > 1
+
+    @property
+    def telling(self) -> bool:
+        """Whether something of it is not as it should be."""
+        return any(each.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for each in self.outcomes)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The probes of a family."""
+
+    name: str
+    probes: tuple[_Probe, ...]
+
+    @property
+    def green(self) -> bool:
+        """Whether nothing of it is to be looked at."""
+        return not any(probe.telling for probe in self.probes)
+
+    @property
+    def counts(self) -> str:
+        """`12 pass, 1 fail`: outcomes, so a probe counts once for each method."""
+        found = Counter(each.verdict for probe in self.probes for each in probe.outcomes)
+        return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+
+
+def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
+    """HTML. Text of policies and programs is escaped, and what can't be seen in it is written out.
+
+    `faults` say why the report is not green; without any it is. The page's only script hides probes that the
+    reader does not ask for; the page's policy lets nothing else run, and nothing be loaded.
+    """
+    style, script = (_text(name) for name in ("page.css", "page.js"))
+    html = render_page(
+        _FOLDER,
+        "page.html.j2",
+        report=report,
+        verdict="not proved" if faults else "proved",
+        badge=Verdict.FAIL if faults else Verdict.PASS,
+        statements=[*_statements(report, faults)],
+        facts=[*_facts(report)],
+        verdicts=VERDICTS,
+        methods=[*_methods(report)],
+        families=[*_groups(report)],
+        style=Markup(style),  # noqa: S704 - ours
+        style_digest=_digest(style),
+        script=Markup(script),  # noqa: S704 - ours
+        script_digest=_digest(script),
+    )
+    return html.encode("utf-8", "backslashreplace")
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> Markup:
+    """The source of inline text as a Content-Security-Policy names it (CSP Level 3, 2.3.1)."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Markup(f"sha256-{digest}")  # noqa: S704 - base64
+
+
+def _statements(report: PolicyReport, faults: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a reader of the verdict must know besides, each with the verdict that colours it."""
+    proved = report.proved()
+    for fault in faults[:_TOLD]:
+        yield ("inconclusive" if fault.startswith("inconclusive") else "fail"), fault
+    if len(faults) > _TOLD:
+        yield "fail", f"and {len(faults) - _TOLD} more, which are open below"
+    for each, methods in _by_text(report.weaker).items():
+        yield "inconclusive", f"{', '.join(methods)}: {each}"
+    simulated = [method for method in proved if any(each.simulated for each in report.of(method))]
+    if simulated:
+        yield "inconclusive", f"simulated: {', '.join(simulated)}: an evaluator answered, and nothing ran"
+    for method in report.methods:
+        if method not in proved and (own := report.of(method)):
+            yield "skipped", f"nothing was proved of {method}: {own[0].evidence}"
+    skips = Counter(each.method for each in report.outcomes if each.verdict is Verdict.SKIPPED)
+    some = [f"{skips[method]} of {method}" for method in proved if skips[method]]
+    if some:
+        yield "skipped", f"probes that were skipped, each with its reason below: {', '.join(some)}"
+    ran = [method for method in proved if method not in simulated]
+    if not faults and ran:
+        yield "pass", f"proved for {', '.join(ran)}"
+
+
+def _by_text(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Lines that begin with a method: what they say, and of which methods."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        method, _, text = line.partition(": ")
+        found.setdefault(text, []).append(method)
+    return found
+
+
+def _facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
+    """What the report is about, and where and when it was made."""
+    yield "Policy", report.policy
+    yield "Project", report.origin.project or "not known"
+    yield "Commit", report.origin.commit or "none"
+    yield "Methods", ", ".join(report.methods)
+    yield "Machine", report.host
+    yield "Made", f"{report.started}, in {report.seconds:.1f} s"
+
+
+def _methods(report: PolicyReport) -> Iterator[tuple[str, list[int]]]:
+    for method in report.methods:
+        counts = Counter(each.verdict for each in report.of(method))
+        yield label(report, method), [counts[verdict] for verdict in VERDICTS]
+
+
+def _groups(report: PolicyReport) -> Iterator[_Group]:
     for family in Family:
-        _family(body, report, family)
-    _notes(body, report)
-    markup: str = ET.tostring(html, encoding="unicode", method="html")
-    return f"<!doctype html>\n{markup}\n".encode("utf-8", "backslashreplace")
+        own = [each for each in report.outcomes if each.family is family]
+        if own:
+            yield _Group(str(family), tuple(_probes(own, report.methods)))
 
 
-def _verdict(report: PolicyReport) -> str:
-    return "not green" if report.faults() else "green"
-
-
-def _add(parent: ET.Element, tag: str, text: str = "", **attributes: str) -> ET.Element:
-    element = ET.SubElement(parent, tag, attributes)
-    element.text = text or None
-    return element
-
-
-def _table(body: ET.Element, headings: list[str]) -> ET.Element:
-    table = _add(body, "table")
-    row = _add(_add(table, "thead"), "tr")
-    for heading in headings:
-        _add(row, "th", heading)
-    return _add(table, "tbody")
-
-
-def _summary(body: ET.Element, report: PolicyReport) -> None:
-    headings, rows = summary(report)
-    table = _table(body, headings)
-    for cells in rows:
-        row = _add(table, "tr")
-        for cell in cells:
-            _add(row, "td", cell)
-
-
-def _family(body: ET.Element, report: PolicyReport, family: Family) -> None:
-    own = [outcome for outcome in report.outcomes if outcome.family is family]
-    if not own:
-        return
-    _add(body, "h2", str(family))
-    table = _table(body, ["probe", *report.methods])
-    cells = {(outcome.probe, outcome.method): outcome for outcome in own}
-    for name in dict.fromkeys(outcome.probe for outcome in own):
-        row = _add(table, "tr")
-        title = _add(row, "th")
-        _add(title, "code", name)
-        _add(title, "small", next(each.about for each in own if each.probe == name))
-        for method in report.methods:
-            _cell(row, cells.get((name, method)))
-
-
-def _cell(row: ET.Element, outcome: ProbeOutcome | None) -> None:
-    if outcome is None:
-        _add(row, "td", "–", title="not a probe of this method")
-        return
-    simulated = " simulated" if outcome.simulated else ""
-    cell = _add(row, "td", **{"class": f"{outcome.verdict}{simulated}"})
-    details = _add(cell, "details")
-    if outcome.verdict not in (Verdict.PASS, Verdict.SKIPPED):
-        details.set("open", "open")
-    short = _add(details, "summary")
-    _add(short, "span", str(outcome.verdict), **{"class": "verdict"})
-    if outcome.simulated:
-        _add(short, "span", "simulated", **{"class": "mark"})
-    for label, text in _evidence(outcome):
-        _add(details, "small", label)
-        _add(details, "pre", text)
-
-
-def _evidence(outcome: ProbeOutcome) -> Iterator[tuple[str, str]]:
-    if outcome.verdict is not Verdict.SKIPPED:
-        yield "expected", outcome.expected
-        yield "observed", outcome.observed
-    yield "evidence", outcome.evidence
-    if outcome.note:
-        yield "because", outcome.note
-
-
-def _notes(body: ET.Element, report: PolicyReport) -> None:
-    if not report.notes:
-        return
-    _add(body, "h2", "Notes")
-    notes = _add(body, "ul", **{"class": "notes"})
-    for note in report.notes:
-        _add(notes, "li", note)
+def _probes(outcomes: Sequence[ProbeOutcome], methods: Sequence[str]) -> Iterable[_Probe]:
+    by_name: dict[str, list[ProbeOutcome]] = {}
+    for each in outcomes:
+        by_name.setdefault(each.probe, []).append(each)
+    for name, own in by_name.items():
+        ordered = sorted(own, key=lambda each: methods.index(each.method))
+        yield _Probe(name, own[0].about, tuple(ordered))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from sandwright.egress.proxy import proxy
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.methods import registry
+from sandwright.policy.declaration import Declaration
 from sandwright.policy.limits import lowered, with_kept_limits
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
@@ -46,12 +47,14 @@ Rendered = Callable[..., RenderedSandbox]
 class MethodProof:
     """What came of one method.
 
-    Outcomes in order, what it makes of the policy otherwise, and what we added.
+    Outcomes in order, what it makes more strictly of the policy and what we added, and what of the policy it
+    enforces in part or not at all.
     """
 
     method: str
     outcomes: tuple[ProbeOutcome, ...]
     notes: tuple[str, ...]
+    weaker: tuple[str, ...] = ()
 
 
 def prove(
@@ -107,9 +110,20 @@ def prove(
         if runs if secrets is None else secrets:
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
-        findings = (str(finding) for finding in check_expressible(whole, declaration))
+        stricter, weaker = findings(whole, declaration)
         notes = [f"proved with lower limits than the preset's: {', '.join(lower)}"] if lower else []
-        return MethodProof(method, tuple(outcomes), (*findings, *notes, _granted(subject), *provision.notes))
+        notes = [*stricter, *notes, _granted(subject), *provision.notes]
+        return MethodProof(method, tuple(outcomes), tuple(notes), weaker)
+
+
+def findings(policy: ResolvedPolicy, declaration: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a method makes of a policy otherwise: more strictly, and in part or not at all.
+
+    Raise RenderError when it can't enforce the policy.
+    """
+    found = check_expressible(policy, declaration)
+    weaker = tuple(str(each) for each in found if each.kind in ("partly", "degraded"))
+    return tuple(str(each) for each in found if each.kind not in ("partly", "degraded")), weaker
 
 
 def _bridge(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from sandwright.verify.about import PolicyOrigin
 from sandwright.verify.junit import JunitCase, JunitSuite, element_of, junit_xml
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
 
-_VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
+VERDICTS = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.SKIPPED)
+"""In the order in which reports show them."""
 
 STARTS = "lifecycle/starts"
 """The probe on which all others of a method depend."""
@@ -23,7 +25,8 @@ STARTS = "lifecycle/starts"
 class PolicyReport:
     """The outcomes of all methods. `notes` is what the reader of a verdict must know besides.
 
-    `policy` is the policy's file, `started` an ISO 8601 time, `host` says on what machine this was.
+    `policy` is the policy's file, `started` an ISO 8601 time, `host` says on what machine this was. `weaker`
+    says what of the policy a method enforces in part or not at all, and why that was accepted.
     """
 
     policy: str
@@ -33,6 +36,8 @@ class PolicyReport:
     started: str
     seconds: float
     host: str
+    weaker: tuple[str, ...] = ()
+    origin: PolicyOrigin = field(default_factory=PolicyOrigin)
 
     def of(self, method: str) -> list[ProbeOutcome]:
         """The outcomes of one method."""
@@ -83,11 +88,12 @@ def encode(report: PolicyReport) -> bytes:
 def summary(report: PolicyReport) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: a row for each method, in each family how many passed, and the four sums."""
     families = [family for family in Family if any(each.family is family for each in report.outcomes)]
-    rows = [[_label(report, method), *_counts(report, method, families)] for method in report.methods]
-    return ["method", *map(str, families), *map(str, _VERDICTS)], rows
+    rows = [[label(report, method), *_counts(report, method, families)] for method in report.methods]
+    return ["method", *map(str, families), *map(str, VERDICTS)], rows
 
 
-def _label(report: PolicyReport, method: str) -> str:
+def label(report: PolicyReport, method: str) -> str:
+    """A method's name, with whether its answers are simulated."""
     simulated = any(outcome.simulated for outcome in report.of(method))
     return f"{method} (simulated)" if simulated else method
 
@@ -99,7 +105,7 @@ def _counts(report: PolicyReport, method: str, families: Sequence[Family]) -> It
         passed = sum(each.verdict is Verdict.PASS for each in own)
         yield f"{passed}/{len(own)}" if own else "–"
     counts = Counter(each.verdict for each in outcomes)
-    yield from (str(counts[verdict]) for verdict in _VERDICTS)
+    yield from (str(counts[verdict]) for verdict in VERDICTS)
 
 
 def _line(outcome: ProbeOutcome) -> str:
@@ -116,7 +122,7 @@ def junit(report: PolicyReport) -> bytes:
     """JUnit's XML: a suite for each method, a case for each probe."""
     suites = (
         JunitSuite(
-            _label(report, method), [_case(each) for each in report.of(method)], {"timestamp": report.started}
+            label(report, method), [_case(each) for each in report.of(method)], {"timestamp": report.started}
         )
         for method in report.methods
     )

@@ -41,7 +41,8 @@ def prove_presets(
                 policy.parent.mkdir()
                 policy.write_text(_POLICY.format(preset=name), encoding="utf-8")
                 report, named = command.verify_policy(policy, asked, environ=environ, progress=progress)
-            yield name, (replace(report, policy=f"preset {name}"), named)
+            origin = replace(report.origin, project="a new one", commit="")
+            yield name, (replace(report, policy=f"preset {name}", origin=origin), named)
 
 
 @contextlib.contextmanager
@@ -57,10 +58,10 @@ def _built_in(output: Path) -> Iterator[None]:
         del os.environ[VARIABLE]
 
 
-def write(report: PolicyReport, folder: Path) -> None:
+def write(report: PolicyReport, folder: Path, *, faults: Sequence[str]) -> None:
     """The report in its three forms."""
     names = {form: str(folder / name) for form, name in _FILES.items()}
-    command.write(report, json=names["json"], junit=names["junit"], html=names["html"])
+    command.write(report, json=names["json"], junit=names["junit"], html=names["html"], faults=faults)
 
 
 _FILES = {"json": "verify.json", "junit": "junit.xml", "html": "verify.html"}

@@ -16,7 +16,6 @@ from sandwright.evaluate.sbpl import Evaluator, FileImporter, Links, compile_pro
 from sandwright.evaluate.sbpl.request import ResourceValue
 from sandwright.methods import registry
 from sandwright.policy.facts import HostEntry, HostFacts
-from sandwright.policy.uses import check_expressible
 from sandwright.runtime.probe.protocol import NO_ANSWER, Attempt, ProbeAnswer
 from sandwright.verify.catalogue import catalogue
 from sandwright.verify.cloud import cases, home
@@ -24,7 +23,7 @@ from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.listeners import listening
 from sandwright.verify.outcome import ProbeOutcome, judge
 from sandwright.verify.probe import Family, Probe
-from sandwright.verify.prove import MethodProof, Resolve, Weaken
+from sandwright.verify.prove import MethodProof, Resolve, Weaken, findings
 from sandwright.verify.subject import Canaries, ProofSubject
 
 DECIDED = (Family.FILES, Family.LINKS, Family.NETWORK)
@@ -88,13 +87,13 @@ def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> 
             words = [*fixture.settings(*read), f"credentials.cloud={mode}"]
             other = replace(subject, policy=resolve(words, lambda facts: as_macos(own.seen(facts))))
             outcomes += _outcomes(other, made(other, own), weaken)
-        notes = [*map(str, check_expressible(policy, registry.declaration(method)))]
-        notes.append(
+        stricter, weaker = findings(policy, registry.declaration(method))
+        simulated = (
             f"{method}: simulated: the SBPL evaluator answered for the rendered profile, and nothing ran; it "
             "decides on files, links, the network and cloud accounts. "
             f"`verify --method {method}` on macOS enforces"
         )
-        return MethodProof(method, tuple(outcomes), tuple(notes))
+        return MethodProof(method, tuple(outcomes), (*stricter, simulated), weaker)
 
 
 def _outcomes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sandwright.policy.secretnames import why_secret
 from sandwright.runtime.probe.protocol import attempt
 from sandwright.verify.catalogue.files import reads_plain
 from sandwright.verify.probe import Family, Probe, ProbeStep
@@ -37,7 +38,10 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
             f"variables have the policy's values: {', '.join(environment.set)}",
             *(
                 ProbeStep(
-                    attempt("environment", name), "works", value=value.encode("utf-8", "surrogateescape")
+                    attempt("environment", name),
+                    "works",
+                    value=value.encode("utf-8", "surrogateescape"),
+                    private=bool(why_secret(name)),
                 )
                 for name, value in environment.set.items()
             ),
@@ -50,7 +54,9 @@ def _control(subject: ProofSubject) -> tuple[ProbeStep, ...]:
     """That variables arrive at all, where any should."""
     environment = subject.policy.environment
     names = [*subject.canaries.passed, *environment.set]
-    arriving = tuple(step("works", "environment", name) for name in names[:1])
+    arriving = tuple(
+        ProbeStep(attempt("environment", name), "works", private=bool(why_secret(name))) for name in names[:1]
+    )
     return (*arriving, reads_plain(subject.fixture))
 
 

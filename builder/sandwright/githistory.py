@@ -1,0 +1,56 @@
+"""What Git's history holds: the commit of a work tree, and files of other commits.
+
+Only commands that read objects are used: they start no program that a repository's configuration or
+attributes name (filters, fsmonitor, text conversion, hooks).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from sandwright import process
+from sandwright.errors import CommandFailed, ToolMissing, UsageError
+
+_LIMIT = 60.0
+
+
+def head(directory: Path) -> str:
+    """The commit that is checked out in a work tree; empty where there is none, or no Git."""
+    try:
+        return _git(directory, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text.strip()
+    except (CommandFailed, ToolMissing):
+        return ""
+
+
+def is_committed(file: Path, content: bytes) -> bool:
+    """Whether the commit that is checked out has a file with this content. Line ends are not converted."""
+    try:
+        found = _git(file.parent, "rev-parse", "--verify", "--quiet", f"HEAD:./{file.name}").text.strip()
+    except (CommandFailed, ToolMissing):
+        return False
+    digest = hashlib.sha1 if len(found) == 40 else hashlib.sha256
+    return digest(b"blob %d\0" % len(content) + content).hexdigest() == found
+
+
+def file_at(directory: Path, revision: str, path: str) -> bytes:
+    """A file of a revision, `path` from the directory on when it begins with `./`, else from the top.
+
+    Raise UsageError when there is no such revision or file, ToolMissing without Git.
+    """
+    if revision.startswith("-"):
+        raise UsageError(f"{revision} is no revision")
+    try:
+        return _git(directory, "cat-file", "blob", f"{revision}:{path}").stdout
+    except CommandFailed as error:
+        why = error.stderr.strip().splitlines()
+        raise UsageError(f"{revision}:{path} can't be read: {why[-1] if why else 'no such file'}") from error
+
+
+def _git(directory: Path, *words: str) -> process.Result:
+    # An object that a partial clone lacks is not fetched: how, the configuration says.
+    own = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
+    environment = {**os.environ, **own}
+    argv = ("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-C", str(directory), *words)
+    return process.run(*argv, env=environment, timeout=_LIMIT)

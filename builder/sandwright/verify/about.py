@@ -1,0 +1,77 @@
+"""What a report is about: the policy's text, and the project and commit that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright import githistory
+from sandwright.document import Document
+from sandwright.policy.load import Layer
+from sandwright.policy.secretnames import why_secret
+from sandwright.yamltree import Position
+
+HIDDEN = "(not shown)"
+
+_TELLING = 6
+"""Characters from which on a value is looked for in the rest of the text."""
+
+
+@dataclass(frozen=True)
+class PolicyOrigin:
+    """Where a policy is from. `commit` is empty where there is none, `settings` are those of this run."""
+
+    project: str = ""
+    commit: str = ""
+    text: str = ""
+    settings: tuple[str, ...] = ()
+
+
+def origin(layer: Layer, project: Path, settings: Sequence[str]) -> PolicyOrigin:
+    """The origin of a policy that was read from a file."""
+    content = Path(layer.file).read_bytes() if layer.file else b""
+    text = shown(content.decode("utf-8-sig", "replace"), layer.document)
+    return PolicyOrigin(
+        str(project.absolute()), _commit(layer, content), text, tuple(map(_setting, settings))
+    )
+
+
+def _commit(layer: Layer, content: bytes) -> str:
+    if layer.file is None or not (commit := githistory.head(Path(layer.file).parent)):
+        return ""
+    same = githistory.is_committed(Path(layer.file), content)
+    return f"{commit}, {'which has this policy' if same else 'which has another policy, or none'}"
+
+
+def _setting(text: str) -> str:
+    name, _, _ = text.partition("=")
+    return f"{name}={HIDDEN}" if name.startswith("environment.set") else text
+
+
+def shown(text: str, document: Document) -> str:
+    """A policy's text without the values of variables that look as if they held secrets."""
+    data = document.data if isinstance(document.data, dict) else {}
+    environment = data.get("environment")
+    given = environment.get("set") if isinstance(environment, dict) else None
+    names = [name for name in given if why_secret(name)] if isinstance(given, dict) else []
+    values = [str(given[name]) for name in names] if isinstance(given, dict) else []
+    keys = sorted(document.key_marks.values())
+    begins = (document.position(("environment", "set", name)) for name in names)
+    for begin in sorted(begins, reverse=True):
+        end = next((key for key in keys if key > begin), None)
+        text = _without(text, begin, end)
+    for value in values:
+        text = text.replace(value, HIDDEN) if len(value) >= _TELLING else text  # anchors, comments
+    return text
+
+
+def _without(text: str, begin: Position, end: Position | None) -> str:
+    """The text without what is from one position on, up to another: the key behind it, or the end."""
+    lines = text.splitlines(keepends=True)
+    before = "".join([*lines[: begin[0] - 1], lines[begin[0] - 1][: begin[1] - 1]])
+    if end is None:
+        return f"{before}{HIDDEN}\n"
+    indent = lines[end[0] - 1][: end[1] - 1] if end[0] > begin[0] else " "
+    broken = "\n" if end[0] > begin[0] else ""
+    return "".join([before, HIDDEN, broken, indent, lines[end[0] - 1][end[1] - 1 :], *lines[end[0] :]])
