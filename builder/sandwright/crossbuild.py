@@ -1,5 +1,6 @@
-"""Builds small C programs for any platform, statically where the platform has static programs.
+"""Builds our small C programs for any platform, statically where the platform has static programs.
 
+Who uses sandwright needs none of this: the programs ship built (`prebuilt.py`).
 The compiler is Zig's (`zig cc`, from the package `ziglang`), which brings the C libraries of all targets:
 musl for Linux, Apple's stubs for macOS. What was built is kept by the digest of everything that it was built
 from, so that a program is compiled once for each of its versions. It has no time stamps and no paths of this
@@ -11,8 +12,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from types import MappingProxyType
 
 from sandwright import process
 from sandwright.errors import BuildError, CommandFailed, ToolMissing
+from sandwright.prebuilt import PrebuiltProgram
 
 TIMEOUT = 300.0
 """Seconds for one program; the first for a target builds its C library too."""
@@ -63,49 +65,19 @@ def build(sources: Sequence[Path], *, target: str, output: Path, cache: Path | N
     return output
 
 
-def build_here(sources: Sequence[Path], *, target: str, output: Path, cache: Path | None = None) -> Path:
-    """The same for programs of which nobody compares the bytes, in half a second instead of minutes.
-
-    For this machine's own processor its compiler does (`cc`), where there is one that links statically; else,
-    and for all other platforms, it is `build`.
-    """
-    store = cache or _cache()
-    digest = hashlib.sha256(
-        b"\0".join(part for each in sources for part in (each.name.encode(), each.read_bytes()))
-    )
-    kept = store / "programs" / f"here-{target.replace('/', '-')}-{digest.hexdigest()}"
-    if kept.exists() or (target == _own_target() and compiled_here(sources, kept)):
-        _copy(kept, output)
-        return output
-    return build(sources, target=target, output=output, cache=cache)
-
-
-def compiled_here(sources: Sequence[Path], output: Path) -> bool:
-    """Compile with this machine's compiler, beside the output, and rename; false when that can't be done."""
-    compiler = process.find("cc")
-    if compiler is None:
-        return False
-    output.parent.mkdir(parents=True, exist_ok=True)
-    static = () if sys.platform == "darwin" else ("-static",)
-    names = [str(source) for source in sources if source.suffix == ".c"]
-    flags = ("-std=c11", "-O2", "-s", "-Wall", "-Wextra")
-    with tempfile.TemporaryDirectory(prefix="sandwright-", dir=output.parent) as scratch:
-        made = Path(scratch) / "program"
-        if not process.run(compiler, *static, *flags, "-o", made, *names, timeout=TIMEOUT, check=False):
-            return False
-        made.chmod(0o755)
-        made.replace(output)
-    return True
-
-
-def _own_target() -> str:
-    machines = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-    return f"{sys.platform}/{machines.get(platform.machine(), platform.machine())}"
+def rebuild(program: PrebuiltProgram) -> None:
+    """Build a committed program for each of its platforms, and write the record of it. Raise like `build`."""
+    digests = {}
+    for target in program.platforms:
+        made = build(program.sources(), target=target, output=program.path(target))
+        digests[target] = f"sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}"
+    record = {"programs": digests, "sources": program.source_digest(), "zig": compiler_version()}
+    program.record.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
 
 
 def _require() -> None:
     if importlib.util.find_spec("ziglang") is None:
-        raise ToolMissing("ziglang", "it is a Python package: pip install 'sandwright[programs]', or ziglang")
+        raise ToolMissing("ziglang", "it is a Python package: pip install ziglang")
 
 
 def _digest(sources: Sequence[Path], target: str) -> str:

@@ -1,11 +1,12 @@
 """Small static C programs that ship built for each platform, so that nobody who uses them needs a compiler.
 
-The programs are committed beside their sources. `programs.json` records their digests and the version of Zig
-that built them; a test builds them again and compares the bytes.
+The programs are committed beside their sources. `programs.json` records their digests, that of the sources,
+and the version of Zig that built them; tests compare the digests, build the programs again and compare them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,3 +36,10 @@ class PrebuiltProgram:
     def sources(self) -> list[Path]:
         """Its sources and their headers."""
         return sorted(each for each in self.source.iterdir() if each.suffix in (".c", ".h"))
+
+    def source_digest(self) -> str:
+        """The SHA-256 of the names and bytes of its sources."""
+        digest = hashlib.sha256()
+        for each in self.sources():
+            digest.update(each.name.encode() + b"\0" + hashlib.sha256(each.read_bytes()).digest())
+        return f"sha256:{digest.hexdigest()}"

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandwright import process
-from sandwright.image.init import SOURCE
+from sandwright.image.init import INIT
 from thorough import examples
 
 pytestmark = [pytest.mark.needs("gcc"), pytest.mark.timeout(180)]
@@ -59,7 +59,7 @@ class Answer:
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("harness") / "harness"
-    flags = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wconversion", f"-I{SOURCE}")
+    flags = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wconversion", f"-I{INIT.source}")
     checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-static-libasan")
     process.run("gcc", *flags, *checks, "-o", made, Path(__file__).parent / "accounts_harness.c", timeout=120)
     return made

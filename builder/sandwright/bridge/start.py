@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shutil
 import socket
 import struct
 import sys
@@ -17,19 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from sandwright import crossbuild, process
+from sandwright import process
 from sandwright.bridge.access import entries
 from sandwright.bridge.configuration import SESSION_MARK, CallLimits, Configuration
 from sandwright.bridge.environment import search_path
 from sandwright.bridge.programs import kept, programs, reach
 from sandwright.bridge.remotes import repositories
+from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.bridge.workspace import remove
 from sandwright.errors import HostError, UsageError
 from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.signalling import kill, own
 
-SHIM_SOURCE = Path(__file__).with_name("shim") / "shim.c"
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
 LOCK_SECONDS = 30.0
@@ -202,9 +203,12 @@ def _lock(fd: int, path: Path, until: float, *, wait: bool) -> None:
 
 
 def _write_shims(configuration: Configuration, platform: str) -> None:
-    """One program, and a link to it for each name."""
+    """One program, and a link to it for each name. Raise HostError for a platform without one."""
     public = configuration.public
-    crossbuild.build_here([SHIM_SOURCE], target=platform, output=public / SHIM)
+    if platform not in SHIM_PROGRAM.platforms:
+        raise HostError(f"there is no shim program for {platform}")
+    shutil.copyfile(SHIM_PROGRAM.path(platform), public / SHIM)
+    (public / SHIM).chmod(0o755)
     (public / ENTER).symlink_to(SHIM)
     for name in configuration.programs:
         (public / "bin" / name).symlink_to(f"../{SHIM}")
