@@ -83,8 +83,9 @@ class Policy(MergedPolicy):
     ) -> Comparison:
         """Answer a question: the policy's answer, and what `methods` decide.
 
-        The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or a socket, `env` of
-        a variable, `syscall` of a call with `arguments`. Only the methods in `methods` are rendered and
+        The questions are `read`, `write` and `exec` of a path, `connect` to `host:port` or a socket, `listen`
+        on a port that the host reaches, `env` of a variable, `syscall` of a call with `arguments`. Only the
+        methods in `methods` are rendered and
         asked. Raise UsageError for a question that makes no sense.
         """
         # Here, because the evaluators cost 120 ms, which rendering should not pay.

@@ -73,8 +73,8 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
         ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),
         ("bwrap", "connect", "/run/agent", "deny", "agrees", "seccomp.bpf: socket (41): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:14:17"),
-        ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
-        ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:18:12"),
+        ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:19:12"),
+        ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:19:12"),
         ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
         ("oci", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
         ("docker", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
@@ -86,11 +86,11 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("docker", "connect", "github.com:443", "deny", "agrees", "--network=none", "built-in presets/built-in.yaml:12:9"),
         ("podman", "connect", "/run/agent", "deny", "agrees", None, "built-in presets/built-in.yaml:14:17"),
         ("podman", "write", "/tmp/x", "allow", "agrees", None, "built-in presets/built-in.yaml:10:8"),
-        ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:18:12"),
+        ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:19:12"),
         ("seatbelt", "read", "~/.ssh/id_rsa", "deny", "agrees", '(deny file-read* … (subpath "/home/u/.ssh") …)', "preset default presets/default.yaml:17:7"),
         ("seatbelt", "write", "$PROJECT/new", "allow", "agrees", '(allow file-write* file-link (subpath "/home/u/p"))', "preset default presets/default.yaml:14:11"),
-        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:18:12"),
-        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:18:12"),
+        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:19:12"),
+        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:19:12"),
     ],
 )  # fmt: skip
 def test_answers_come_from_the_artifact(
@@ -546,3 +546,31 @@ def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subjec
         assert row.method != "seatbelt", (row, subject)
         assert rules[0].origin in ("protected", "policy"), (row, subject)
         assert policy.facts.kind(rules[0].path) is None, (row, subject)
+
+
+@pytest.mark.parametrize(
+    ("method", "subject", "listen", "connect"),
+    [
+        ("bwrap", 3000, ("allow", "agrees"), ("deny", "agrees")),
+        ("oci", 3000, ("allow", "agrees"), ("deny", "agrees")),
+        ("gvisor", 3000, ("allow", "agrees"), ("deny", "agrees")),
+        ("docker", 3000, ("allow", "agrees"), ("deny", "agrees")),
+        ("seatbelt", 3000, ("allow", "agrees"), ("deny", "agrees")),
+        ("kubernetes", 3000, ("deny", "refused"), ("deny", "refused")),
+        ("bwrap", 5432, ("deny", "agrees"), ("allow", "agrees")),
+        ("oci", 5432, ("deny", "agrees"), ("allow", "agrees")),
+        ("user", 5432, ("deny", "agrees"), ("allow", "agrees")),
+        ("docker", 5432, ("deny", "agrees"), ("deny", "stricter")),
+        ("seatbelt", 5432, ("deny", "agrees"), ("allow", "agrees")),
+    ],
+)
+def test_ports_between_the_two_loopbacks(
+    method: str, subject: int, listen: tuple[str, str], connect: tuple[str, str]
+) -> None:
+    policy = _policy("network: {localhost: [5432], expose: [3000]}")
+    for question, text, expected in (
+        ("listen", str(subject), listen),
+        ("connect", f"localhost:{subject}", connect),
+    ):
+        row = _row(question, text, method, policy)
+        assert (row.decision, row.status) == expected, row

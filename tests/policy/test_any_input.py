@@ -37,8 +37,8 @@ SECTIONS = ["filesystem", "network", "process", "environment", "credentials", "u
 KEYS = [
     "schema", "method", "prefer", "reason", "extends", *SECTIONS, "macos", "image", "degrade", "read",
     "write", "readonly", "deny", "protect", "unprotect", "tmp", "mode", "allow", "unix_sockets",
-    "localhost", "privileged", "seccomp", "pass", "set", "cloud", "shims", "mapping", "memory", "cpus",
-    "pids", "files", "time", "path", "feature", "gh", "secrets", "A", "nonsense",
+    "localhost", "expose", "privileged", "seccomp", "pass", "set", "cloud", "shims", "mapping", "memory",
+    "cpus", "pids", "files", "time", "path", "feature", "gh", "secrets", "A", "nonsense",
 ]  # fmt: skip
 WORDS = [
     "bwrap", "noop", "default", "strict", "...", "/", "$PROJECT", "~", "~/x", "/loop/x", "/l/x", "${DATA}/y",

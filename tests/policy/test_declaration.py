@@ -104,6 +104,7 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("extends: []\nnetwork: {mode: proxy, unix_sockets: [/srv/s]}", {"network.proxy", "network.unix-sockets", "network.other-later-sockets"}),
         ("extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}", {"network.host", "network.unix-sockets", "network.other-later-sockets", "network.abstract-sockets"}),
         ("network: {localhost: [80]}", {"network.localhost"}),
+        ("network: {expose: [80]}", {"network.expose"}),
         ("process: {privileged: true}", {"process.privileged"}),
         ("environment: {set: {A: b}}", {"environment.set"}),
         ("environment: {set: {A: null}}", set()),
@@ -131,7 +132,7 @@ def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
 def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
-        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80]}\nprocess: {privileged: true}\n"
+        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host, unix_sockets: [/srv/s]}",
     ]  # fmt: skip

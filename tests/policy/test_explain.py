@@ -34,6 +34,7 @@ network:
   allow: [github.com, "*.example.org:8443"]
   unix_sockets: [/run/user/1000/agent]
   localhost: [5432]
+  expose: [3000]
 environment: {set: {CI: "1"}}
 credentials:
   shims:
@@ -64,12 +65,14 @@ POLICY = Policy.from_layers(
         ("connect", "github.com:22", "connect github.com:22: denied by allow, which does not list it (project p.yaml:6:10)"),
         ("connect", "[2001:db8::1]:443", "connect [2001:db8::1]:443: denied by allow, which does not list it (project p.yaml:6:10)"),
         ("connect", "localhost:5432", "connect localhost:5432: allowed by localhost 5432 (project p.yaml:8:15)"),
+        ("listen", "3000", "listen 3000: allowed by expose 3000 (project p.yaml:9:12)"),
+        ("listen", "5432", "listen 5432: denied by expose, which does not list it (project p.yaml:9:11)"),
         ("connect", "127.0.0.1:80", "connect localhost:80: denied by localhost, which does not list it (project p.yaml:8:14)"),
         ("connect", "[::1]:5432", "connect localhost:5432: allowed by localhost 5432 (project p.yaml:8:15)"),
         ("connect", "/var/run/user/1000/agent", "connect /run/user/1000/agent: allowed by unix_sockets /run/user/1000/agent (project p.yaml:7:18)"),
         ("connect", "/run/user/1000/bus", "connect /run/user/1000/bus: denied by unix_sockets, which does not list it (project p.yaml:7:17)"),
         ("connect", "/run/docker.sock", "connect /run/docker.sock: denied by deny always /run/docker.sock [Docker] (built-in)"),
-        ("env", "CI", "env CI: allowed by set CI: 1 (project p.yaml:9:25)"),
+        ("env", "CI", "env CI: allowed by set CI: 1 (project p.yaml:10:25)"),
         ("env", "LC_ALL", "env LC_ALL: allowed by pass LC_* (user u.yaml:1:22)"),
         ("env", "HOME", "env HOME: denied by pass, which does not list it (user u.yaml:1:21)"),
         ("env", "GH_TOKEN", "env GH_TOKEN: denied by credentials: it holds a secret of a shim (built-in)"),
@@ -92,6 +95,7 @@ def test_modes_without_a_list(mode: str, answer: str) -> None:
     policy = Policy.from_text(f"network: {{mode: {mode}}}").resolve(FACTS)
     assert str(explain(policy, "connect", "github.com:443")) == answer
     assert explain(policy, "connect", "localhost:1").allowed is (mode == "host")
+    assert explain(policy, "listen", "1").allowed is (mode == "host")
 
 
 def test_what_is_weaker_is_told_too() -> None:
@@ -134,6 +138,7 @@ def test_data_for_json() -> None:
         ("read", "/a\0b", "'/a\\x00b': is no path"),
         ("connect", "github.com", "'github.com' has no port; write host:port"),
         ("connect", "localhost", "'localhost' has no port; write host:port"),
+        ("listen", "localhost:3000", "'localhost:3000' is no port, 1 to 65535"),
         ("connect", "localhost:x", "must be a port, 1 to 65535"),
         ("connect", "127.1:80", "'127.1' is no address; write it in full, like 192.0.2.7 or [2001:db8::7]"),
         ("env", "A B", "'A B' can't be the name of a variable: letters, digits and _, no digit first"),

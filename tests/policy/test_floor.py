@@ -46,6 +46,7 @@ ALLOWED = [
     ("network: {mode: proxy, allow: [example.org]}", "network: {allow: []}"),
     ("network: {unix_sockets: [/srv/a.sock]}", "network: {unix_sockets: [/alias/a.sock]}"),
     ("network: {localhost: [80, 443]}", "network: {localhost: [443]}"),
+    ("network: {expose: [80, 443]}", "network: {expose: [443]}"),
     ("process: {privileged: true}", "process: {privileged: false}"),
     ("process: {seccomp: build}", "process: {seccomp: strict}"),
     ("process: {seccomp: /etc/s.json}", "process: {seccomp: /etc/s.json}"),
@@ -86,6 +87,7 @@ REFUSED = [
     ("network: {mode: proxy, allow: [example.org]}", "network: {allow: ['...', evil.example]}", "project.yaml:1:26: network.allow[1]: evil.example is not in the floor's network.allow (floor floor.yaml:1:31)"),
     ("network: {mode: proxy, allow: [example.org]}", "network: {allow: ['example.org:22']}", "project.yaml:1:19: network.allow[0]: example.org:22 is not in the floor's network.allow (floor floor.yaml:1:31)"),
     ("network: {unix_sockets: []}", "network: {unix_sockets: [/srv/a.sock]}", "project.yaml:1:26: network.unix_sockets[0]: /srv/a.sock is not in the floor's network.unix_sockets (floor floor.yaml:1:25)"),
+    ("network: {expose: [443]}", "network: {expose: [80]}", "project.yaml:1:20: network.expose[0]: 80 is not in the floor's network.expose (floor floor.yaml:1:19)"),
     ("network: {localhost: [443]}", "network: {localhost: [80]}", "project.yaml:1:23: network.localhost[0]: 80 is not in the floor's network.localhost (floor floor.yaml:1:22)"),
     ("process: {privileged: false}", "process: {privileged: true}", "project.yaml:1:23: process.privileged: true is looser than the floor's false (floor floor.yaml:1:23)"),
     ("process: {seccomp: default}", "process: {seccomp: build}", "project.yaml:1:20: process.seccomp: build is looser than the floor's default (floor floor.yaml:1:20)"),
@@ -114,7 +116,7 @@ REFUSED = [
     ("filesystem: {protect: [Makefile]}", "filesystem: {write: [$PROJECT, $PROJECT/Makefile/x]}", "project.yaml:1:32: filesystem.write[1]: $PROJECT/Makefile/x lets /home/u/p/Makefile/x be written, which the floor does not (floor floor.yaml:1:24 filesystem.protect[0])"),
     ("filesystem: {protect: [Makefile]}", "filesystem: {unprotect: [{path: $PROJECT/Makefile, reason: x}]}", "project.yaml:1:26: filesystem.unprotect[0]: /home/u/p/Makefile is protected by the floor (floor floor.yaml:1:24)"),
     ("filesystem: {deny: [/srv]}", "filesystem: {unprotect: [{path: /srv, reason: x}]}", "project.yaml:1:26: filesystem.unprotect[0]: /srv is denied by the floor (floor floor.yaml:1:21)"),
-    ("extends: [strict]", "process: {seccomp: default}", "project.yaml:1:20: process.seccomp: default is looser than the floor's strict (floor presets/strict.yaml:13:12)"),
+    ("extends: [strict]", "process: {seccomp: default}", "project.yaml:1:20: process.seccomp: default is looser than the floor's strict (floor presets/strict.yaml:14:12)"),
     ("extends: [strict]", "filesystem: {read: [/]}", "project.yaml:1:21: filesystem.read[0]: / lets / be read, which the floor does not (floor presets/strict.yaml:5:9 filesystem.read)"),
 ]  # fmt: skip
 

@@ -51,6 +51,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "network.allow": [str(pattern) for pattern in policy.network.allow],
         "network.unix_sockets": list(policy.network.unix_sockets),
         "network.localhost": list(policy.network.localhost),
+        "network.expose": list(policy.network.expose),
         "process.privileged": policy.process.privileged,
         "process.seccomp": policy.process.seccomp,
         "cache": [item.value for item in policy.settings.items("cache")],
@@ -110,6 +111,7 @@ GRANTS = [
     ("network.allow", "network: {allow: %s}", "a.example", "b.example", "a.example", "b.example"),
     ("network.unix_sockets", "network: {unix_sockets: %s}", "/a.sock", "/b.sock", "/a.sock", "/b.sock"),
     ("network.localhost", "network: {localhost: %s}", "80", "81", 80, 81),
+    ("network.expose", "network: {expose: %s}", "80", "81", 80, 81),
     ("cache", "cache: %s", "pip", "npm", "pip", "npm"),
     ("macos", "macos: %s", "pty", "dns", "pty", "dns"),
     ("environment.pass", "environment: {pass: %s}", "A", "B", "A", "B"),
@@ -250,7 +252,7 @@ def test_each_value_knows_where_it_is_said() -> None:
     )
     assert str(policy.source("network.mode")) == "user user.yaml:2:17"
     assert str(policy.source("network.allow")) == "project project.yaml:3:5"
-    assert str(policy.source("process.seccomp")) == "built-in presets/built-in.yaml:18:12"
+    assert str(policy.source("process.seccomp")) == "built-in presets/built-in.yaml:19:12"
     denied = {rule.path: rule.source for rule in policy.filesystem.rules if rule.origin == "listed"}
     assert str(denied["/a"]) == "user user.yaml:4:10"
     assert denied["/a"].field == "filesystem.deny[0]"

@@ -28,6 +28,7 @@ network:
   allow: [github.com, "*.githubusercontent.com:443"]
   unix_sockets: []
   localhost: []
+  expose: []
 process:
   privileged: false
   seccomp: default

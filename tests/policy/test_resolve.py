@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from sandwright.api import Policy
 from sandwright.errors import DocumentError, UsageError
+from sandwright.inputs import InputTracker
 from sandwright.policy import load
 from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.policy.remarks import remarks
 from sandwright.policy.resolved import ResolvedPolicy
 
 DIRECTORY = HostEntry("directory")
@@ -392,3 +394,21 @@ def test_ten_thousand_paths() -> None:
     policy = _resolve(f"filesystem:\n  deny:\n{paths}\n")
     assert not policy.is_path_readable("/data/d99/e9999/x")
     assert policy.is_path_readable("/data/d99/e10000/x")
+
+
+def test_a_port_leads_one_way_only() -> None:
+    with pytest.raises(DocumentError) as refused:
+        _resolve("network: {localhost: [80, 81], expose: [82, 81]}")
+    assert [(problem.field, problem.message) for problem in refused.value.problems] == [
+        ("network.expose[1]", "port 81 is in network.localhost too: it would lead to itself")
+    ]
+
+
+def test_ports_in_the_hosts_network_are_remarked_on() -> None:
+    said = remarks(_resolve("network: {mode: host, expose: [80]}"), InputTracker(), mounts=True)
+    assert [each.split(": ", 1)[1] for each in said if "expose" in each] == [
+        "expose has no effect with mode: host, which exposes all ports"
+    ]
+    assert not any(
+        "expose" in each for each in remarks(_resolve("network: {expose: [80]}"), InputTracker(), mounts=True)
+    )

@@ -342,6 +342,23 @@ def test_servers(mode: str, expected: bool) -> None:
     assert asked.decide("network-bind", {"path": f"{FACTS.tmp}/s", "unix": True}).allowed
 
 
+@pytest.mark.parametrize(
+    ("operation", "address", "expected"),
+    [
+        ("network-bind", "localhost:8080", True),
+        ("network-inbound", "localhost:8080", True),
+        ("network-bind", "localhost:8081", False),
+        ("network-bind", "192.0.2.1:8080", False),
+        ("network-inbound", "192.0.2.1:8080", False),
+        ("network-outbound", "localhost:8080", False),
+    ],
+)
+def test_servers_on_listed_ports(operation: str, address: str, expected: bool) -> None:
+    asked = network({"mode": "none", "expose": [8080]})
+    side = "remote" if operation == "network-outbound" else "local"
+    assert asked.decide(operation, {side: address, "proto": "tcp"}).allowed is expected
+
+
 OPENED: dict[str, tuple[str, dict[str, Any]]] = {
     "debugger": ("mach-priv-task-port", {"target": "same-sandbox"}),
     "dns": ("mach-lookup", {"global-name": "com.apple.dnssd.service"}),

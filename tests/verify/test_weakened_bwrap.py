@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ports import free_port
 from proving import Prove
 from sandwright.egress.proxy import Proxy, proxy
 from sandwright.policy.hosts import WEB_PORTS, HostPattern
@@ -146,6 +147,26 @@ def test_one_restriction_less_turns_exactly_its_probes_red(
     if "files/temporary" in red:  # a daemon of the host may listen there, the one that these tests start does
         found = {each for each in found if not each.startswith("files/deny: /tmp/")}
     assert found == set(red.split())
+
+
+PORTS: dict[str, tuple[Weaken, str]] = {
+    "a way in": (plan(lambda _, whole: replace(whole, expose=())), "network/expose: {expose}"),
+    "a way to the host": (
+        plan(lambda _, whole: replace(whole, localhost=())), "network/localhost: {localhost}",
+    ),
+    "the loopback as the only address": (
+        launcher("carry.c", "htonl(INADDR_LOOPBACK)", "htonl(INADDR_ANY)"), "network/expose: {expose}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "red"), PORTS.values(), ids=PORTS)
+def test_ports_that_lead_elsewhere_or_nowhere_are_red(change: Weaken, red: str, prove_with: Prove) -> None:
+    ports = {"expose": free_port(), "localhost": free_port()}
+    listed = "network: {{mode: none, expose: [{expose}], localhost: [{localhost}]}}".format(**ports)
+    assert set(prove_with("bwrap", POLICY.replace("network: {mode: none}", listed), change)) == {
+        red.format(**ports)
+    }
 
 
 def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> None:

@@ -289,10 +289,10 @@ COMMANDS = (
             Option(
                 "question",
                 "QUESTION",
-                "read, write, exec, connect, env or syscall",
-                choices=("read", "write", "exec", "connect", "env", "syscall"),
+                "read, write, exec, connect, listen, env or syscall",
+                choices=("read", "write", "exec", "connect", "listen", "env", "syscall"),
             ),
-            Option("subject", "SUBJECT", "a path, HOST:PORT or socket, variable, or system call"),
+            Option("subject", "SUBJECT", "a path, HOST:PORT or socket, port, variable, or system call"),
             Option("argument", "ARGUMENT", "arguments of a system call, decimal or 0x…", repeatable=True),
         ),
         options=(

@@ -76,7 +76,7 @@ def explain(
 
     if not question or not subject:
         raise UsageError(
-            "usage: sandwright explain read|write|exec|connect|env|syscall SUBJECT [ARGUMENT ...]"
+            "usage: sandwright explain read|write|exec|connect|listen|env|syscall SUBJECT [ARGUMENT ...]"
         )
     loaded = load_policy(policy, set)
     if question in ("read", "write", "exec") and not facts and not subject.startswith(("/", "~", "$")):

@@ -43,6 +43,8 @@ class LaunchPlan:
     pids: int | None = None
     files: int | None = None
     proxy: bool = False
+    expose: Words = ()
+    localhost: Words = ()
     shims: bool = False
     shims_place: str | None = None
     shims_search: str | None = None

@@ -16,9 +16,9 @@ from sandwright.policy.rules import Action, PathRule
 from sandwright.policy.source import BUILT_IN, PolicySource
 from sandwright.policy.wording import one_of
 
-Question = Literal["read", "write", "exec", "connect", "env", "syscall"]
+Question = Literal["read", "write", "exec", "connect", "listen", "env", "syscall"]
 
-QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "env", "syscall")
+QUESTIONS: tuple[Question, ...] = ("read", "write", "exec", "connect", "listen", "env", "syscall")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
     """Answer one question.
 
     `read`, `write` and `exec` ask about a path (what can be read can be executed), `connect` about
-    `host:port` or the path of a socket, `env` about a variable. What a system call is answered the rendered
+    `host:port` or the path of a socket, `listen` about a port on which the host reaches a server inside,
+    `env` about a variable. What a system call is answered the rendered
     filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a subject
     that it can't be about.
     """
@@ -181,6 +182,18 @@ def _connect_localhost(policy: ResolvedPolicy, port: int) -> Explanation:
     return Explanation("connect", subject, listed, RuleReason(text, source))
 
 
+def _listen(policy: ResolvedPolicy, text: str) -> Explanation:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is no port, 1 to 65535")
+    port = values.port(int(text))
+    if policy.network.mode == "host":
+        return Explanation("listen", str(port), allowed=True, ground=_mode(policy))
+    listed = port in policy.network.expose
+    source = _item_source(policy, "network.expose", lambda item: item == port)
+    ground = RuleReason(f"expose {port}" if listed else "expose, which does not list it", source)
+    return Explanation("listen", str(port), listed, ground)
+
+
 def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     subject = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     mode = policy.network.mode
@@ -233,6 +246,7 @@ _ANSWERS: Mapping[str, Callable[[ResolvedPolicy, str], Explanation]] = {
     "write": _write,
     "exec": _exec,
     "connect": _connect,
+    "listen": _listen,
     "env": _env,
 }
 

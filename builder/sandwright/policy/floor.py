@@ -11,6 +11,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | network.mode                       | none < proxy < host                                                   |
 | network.allow                      | each pattern is covered by one of the floor's                         |
 | network.unix_sockets, localhost    | a subset                                                              |
+| network.expose                     | a subset                                                              |
 | process.privileged                 | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
@@ -150,6 +151,7 @@ def _accepts(limit: Any, given: Any) -> bool:  # noqa: ANN401 - entries of `degr
 _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "network.allow": _host_covers,
     "network.localhost": _equals,
+    "network.expose": _equals,
     "macos": _equals,
     "environment.pass": _pattern_covers,
     "degrade": _accepts,

@@ -42,6 +42,7 @@ FIELDS: Mapping[str, Way] = {
     "network.allow": "grants",
     "network.unix_sockets": "grants",
     "network.localhost": "grants",
+    "network.expose": "grants",
     "process.privileged": "value",
     "process.seccomp": "value",
     "macos": "grants",

@@ -126,6 +126,9 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
     for port in policy.network.localhost:
         if not any(port in each.localhost for each in others):
             yield Loosening("connects to", f"localhost:{port}")
+    for port in policy.network.expose:
+        if not any(port in each.expose for each in others):
+            yield Loosening("answers on the host at", f"localhost:{port}")
 
 
 def _is_wide(pattern: HostPattern) -> bool:

@@ -143,7 +143,15 @@ class NetworkSection:
     localhost: tuple[Port, ...] | None = None
     """Grants: TCP ports of the host's own localhost that may be connected to.
 
-    Absent: as the layers below say. Empty: none. Filled: these.
+    A sandbox with a localhost of its own reaches them there: `127.0.0.1:5432` inside is the host's. Absent:
+    as the layers below say. Empty: none. Filled: these.
+    """
+
+    expose: tuple[Port, ...] | None = None
+    """Grants: TCP ports on which a server inside is reached from the host's own localhost, and nowhere else.
+
+    With `mode: host` a server inside is one of the host's, and this has no effect. Absent: as the layers
+    below say. Empty: none. Filled: these.
     """
 
 

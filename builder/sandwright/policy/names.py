@@ -96,6 +96,7 @@ FEATURES: Mapping[str, str] = {
     "network.other-later-sockets": "a later Unix socket can't be connected to, while others are listed",
     "network.abstract-sockets": "with the host's network, Unix sockets without a path can't be connected to",
     "network.localhost": "listed ports of the host's localhost can be connected to",
+    "network.expose": "servers inside are reached on listed ports of the host's localhost, and only there",
     "process.unprivileged": "no program gains rights",
     "process.privileged": "sudo and capabilities work inside",
     "process.root": "when root runs it, root inside is root of a user namespace of its own",

@@ -19,7 +19,7 @@ def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tu
     or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
-    return (*_void(policy), *absent, *_second_names(policy, inputs))
+    return (*_void(policy), *absent, *_second_names(policy, inputs), *_exposed(policy))
 
 
 def _void(policy: ResolvedPolicy) -> Iterator[str]:
@@ -59,3 +59,10 @@ def _decides(rule: PathRule, policy: ResolvedPolicy) -> bool:
     folder, _, name = rule.path.rpartition("/")
     git = folder in policy.facts.git_directories and name in ("config", "config.worktree")
     return rule.origin == "policy" or (rule.origin == "protected" and (git or name == "sandbox.yaml"))
+
+
+def _exposed(policy: ResolvedPolicy) -> Iterator[str]:
+    """Servers inside are the host's own there, on every address that they listen on."""
+    if policy.network.mode == "host" and policy.network.expose:
+        source = policy.source("network.expose")
+        yield f"{source}: expose has no effect with mode: host, which exposes all ports"

@@ -209,6 +209,10 @@ def _network(
     engine_faults(
         ((rule.path, rule.source) for rule in sockets), tuple(resolver.engines()), resolver.facts, faults
     )
+    inward = {item.value for item in settings.items("network.localhost")}
+    for item in settings.items("network.expose"):
+        if item.value in inward:
+            faults.add(item.source, f"port {item.value} is in network.localhost too: it would lead to itself")
     return Network(
         mode=settings.value("network.mode") or "none",
         allow=tuple(
@@ -216,6 +220,7 @@ def _network(
         ),
         unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
         localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
+        expose=tuple(dict.fromkeys(item.value for item in settings.items("network.expose"))),
     )
 
 

@@ -55,6 +55,7 @@ class Network:
     allow: tuple[HostPattern, ...]
     unix_sockets: tuple[str, ...]
     localhost: tuple[int, ...]
+    expose: tuple[int, ...]
 
 
 @dataclass(frozen=True)

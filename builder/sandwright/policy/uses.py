@@ -206,6 +206,8 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.abstract-sockets", sockets.what, sockets.source)
     if network.localhost:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
+    if network.expose:
+        yield Use("network.expose", "expose", policy.source("network.expose"))
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Use]:

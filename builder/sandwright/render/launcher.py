@@ -51,7 +51,14 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         pids=resources.pids,
         files=resources.files,
         proxy=policy.network.mode == "proxy",
+        expose=_ports(policy, policy.network.expose),
+        localhost=_ports(policy, policy.network.localhost),
     )
+
+
+def _ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str, ...]:
+    """Where the sandbox has a network of its own: in the host's, there is nothing to lead anywhere."""
+    return () if policy.network.mode == "host" else tuple(map(str, ports))
 
 
 def launch_program(

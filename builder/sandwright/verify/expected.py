@@ -229,6 +229,9 @@ _TABLE: Mapping[str, _Row] = {
     "net.behind.datagram": _Row(
         "network.proxy", "what is sent there is answered by nobody", "ok ENETUNREACH EHOSTUNREACH"
     ),
+    "net.unexposed": _Row(
+        "network.expose", "nobody of the host comes to a port that is not listed", "ETIMEDOUT"
+    ),
     "unix.unlisted": _Row(
         "network.no-sockets",
         "a socket that is not listed",

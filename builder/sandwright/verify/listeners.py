@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandwright.verify.canary import CanaryListener
@@ -32,10 +32,59 @@ class CanaryListeners:
     later: Path
     abstract: str
     _all: tuple[CanaryListener, ...]
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def heard(self, word: str) -> bool:
         """Whether any listener was sent `word`."""
         return any(canary.heard(word) for canary in self._all)
+
+    def at(self, port: int) -> CanaryListener | None:
+        """One more on a port of the loopback; None where somebody else listens there."""
+        try:
+            listener = self._stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            return None
+        canary = CanaryListener(listener)
+        self._stack.enter_context(_hearing(canary))
+        return canary
+
+    def visitor(self, port: int, word: str) -> Visitor:
+        """Somebody who says a word to a port of the loopback until it is answered."""
+        found = Visitor(port, self.address, word)
+        self._stack.enter_context(_hearing(found))
+        return found
+
+
+class Visitor:
+    """Tries to reach a port of the host's loopback.
+
+    `answer` is what was said there, `elsewhere` whether the same port of another address was open then.
+    """
+
+    def __init__(self, port: int, address: str, word: str) -> None:
+        """`address` is another one of this host's, empty for none."""
+        self._port, self._address, self._word = port, address, word
+        self._over = threading.Event()
+        self.answer = b""
+        self.elsewhere = False
+
+    def listen(self) -> None:
+        """Try until there is an answer."""
+        while not self.answer and not self._over.wait(0.02):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 5) as end:
+                self.elsewhere = self.elsewhere or self._is_open_elsewhere()
+                end.settimeout(5)
+                end.sendall(self._word.encode())
+                self.answer = end.recv(_LONGEST_WORD)
+
+    def stop(self) -> None:
+        """End `listen`, wherever it runs."""
+        self._over.set()
+
+    def _is_open_elsewhere(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((self._address, self._port), 5):
+            return bool(self._address)
+        return False
 
 
 class _Datagrams(CanaryListener):
@@ -82,6 +131,7 @@ def listening(directory: Path, word: str) -> Iterator[CanaryListeners]:
             later=later,
             abstract=abstract,
             _all=listeners,
+            _stack=stack,
         )
 
 
@@ -107,7 +157,7 @@ def _own_address() -> str:
 
 
 @contextlib.contextmanager
-def _hearing(canary: CanaryListener) -> Iterator[None]:
+def _hearing(canary: CanaryListener | Visitor) -> Iterator[None]:
     thread = threading.Thread(target=canary.listen, daemon=True)
     thread.start()
     try:

@@ -46,8 +46,9 @@ class Enclosure(ReadBack):
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is where
     it is said which network the sandbox has, None for the host's. `environment` are the variables with
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
-    bring in the way to a proxy. `sockets`: those of the host that are seen can be connected to. `own_kernel`:
-    gVisor's kernel answers.
+    bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
+    to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
+    connected to. `own_kernel`: gVisor's kernel answers.
     """
 
     root: Root
@@ -58,6 +59,8 @@ class Enclosure(ReadBack):
     calls: Calls
     absent: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     proxied: bool = True
+    localhost: Mapping[str, ArtifactPosition] = field(default_factory=dict)
+    expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
     own_kernel: bool = False
 
@@ -68,6 +71,8 @@ class Enclosure(ReadBack):
                 return self._path(asked, facts)
             case "connect":
                 return self._socket(asked, facts, arch) if asked.path else self._host(asked)
+            case "listen":
+                return self._server(asked)
             case "env":
                 return self._variable(asked.name)
             case "syscall":
@@ -117,12 +122,25 @@ class Enclosure(ReadBack):
     def _host(self, asked: Asked) -> MethodVerdict:
         if self.network is None:
             return MethodVerdict(allowed=True, because="its network leads out like the host's")
+        if asked.host == "localhost" and str(asked.port) in self.localhost:
+            because = "the sandbox's localhost leads to the host's on this port"
+            return MethodVerdict(allowed=True, because=because, place=self.localhost[str(asked.port)])
         if asked.host == "localhost":
             because = "the sandbox has a localhost of its own"
             return MethodVerdict(allowed=False, because=because, place=self.network)
         return MethodVerdict(
             allowed=False, because="a network of its own without a way out", place=self.network
         )
+
+    def _server(self, asked: Asked) -> MethodVerdict:
+        """A server inside, as the host's localhost reaches it."""
+        if self.network is None:
+            return MethodVerdict(allowed=True, because="its network is the host's")
+        place = self.expose.get(str(asked.port))
+        if place is not None:
+            return MethodVerdict(allowed=True, because="the host's localhost leads inside", place=place)
+        because = "the sandbox has a localhost of its own"
+        return MethodVerdict(allowed=False, because=because, place=self.network)
 
     def way_to_proxy(self) -> MethodVerdict:
         """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""

@@ -38,6 +38,9 @@ def asked(policy: ResolvedPolicy, question: str, subject: str, arguments: tuple[
             found = _ENDPOINT.fullmatch(subject)
             assert found is not None, subject
             return Asked(kind, subject, host=found[1].strip("[]"), port=int(found[2]))
+        case "listen":
+            subject = own.explain(policy, kind, subject).subject
+            return Asked(kind, subject, port=int(subject))
         case "env":
             return Asked(kind, subject, name=subject)
         case "syscall":

@@ -30,6 +30,10 @@ class ReadPlan:
         """Which variables of the host are passed on, and which never."""
         return Passing(dict(self.placed("passed")), dict(self.placed("never")))
 
+    def ports(self, name: str) -> dict[str, ArtifactPosition]:
+        """`localhost` or `expose`: the ports that lead to or from the host's loopback."""
+        return dict(self.placed(name))
+
     def absent(self) -> dict[str, ArtifactPosition]:
         """The paths that must not exist."""
         return dict(self.placed("absent"))

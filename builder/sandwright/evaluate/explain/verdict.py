@@ -12,8 +12,8 @@ class Asked:
     """One question, in the one spelling of its subject.
 
     `path` is the subject of read, write and exec, and of connect to a Unix socket: canonical; `links` are the
-    links that lead there. `host` and `port` are those of connect. `name` is the variable of env and the call
-    of syscall, `arguments` are the call's, None when none were given.
+    links that lead there. `host` and `port` are those of connect, `port` that of listen. `name` is the
+    variable of env and the call of syscall, `arguments` are the call's, None when none were given.
     """
 
     kind: Question

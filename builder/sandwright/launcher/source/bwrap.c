@@ -173,7 +173,8 @@ static void hold(struct run *run, pid_t number)
     watch_start(run, &watch);
     run->watch = &watch;
     run->wakes = watch.says;
-    if (run->plan.proxy && !egress_open(run, first, true)) {
+    if ((run->plan.proxy && !egress_open(run, first, true)) ||
+        (ports_wanted(run) && !ports_open(network_of(first), true))) {
         refused = true;
         end(run);
     }

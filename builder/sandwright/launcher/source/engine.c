@@ -28,7 +28,7 @@ static char *facts; /* what `docker info` said */
 static struct words words;
 static struct watch watch = {.waits_on = -1};
 static int step = STEP;
-static bool signalled, gone;
+static bool signalled, gone, refused;
 
 bool is_podman(const struct run *run)
 {
@@ -236,6 +236,9 @@ static void check(struct run *run)
     if (plan->uid >= 0 && is_podman(run) && is_remote())
         refuse("user.mapping is required, and a Podman of another machine or user gives files that are made to that");
     check_controllers(run);
+    if (ports_wanted(run) && (is_podman(run) ? is_remote() : geteuid() != 0))
+        refuse("network.expose needs to enter the container's network: %s", is_podman(run)
+               ? "a Podman of this machine and this user" : "root, with Docker");
     const char *session = getenv("SANDWRIGHT_SESSION");
     if (session != NULL && session[strspn(session, "abcdefghijklmnopqrstuvwxyz0123456789-")] != '\0')
         refuse("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
@@ -484,7 +487,7 @@ static void look_later(struct run *run)
 
 static void started(struct run *run)
 {
-    if (run->watch != NULL && !is_podman(run))
+    if ((run->watch != NULL && !is_podman(run)) || ports_wanted(run))
         look_later(run);
 }
 
@@ -497,18 +500,44 @@ static char *container(void)
     return number != NULL && number[0] != '\0' && number[strspn(number, "0123456789abcdef")] == '\0' ? number : NULL;
 }
 
+/* The container's first process; 0 while there is none, -1 where it can't be known. Podman's monitor is its parent. */
+static pid_t first_of(struct run *run)
+{
+    if (!is_podman(run))
+        return container() != NULL ? first_process(run) : 0;
+    const char *said = read_file(AT_FDCWD, text("%s/pid", run->state), 32, NULL);
+    const char *monitor = read_file(AT_FDCWD, text("%s/monitor", run->state), 32, NULL);
+    pid_t first = said == NULL ? 0 : (pid_t)atoi(said);
+    return first > 0 && monitor != NULL && parent_of(first) == (pid_t)atoi(monitor) ? first : 0;
+}
+
+/* Once it was entered, its number is looked for again, as it could have been another's. */
+static bool opens_ports(struct run *run, pid_t first)
+{
+    int network = network_of(first);
+    if (network >= 0 && first_of(run) == first)
+        return ports_open(network, false);
+    close(network);
+    say("the container's network can't be entered");
+    return false;
+}
+
 /* Podman writes the number of the container's first process for who watches; Docker has to be asked. */
 static void readable(struct run *run)
 {
     unsigned long times;
     if (read(run->wakes, &times, sizeof times) < 0)
         return;
-    pid_t first = container() != NULL ? first_process(run) : 0;
+    pid_t first = first_of(run);
     char *number = text("%d\n", (int)first);
     if (first == 0)
         look_later(run);
-    else if (first > 0)
+    else if (first > 0 && run->watch != NULL && !is_podman(run))
         write_file(AT_FDCWD, text("%s/pid", run->state), number, strlen(number), 0600);
+    if (first != 0 && ports_wanted(run) && !opens_ports(run, first)) {
+        refused = true;
+        run->method->end(run);
+    }
 }
 
 static bool runs(const struct run *run)
@@ -569,7 +598,7 @@ static bool deliver(struct run *run, int number)
 
 static int status(struct run *run, int ended)
 {
-    int code = exit_status(ended);
+    int code = refused ? NOT_RUN : exit_status(ended);
     if (code == NOT_RUN && container() == NULL) {
         gone = true;
         /* An engine that does not answer has said so. */

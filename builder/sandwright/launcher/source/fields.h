@@ -18,6 +18,8 @@ NUMBER(time)              /* seconds */
 NUMBER(pids)
 NUMBER(files)
 FLAG(proxy)
+WORDS(expose)             /* ports inside that the host's loopback leads to */
+WORDS(localhost)          /* ports of the host's loopback that the one inside leads to */
 FLAG(shims)
 WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
 WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */

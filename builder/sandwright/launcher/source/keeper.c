@@ -446,6 +446,7 @@ _Noreturn void keep(struct run *run, int socket)
     make_placeholders(run);
     if (run->method->prepare != NULL)
         run->method->prepare(run);
+    ports_start(run);
     for (int starts = 1;; starts++) {
         if (!launcher_there())
             end_keeper(NOT_RUN);

@@ -211,6 +211,15 @@ void egress_check(struct run *run);                            /* launcher */
 bool egress_open(struct run *run, pid_t process, bool wait);   /* keeper or child; says why not */
 void egress_close(struct run *run);
 
+/* ---- ports.c: network.expose and network.localhost */
+bool ports_wanted(const struct run *run);
+void ports_check(struct run *run);   /* launcher: listens on the host's ports, or refuses */
+void ports_release(void);            /* launcher: its keeper has them */
+void ports_start(struct run *run);   /* keeper, before the child */
+int network_of(pid_t process);       /* its network namespace; -1 and errno */
+/* Keeper or child, which closes `network`: false, having said why. `waits`: somebody else brings the loopback up there. */
+bool ports_open(int network, bool waits);
+
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
 void shims_check(struct run *run);                              /* launcher */
 const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */

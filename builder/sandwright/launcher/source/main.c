@@ -83,6 +83,7 @@ static void check(int count, char **words)
     choose_run_directory(&run);
     relay_streams(&run);
     relayed = true;
+    ports_check(&run);
 }
 
 static pid_t fork_keeper(int sockets[2])
@@ -179,6 +180,7 @@ int main(int count, char **words)
     if (signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         refuse_errno("signals can't be received");
     run.keeper = fork_keeper(sockets);
+    ports_release();
     if (terminal)
         terminal_begin(&run);
     int status = see_through(sockets[0], signals);

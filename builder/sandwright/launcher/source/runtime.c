@@ -287,7 +287,8 @@ static void own_network(struct run *run)
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
             _exit(NOT_RUN);
     }
-    if (run->plan.proxy && !egress_open(run, getpid(), false))
+    if ((run->plan.proxy && !egress_open(run, getpid(), false)) ||
+        (ports_wanted(run) && !ports_open(network_of(getpid()), false)))
         _exit(NOT_RUN);
 }
 

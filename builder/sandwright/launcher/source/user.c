@@ -56,8 +56,8 @@ static void check(struct run *run)
             egress_check(run);
         return;
     }
-    if (plan->proxy)
-        refuse("a network with a proxy needs root with this method");
+    if (plan->proxy || ports_wanted(run))
+        refuse("a network with a proxy, and ports that lead to it or from it, need root with this method");
     if ((sudo = find_program(run, "sudo")) == NULL)
         refuse("becoming the account needs root, and there is no sudo");
     char *const words[] = {(char *)sudo, "-n", "true", NULL};
@@ -641,8 +641,11 @@ static void start(struct run *run)
     struct words words = {0};
     if (geteuid() == 0) {
         sigset_t set;
-        if (run->plan.proxy && (unshare(CLONE_NEWNET) != 0 || !egress_open(run, getpid(), false)))
+        bool apart = run->plan.proxy || ports_wanted(run);
+        if ((apart && unshare(CLONE_NEWNET) != 0) || (run->plan.proxy && !egress_open(run, getpid(), false)) ||
+            (ports_wanted(run) && !ports_open(network_of(getpid()), false)))
             refuse("nothing was run");
+        run->plan.account_network = run->plan.account_network && !apart;
         close(ends[OURS]);
         caught_signals(&set);
         add_all(&variables, &run->passed);

@@ -46,6 +46,9 @@ DECLARATION = Declaration(
         "network.localhost": Support(
             "cannot", "an account has the network of its machine, and no filter of ours"
         ),
+        "network.expose": Support(
+            "cannot", "an account has the network of its machine, and no filter of ours"
+        ),
         "process.unprivileged": Support("cannot", "macOS can't forbid an account set-id programs"),
         "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
         "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),

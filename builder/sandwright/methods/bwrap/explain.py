@@ -56,6 +56,8 @@ def read_bwrap(rendered: Rendered) -> Enclosure:
         passing=launch.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         absent=launch.absent(),
+        localhost=launch.ports("localhost"),
+        expose=launch.ports("expose"),
     )
 
 

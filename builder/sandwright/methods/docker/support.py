@@ -9,6 +9,10 @@ DECLARATION = Declaration(
     "docker",
     {
         **containers.SUPPORT,
+        "network.expose": Support(
+            "exact",
+            f"{reasons.PORTS}; where root starts it, and the daemon is this machine's: others are refused",
+        ),
         "network.later-sockets": Support("partly", reasons.LATER),
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
         "process.root": Support("partly", reasons.COMMAND_IS_ROOT),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from sandwright.methods.shared import containers
+from sandwright.methods.shared import containers, reasons
 from sandwright.policy.declaration import Declaration, Support
 
 DECLARATION = Declaration(
     "gvisor",
     {
         **containers.SUPPORT,
+        "network.localhost": Support("exact", reasons.PORTS_NOT_OUTER),
+        "network.expose": Support("exact", reasons.PORTS_NOT_OUTER),
         "network.later-sockets": Support("exact", "runsc connects to no socket of the host"),
         "network.abstract-sockets": Support("exact", "its kernel has names of its own for them"),
         "process.root": Support("exact"),

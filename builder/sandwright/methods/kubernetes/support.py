@@ -36,6 +36,9 @@ DECLARATION = Declaration(
         "network.other-later-sockets": Support("exact"),
         "network.abstract-sockets": Support("exact", "the node's network is never shared"),
         "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
+        "network.expose": Support(
+            "cannot", "a Pod is on another machine: `kubectl port-forward` leads there"
+        ),
         "process.unprivileged": Support("exact"),
         "process.privileged": Support("stricter", "the Pod Security profile `restricted` forbids it"),
         "process.root": Support("exact"),

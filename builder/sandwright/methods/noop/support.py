@@ -30,6 +30,7 @@ DECLARATION = Declaration(
         "network.other-later-sockets": Support("cannot", "noop enforces nothing"),
         "network.abstract-sockets": Support("cannot", "noop enforces nothing"),
         "network.localhost": Support("exact"),
+        "network.expose": Support("cannot", "noop enforces nothing"),
         "process.unprivileged": Support("cannot", "noop enforces nothing"),
         "process.privileged": Support("exact"),
         "process.root": Support("cannot", "noop enforces nothing"),

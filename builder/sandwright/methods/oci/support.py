@@ -9,6 +9,8 @@ DECLARATION = Declaration(
     "oci",
     {
         **containers.SUPPORT,
+        "network.localhost": Support("exact", reasons.PORTS),
+        "network.expose": Support("exact", reasons.PORTS),
         "network.later-sockets": Support("partly", reasons.LATER),
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
         "process.root": Support("exact"),

@@ -9,6 +9,9 @@ DECLARATION = Declaration(
     "podman",
     {
         **containers.SUPPORT,
+        "network.expose": Support(
+            "exact", f"{reasons.PORTS}; where Podman is this machine's and this user's: others are refused"
+        ),
         "network.later-sockets": Support("partly", reasons.LATER),
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
         "process.root": Support("partly", reasons.COMMAND_IS_ROOT),

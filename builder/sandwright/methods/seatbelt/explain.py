@@ -51,6 +51,9 @@ class ReadProfile(ReadBack):
                 return hidden or self._first_refusal(list(self._operations(asked, facts)))
             case "connect":
                 return self._first_refusal([self._connecting(asked)])
+            case "listen":
+                resource: Resource = {"local": f"localhost:{asked.port}", "proto": "tcp"}
+                return self._first_refusal([("network-bind", resource), ("network-inbound", resource)])
             case "env" if asked.name in self.told:
                 return MethodVerdict(allowed=True, because=IS_SET, place=self.told[asked.name])
             case "env":

@@ -94,6 +94,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         seen=_groups(found.seen),
         network=network.mode,
         localhost=network.localhost,
+        expose=network.expose,
         sockets=[native(path, policy) for path in network.unix_sockets],
         own=_own(policy, found),
         shims=bool(policy.credentials.shims),

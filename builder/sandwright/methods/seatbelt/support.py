@@ -36,6 +36,7 @@ DECLARATION = Declaration(
         "network.other-later-sockets": Support("exact"),
         "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
         "network.localhost": Support("exact"),
+        "network.expose": Support("exact", "the sandbox may listen there itself"),
         "process.unprivileged": Support("exact", "set-id programs can't be executed"),
         "process.privileged": Support("stricter", "set-id programs can't be executed"),
         "process.root": Support("partly", "macOS has no user namespaces"),

@@ -35,6 +35,8 @@ def read_user(rendered: Rendered) -> Enclosure:
         passing=read.passing(),
         calls=calls.of_bpf(rendered.artifact("seccomp.bpf").content, "seccomp.bpf"),
         absent=read.absent(),
+        localhost=read.ports("localhost"),
+        expose=read.ports("expose"),
     )
 
 
@@ -75,5 +77,6 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
 
 def _network(read: ReadPlan) -> ArtifactPosition | None:
     """What says that there is a network namespace: with a proxy it is made for the way there."""
-    names = [name for name in ("account_network", "proxy") if getattr(read.plan, name)]
+    known = ("account_network", "proxy", "localhost", "expose")
+    names = [name for name in known if getattr(read.plan, name)]
     return ArtifactPosition(NAME, names[0]) if names else None

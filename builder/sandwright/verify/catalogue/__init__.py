@@ -12,6 +12,7 @@ from sandwright.verify.catalogue import (
     links,
     listed,
     network,
+    ports,
     processes,
     syscalls,
 )
@@ -25,6 +26,7 @@ _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
     processes.probes,
     syscalls.probes,
     network.probes,
+    ports.probes,
     environment.probes,
     limits.probes,
     account.probes,

@@ -159,6 +159,10 @@ def _check(policy: ResolvedPolicy) -> None:
     if policy.credentials.shims:
         source = policy.source("credentials.shims")
         raise RenderError(f"{source}: credentials.shims: none are brought into gVisor's outer container")
+    for name, ports in (("localhost", policy.network.localhost), ("expose", policy.network.expose)):
+        if ports and policy.network.mode != "host":
+            source = policy.source(f"network.{name}")
+            raise RenderError(f"{source}: network.{name}: no port leads into gVisor's outer container")
     refuse_few_threads(policy, "gVisor's container")
 
 

@@ -44,6 +44,8 @@ def read_engine(rendered: Rendered) -> Enclosure:
         passing=read.passing(),
         calls=calls.of_json(rendered.artifact("seccomp.json").content, "seccomp.json", caps=caps),
         absent=read.absent(),
+        localhost=read.ports("localhost"),
+        expose=read.ports("expose"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from sandwright.errors import RenderError
 from sandwright.launcher.plan import LaunchPlan, Pairs
 from sandwright.methods.shared.engine.arguments import mount_fields
 from sandwright.methods.shared.engine.container import CLIENTS, Container
@@ -51,6 +52,7 @@ def engine_plan(
         project=base.project if plan.covers else None,
         pids=None,
         files=None,
+        localhost=(),
         shims=shims is not None,
         shims_place=None if shims is None else str(shims["place"]),
         engine=made.engine,
@@ -86,8 +88,14 @@ def engine_plan(
 def engine_launcher(
     policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact]
 ) -> tuple[Artifact, ...]:
-    """`launch` and what tells it what to do. `others` are the artifacts that it checks and uses."""
+    """`launch` and what tells it what to do. `others` are the artifacts that it checks and uses.
+
+    Raise RenderError for ports that lead into a container where the engine is on another machine.
+    """
     if policy.facts.os != "linux":
+        if plan.expose:
+            source = policy.source("network.expose")
+            raise RenderError(f"{source}: network.expose: the container is on another machine than this one")
         return engine_script(plan, others)
     watched = any(each.name == PLAN for each in others)
     return launch_program(policy, replace(plan, watched=watched), others, "runs a command in a container")

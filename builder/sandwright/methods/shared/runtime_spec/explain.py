@@ -38,6 +38,8 @@ def read_runtime(rendered: Rendered, *, gvisor: bool) -> Enclosure:
         passing=launch.passing(),
         calls=calls.of_json(content, "config.json", caps=config["process"]["capabilities"]["bounding"]),
         absent=launch.absent(),
+        localhost=launch.ports("localhost"),
+        expose=launch.ports("expose"),
         sockets=not gvisor or "--host-uds=open" in launch.plan.runtime_flags,
         own_kernel=gvisor,
     )

@@ -42,12 +42,14 @@ def runtime_launcher(
     limits = policy.resources
     shims = shim_fields(policy, "gvisor" if gvisor else "oci")
     looped = bool(shims.get("shims_loopback"))
+    base = common_plan(policy, plan, "runtime")
+    looped = looped or bool(base.expose or base.localhost)
     own_network = policy.network.mode == "proxy" or looped
     limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
     every = replace(
-        common_plan(policy, plan, "runtime"),
+        base,
         refused=_NO_GROUP if gvisor and rootless and limited else None,
         gvisor=gvisor,
         rootless=rootless,
@@ -79,7 +81,7 @@ def config_holes(config: bytes, *, own_network: bool) -> tuple[tuple[str, str], 
 
 
 def _runsc_flags(policy: ResolvedPolicy, *, looped: bool) -> Iterator[str]:
-    """Where a bridge is reached by the loopback, that of the network namespace which `launch` makes."""
+    """`looped`: the sandbox's loopback is that of the network namespace which `launch` makes."""
     yield "--oci-seccomp"
     yield f"--network={'none' if policy.network.mode == 'none' and not looped else 'host'}"
     if policy.facts.uid != 0:

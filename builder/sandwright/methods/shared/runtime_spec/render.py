@@ -153,7 +153,9 @@ def _mounts(
 
 def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
     """Whether `/sys` is the host's: only who owns the network can mount one of its own."""
-    return policy.facts.uid != 0 or not (gvisor or policy.network.mode == "none")
+    network = policy.network
+    closed = network.mode == "none" and not network.localhost and not network.expose
+    return policy.facts.uid != 0 or not (gvisor or closed)
 
 
 def _covered(cover: Cover) -> dict[str, Any]:

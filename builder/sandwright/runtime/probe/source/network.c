@@ -153,6 +153,25 @@ static int bind_ip(const struct arguments *given, struct value *value) {
     return end < 0 || bind(end, &address.any, length) != 0 ? errno : outcome(listen(end, 1));
 }
 
+/* serve ADDRESS PORT WORD MILLISECONDS: say a word to who connects first, and give what that says. */
+static int serve(const struct arguments *given, struct value *value) {
+    union address address;
+    socklen_t length = parse(&address, given->text[0], given->text[1]);
+    char said[256];
+    int yes = 1, listener = socket(address.any.sa_family, SOCK_STREAM, 0);
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(listener, &address.any, length) != 0 || listen(listener, 1) != 0)
+        return errno;
+    struct pollfd waiting = {.fd = listener, .events = POLLIN};
+    if (poll(&waiting, 1, (int)number(given->text[3])) == 0)
+        return ETIMEDOUT;
+    int peer = accept(listener, NULL, NULL);
+    ssize_t got = peer < 0 ? -1 : recv(peer, said, sizeof said, 0);
+    if (got > 0)
+        say_bytes(value, said, (size_t)got);
+    return got < 0 ? errno : outcome(send(peer, given->text[2], given->length[2], 0));
+}
+
 /* socket FAMILY TYPE PROTOCOL: only made. */
 static int make_socket(const struct arguments *given, struct value *value) {
     (void)value;
@@ -176,6 +195,7 @@ const struct operation network_operations[] = {
     {"abstract", tell_abstract},
     {"loopback", own_loopback},
     {"bind", bind_ip},
+    {"serve", serve},
     {"socket", make_socket},
     {"pair", make_pair},
     {NULL, NULL},

@@ -1,0 +1,265 @@
+/* Ports that lead from the host's loopback to the sandbox's (network.expose), and from the sandbox's to the host's
+ * (network.localhost). A socket belongs to the network namespace that it was made in, whoever uses it: a process in the
+ * sandbox's takes what comes to the host's listeners, and one here what comes to those inside. Nobody inside sees either. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "ports.h"
+
+enum { MOST = 64, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* ports; milliseconds */
+
+static struct way host[2 * MOST], inner[2 * MOST];
+static size_t host_count, inner_count;
+static int asks[2] = {-1, -1}; /* of who makes the sandbox, and of who makes the ways */
+
+bool ports_wanted(const struct run *run)
+{
+    return run->plan.expose.count + run->plan.localhost.count > 0;
+}
+
+static int listening(int end, const void *address, unsigned length)
+{
+    return bind(end, address, length) == 0 ? listen(end, BACKLOG) : -1;
+}
+
+/* In both families, where there is IPv6; NULL, or the port for which it failed. */
+static const char *listen_all(const struct words *ports, struct way *ways, size_t *count)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    for (size_t index = 0; index < ports->count && index < MOST; index++)
+        for (int each = 0; each < 2; each++) {
+            unsigned short port = (unsigned short)atoi(ports->at[index]);
+            int end = loopback_socket(families[each], port, listening);
+            if (end >= 0)
+                ways[(*count)++] = (struct way){end, port};
+            else if (families[each] == AF_INET || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
+                return ports->at[index];
+        }
+    return NULL;
+}
+
+void ports_check(struct run *run)
+{
+    if (run->plan.expose.count > MOST || run->plan.localhost.count > MOST)
+        refuse("network.expose and network.localhost take %d ports each", MOST);
+    const char *port = listen_all(&run->plan.expose, host, &host_count);
+    if (port != NULL && errno == EADDRINUSE)
+        refuse("network.expose: port %s of this machine's localhost is taken", port);
+    if (port != NULL)
+        refuse_errno("network.expose: port %s of this machine's localhost", port);
+}
+
+void ports_release(void)
+{
+    for (; host_count > 0; host_count--)
+        close(host[host_count - 1].listener);
+}
+
+/* ---- a process that enters the sandbox's network */
+
+static bool is_up(int any, struct ifreq *loopback)
+{
+    return ioctl(any, SIOCGIFFLAGS, loopback) == 0 && (loopback->ifr_flags & IFF_UP) != 0;
+}
+
+/* Where `waits`, somebody else brings it up. That it is done once more waits for whoever is about it. */
+static void raise_loopback(bool waits)
+{
+    struct ifreq loopback = {.ifr_name = "lo"};
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (long until = milliseconds() + PATIENCE; any >= 0 && waits && !is_up(any, &loopback) && milliseconds() < until;)
+        poll(NULL, 0, 1);
+    loopback.ifr_flags |= IFF_UP;
+    if (any < 0 || ioctl(any, SIOCSIFFLAGS, &loopback) != 0)
+        refuse_errno("the sandbox's loopback can't be brought up");
+    close(any);
+}
+
+/* For good. What we are given on the way takes the parent's death from us. */
+static void enter(int network, pid_t parent)
+{
+    struct stat theirs, own, owners;
+    int owner;
+    if (fstat(network, &theirs) != 0 || stat("/proc/self/ns/net", &own) != 0)
+        refuse_errno("the sandbox's network can't be known");
+    if (theirs.st_dev == own.st_dev && theirs.st_ino == own.st_ino)
+        refuse("the sandbox has no network of its own, to or from which ports could lead");
+    /* Not the process's own: bubblewrap's may be in a second one by now, without a right over the network. */
+    if (geteuid() != 0 && ((owner = ioctl(network, NS_GET_USERNS)) < 0 || fstat(owner, &owners) != 0 ||
+                              stat("/proc/self/ns/user", &own) != 0 ||
+                              (owners.st_ino != own.st_ino && setns(owner, CLONE_NEWUSER) != 0)))
+        refuse_errno("the sandbox's network can't be entered");
+    if (setns(network, CLONE_NEWNET) != 0)
+        refuse_errno("the sandbox's network can't be entered");
+    if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(NOT_RUN);
+}
+
+static void drop_rights(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        refuse_errno("rights can't be given up");
+}
+
+/* Words of any size and descriptors, in one message. */
+static ssize_t pass(int socket, struct iovec words, const int *files, size_t number)
+{
+    char control[CMSG_SPACE(2 * MOST * sizeof *files)] = {0};
+    struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1};
+    if (number > 0) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(number * sizeof *files);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_len = CMSG_LEN(number * sizeof *files);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        memcpy(CMSG_DATA(head), files, number * sizeof *files);
+    }
+    return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+/* How many descriptors came; -1 at the end, and with words of another size. */
+static int take_passed(int socket, struct iovec words, int *files)
+{
+    char control[CMSG_SPACE(2 * MOST * sizeof *files)];
+    struct msghdr message = {.msg_iov = &words, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *head = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    size_t size = head != NULL && head->cmsg_type == SCM_RIGHTS ? head->cmsg_len - CMSG_LEN(0) : 0;
+    memcpy(files, size > 0 ? (const void *)CMSG_DATA(head) : (const void *)&size, size);
+    return got == (ssize_t)words.iov_len ? (int)(size / sizeof *files) : -1;
+}
+
+static _Noreturn void be_inside(const struct run *run, int network, bool waits, int says, pid_t parent)
+{
+    int files[2 * MOST];
+    unsigned short ports[2 * MOST] = {0};
+    enter(network, parent);
+    raise_loopback(waits);
+    const char *port = listen_all(&run->plan.localhost, inner, &inner_count);
+    if (port != NULL)
+        refuse_errno("network.localhost: port %s can't be listened on inside", port);
+    drop_rights();
+    for (size_t index = 0; index < inner_count; index++) {
+        files[index] = inner[index].listener;
+        ports[index] = inner[index].port;
+    }
+    if (pass(says, (struct iovec){ports, sizeof ports}, files, inner_count) != (ssize_t)sizeof ports)
+        _exit(NOT_RUN);
+    for (size_t index = 0; index < inner_count; index++)
+        close(files[index]);
+    close(network);
+    if (host_count > 0)
+        carry(host, host_count, says);
+    _exit(0);
+}
+
+/* ---- the process that makes the ways */
+
+static pid_t inside;
+static int to_inside = -1;
+
+static void forget_inside(void)
+{
+    if (inside > 0 && kill(inside, SIGKILL) == 0)
+        waitpid(inside, NULL, 0);
+    for (; inner_count > 0; inner_count--)
+        close(inner[inner_count - 1].listener);
+    close(to_inside);
+    inside = 0;
+    to_inside = -1;
+}
+
+static bool make_ways(const struct run *run, int network, bool waits)
+{
+    int pair[2], files[2 * MOST], got;
+    unsigned short ports[2 * MOST];
+    pid_t own = getpid();
+    forget_inside();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return false;
+    if ((inside = fork_child(NULL)) == 0) {
+        signal(SIGPIPE, SIG_IGN);
+        close(pair[0]);
+        close(asks[1]);
+        be_inside(run, network, waits, pair[1], own);
+    }
+    close(pair[1]);
+    to_inside = pair[0];
+    got = inside < 0 ? -1 : take_passed(to_inside, (struct iovec){ports, sizeof ports}, files);
+    for (int index = 0; index < got; index++)
+        inner[inner_count++] = (struct way){files[index], ports[index]};
+    return got >= 0;
+}
+
+static _Noreturn void be_beside(const struct run *run)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), kept[2 * MOST + 1] = {asks[1]}, files[2 * MOST];
+    bool waits;
+    for (size_t index = 0; index < host_count; index++)
+        kept[1 + index] = host[index].listener;
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0)
+        refuse_errno("/dev/null");
+    close_others(kept, 1 + host_count);
+    signal(SIGPIPE, SIG_IGN);
+    while (take_passed(asks[1], (struct iovec){&waits, sizeof waits}, files) == 1) {
+        bool made = make_ways(run, files[0], waits);
+        close(files[0]);
+        if (send(asks[1], &made, sizeof made, MSG_NOSIGNAL) != sizeof made)
+            break;
+        if (made && inner_count > 0)
+            carry(inner, inner_count, asks[1]);
+    }
+    _exit(0); /* and who is inside with us */
+}
+
+void ports_start(struct run *run)
+{
+    if (!ports_wanted(run))
+        return;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asks) != 0)
+        refuse_errno("no socket can be made");
+    pid_t beside = fork_child(NULL);
+    if (beside == 0)
+        be_beside(run);
+    if (beside < 0)
+        refuse_errno("no process can be made");
+    close(asks[1]);
+    ports_release();
+}
+
+int network_of(pid_t process)
+{
+    return open(text("/proc/%d/ns/net", (int)process), O_RDONLY | O_CLOEXEC);
+}
+
+bool ports_open(int network, bool waits)
+{
+    struct pollfd each = {.fd = asks[0], .events = POLLIN};
+    bool made = false;
+    if (network < 0 || pass(asks[0], (struct iovec){&waits, sizeof waits}, &network, 1) != (ssize_t)sizeof waits ||
+        poll(&each, 1, ANSWER) <= 0 || recv(asks[0], &made, sizeof made, 0) != sizeof made)
+        made = false;
+    if (!made)
+        say("no ports lead to or from the sandbox");
+    close(network);
+    return made;
+}

@@ -1,0 +1,18 @@
+/* What ports.c and carry.c share. */
+#ifndef PORTS_H
+#define PORTS_H
+
+#include <stddef.h>
+
+/* What connects to a listener is carried to a port of the loopback of the namespace that the carrier is in. */
+struct way {
+    int listener; /* non-blocking */
+    unsigned short port;
+};
+
+/* Until `until` is readable or its other end is closed. Only this process's descriptors limit how many there are. */
+void carry(const struct way *ways, size_t count, int until);
+
+int loopback_socket(int family, unsigned short port, int (*use)(int, const void *, unsigned)); /* -1 and errno */
+
+#endif

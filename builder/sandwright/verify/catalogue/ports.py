@@ -1,0 +1,83 @@
+"""Ports between the host's loopback and the sandbox's: a server on one side, a client on the other."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+
+from sandwright.runtime.probe.protocol import attempt
+from sandwright.verify.canary import CanaryListener
+from sandwright.verify.listeners import Visitor
+from sandwright.verify.probe import Family, Probe, ProbeStep
+from sandwright.verify.subject import ProofSubject, step
+
+_PATIENCE, _SILENCE = 8000, 1500
+"""Milliseconds in which somebody comes who may, and in which nobody comes who may not."""
+
+
+def probes(subject: ProofSubject) -> Iterator[Probe]:
+    """The ports that the policy lists, and beside them one that it doesn't."""
+    network = subject.policy.network
+    if network.mode == "host" or not subject.linux:
+        return
+    for port in network.expose:
+        yield _exposed(subject, port)
+    if network.expose:
+        yield _unexposed(subject)
+    if subject.declaration.of("network.localhost").level == "exact":
+        yield from (_localhost(subject, port) for port in network.localhost)
+
+
+def _exposed(subject: ProofSubject, port: int) -> Probe:
+    word, answer = uuid.uuid4().hex, uuid.uuid4().hex
+    visitor = subject.listeners.visitor(port, word)
+    served = attempt("serve", "127.0.0.1", port, answer, _PATIENCE)
+    return Probe(
+        f"network/expose: {port}",
+        Family.NETWORK,
+        "a server inside is reached on the host's localhost, and not on another address of the host",
+        (ProbeStep(served, "works", value=word.encode()),),
+        check=lambda: _visited(visitor, answer),
+    )
+
+
+def _visited(visitor: Visitor, answer: str) -> str | None:
+    if visitor.elsewhere:
+        return "the server was reached on another address of the host, too"
+    return None if visitor.answer == answer.encode() else "nobody on the host got the server's answer"
+
+
+def _unexposed(subject: ProofSubject) -> Probe:
+    port, word = _free(), uuid.uuid4().hex
+    visitor = subject.listeners.visitor(port, word)
+    return Probe(
+        "network/unexposed",
+        Family.NETWORK,
+        "a server inside on a port that is not listed is not reached",
+        (step("net.unexposed", "serve", "127.0.0.1", port, word, _SILENCE),),
+        (step("works", "loopback", "127.0.0.1"),),
+        check=lambda: "somebody on the host got the server's answer" if visitor.answer else None,
+    )
+
+
+def _free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _localhost(subject: ProofSubject, port: int) -> Probe:
+    """Somebody who listens there already is only connected to."""
+    canary, word = subject.listeners.at(port), uuid.uuid4().hex
+    return Probe(
+        f"network/localhost: {port}",
+        Family.NETWORK,
+        "a server on the host's localhost is reached inside on its port",
+        (step("works", "tcp", "127.0.0.1", port, *([word] if canary else [])),),
+        check=_hears(canary, word) if canary else None,
+    )
+
+
+def _hears(canary: CanaryListener, word: str) -> Callable[[], str | None]:
+    return lambda: None if canary.heard(word) else "the server on the host heard nothing"
