@@ -42,6 +42,8 @@ _MERGE = (
     'set -e; for name in bin sbin lib {more}; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
 )
 _LIBRARY_DIRECTORIES = {"amd64": "lib64", "arm64": ""}
+_LINE = 300
+"""Characters of a line of its log that are shown."""
 _POLL = 0.2
 
 
@@ -296,6 +298,8 @@ def _state(installed: Mapping[str, Mapping[str, str]], name: str) -> str:
 
 
 def _tail(log: Path) -> str:
+    """The last lines, each cut: in a command line that failed hundreds of packages would hide the reason."""
     with contextlib.suppress(OSError):
-        return log.read_bytes()[-8000:].decode(errors="replace")
+        lines = log.read_bytes()[-64000:].decode(errors="replace").splitlines()
+        return "\n".join(line[:_LINE] for line in lines)[-8000:]
     return ""

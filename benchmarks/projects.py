@@ -1,0 +1,160 @@
+"""Works in real projects inside every method: gets dependencies, builds, tests, commits and runs them.
+
+    python -m benchmarks.projects [--method bwrap,podman] [--project redis] [--sources DIR]
+
+Each project is worked on with each method, in copies; before that outside, unless it is known what its
+tests say there. A step is done when it succeeds inside; the tests have to say inside what they say
+outside, and the commit has to be on the host. Whoever starts it is the user: start it as root and as
+somebody else. The figures of several starts with one `--output` are one table. Image methods take the
+image `dev`, which has to be built: `sandwright build-images --name dev --images images/more`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import getpass
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+from benchmarks.harness import RESULTS, machine
+from benchmarks.work.sources import SourceError, sources
+from benchmarks.work.steps import OUTSIDE, Cell, Project, take
+
+from sandwright.runtime.dockerd import ADDRESS, answers, own_daemon
+
+PROJECTS = Path(__file__).with_name("work") / "projects.yaml"
+METHODS = ("bwrap", "docker", "podman", "oci", "gvisor") if os.geteuid() == 0 else ("bwrap", "podman")
+STEPS = ("deps", "build", "test", "commit", "serve")
+
+
+def main() -> None:
+    """Run it: print the table and write it as JSON. Exit with 1 when a cell is red."""
+    words = _arguments()
+    known = [Project(name=name, **each) for name, each in yaml.safe_load(PROJECTS.read_text()).items()]
+    chosen = [each for each in known if not words.project or each.name in words.project.split(",")]
+    cells = _recorded(words.output)
+    with contextlib.ExitStack() as stack:
+        methods = [each for each in words.method.split(",") if each]
+        if "docker" in methods and os.geteuid() == 0 and shutil.which("dockerd") and not answers(None):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandwright-dockerd-")))
+            os.environ[ADDRESS] = stack.enter_context(own_daemon(folder))
+        work = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="sandwright-work-", dir=words.work))
+        )
+        for project in chosen:
+            told = cells.get((project.name, getpass.getuser(), OUTSIDE, "test"))
+            own = methods if told and told.found else [OUTSIDE, *(m for m in methods if m != OUTSIDE)]
+            for cell in _project(project, own, words, work, told.found if told else ""):
+                cells[cell.key] = cell
+                print(
+                    f"{cell.project} {cell.method} {cell.step}: {cell.verdict} {cell.seconds:.1f} s",
+                    flush=True,
+                )
+                _write(words.output, cells)
+    print(_table(cells))
+    if any(cell.verdict in {"failed", "differs"} for cell in cells.values()):
+        sys.exit(1)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--project", default="", help="projects, comma-separated (default: all)")
+    parser.add_argument("--method", default=",".join(METHODS), help="methods, comma-separated")
+    parser.add_argument("--steps", default=",".join(STEPS), help="steps, comma-separated")
+    parser.add_argument("--sources", type=Path, default=RESULTS / "sources", help="where sources are kept")
+    parser.add_argument("--work", type=Path, default=None, help="where the copies are made (default: /tmp)")
+    parser.add_argument("--output", type=Path, default=RESULTS / "projects.json")
+    return parser.parse_args()
+
+
+def _project(
+    project: Project, methods: Sequence[str], words: argparse.Namespace, work: Path, expected: str
+) -> Iterator[Cell]:
+    """The cells of one project. `expected` is what its tests said outside, unless that is tried anew."""
+    missing = [each for each in project.needs if shutil.which(each) is None]
+    try:
+        if missing:
+            raise SourceError(f"{', '.join(missing)} not installed")
+        origin = sources(project.name, project.source, words.sources)
+    except SourceError as error:
+        print(f"{project.name} is left out: {error}")
+        return
+    for method in methods:
+        place = _copied(project, method, origin, work)
+        for step in STEPS:
+            if step in words.steps.split(","):
+                cell = take(project, method, step, place, expected)
+                if method == OUTSIDE and step == "test":
+                    expected = cell.found
+                yield cell
+        shutil.rmtree(work / method, ignore_errors=True)
+
+
+def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
+    """A repository of a project's sources, with a policy in it as people write one."""
+    place = work / method / project.name
+    shutil.copytree(origin, place, symlinks=True)
+    policy = {
+        "schema": 1,
+        "method": method,
+        "image": "dev",
+        "extends": ["build"],
+        "cache": list(project.cache),
+    }
+    (place / "sandbox.yaml").write_text(yaml.safe_dump(policy, sort_keys=False))
+    for argv in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "Begin"]):
+        subprocess.run(["git", *_WHO, *argv], cwd=place, check=True, timeout=60)
+    return place
+
+
+_WHO = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
+
+
+def _recorded(output: Path) -> dict[tuple[str, str, str, str], Cell]:
+    try:
+        cells = [Cell(**each) for each in json.loads(output.read_text())["cells"]]
+    except OSError:
+        return {}
+    return {cell.key: cell for cell in cells}
+
+
+def _write(output: Path, cells: Mapping[Any, Cell]) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figures = {"machine": machine(), "cells": [asdict(cell) for cell in cells.values()]}
+    beside = output.with_name(f"{output.name}.new")
+    beside.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    beside.replace(output)
+
+
+def _table(cells: Mapping[Any, Cell]) -> str:
+    """A row for each project and a column for each user and method: the steps that are not ok, by name."""
+    columns = list(dict.fromkeys((cell.user, cell.method) for cell in cells.values()))
+    rows = list(dict.fromkeys(cell.project for cell in cells.values()))
+    lines = [["", *(f"{method} ({user})" for user, method in columns)]]
+    for row in rows:
+        line = [row]
+        for user, method in columns:
+            own = [c for c in cells.values() if (c.project, c.user, c.method) == (row, user, method)]
+            bad = [f"{c.step} {c.verdict}" for c in own if c.verdict != "ok"]
+            line.append("; ".join(bad) or (f"{len(own)} ok" if own else "-"))
+        lines.append(line)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in lines
+    )
+
+
+if __name__ == "__main__":
+    main()

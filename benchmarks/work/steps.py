@@ -1,0 +1,153 @@
+"""One step of work in a project, outside or with a method, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import ipaddress
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+OUTSIDE = "outside"
+SUBJECT = "Change inside"
+COMMIT = f'echo x >>CHANGED && git add CHANGED && git commit -q -m "{SUBJECT}" && git log -1 --format=%s'
+LIMIT = 900
+"""Seconds for one step."""
+SHOWN = 1500
+"""Characters of its output that are kept, the last ones."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of a step: `ok`, `failed`, `differs` or `cannot`.
+
+    `differs`: the tests say something else than outside.
+    """
+
+    project: str
+    method: str
+    user: str
+    step: str
+    verdict: str
+    seconds: float
+    found: str = ""
+    output: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Which cell of the table it is."""
+        return self.project, self.user, self.method, self.step
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project, as `projects.yaml` describes it."""
+
+    name: str
+    source: Mapping[str, str]
+    steps: Mapping[str, str]
+    result: str
+    cache: Sequence[str] = ()
+    needs: Sequence[str] = ()
+    registry: str = ""
+    cannot: Mapping[str, Mapping[str, str]] | None = None
+
+    def script(self, step: str) -> str:
+        """What is done in a step."""
+        return COMMIT if step == "commit" else self.steps[step]
+
+    def reason(self, method: str, step: str) -> str:
+        """Why a step can't be done with a method; empty where it can."""
+        return (self.cannot or {}).get(method, {}).get(step, "")
+
+
+def take(project: Project, method: str, step: str, place: Path, expected: str = "") -> Cell:
+    """Do a step in `place`, a copy of the project. `expected` is what the tests said outside."""
+    argv = ["sh", "-ec", project.script(step)]
+    if method != OUTSIDE:
+        argv = [*SANDWRIGHT, "run", *_network(project, step), "--time", f"{LIMIT}s", "--", *argv]
+    began = time.monotonic()
+    status, output = _ended(argv, place)
+    seconds = round(time.monotonic() - began, 1)
+    found = "\n".join(sorted(re.findall(project.result, output, re.MULTILINE))) if step == "test" else ""
+    verdict = _verdict(step, status, found, found if method == OUTSIDE else expected)
+    if step == "commit" and _last_commit(place) != SUBJECT:
+        verdict = "failed"
+    if verdict != "ok" and (reason := project.reason(method, step)):
+        verdict, output = "cannot", reason
+    shown = "" if verdict == "ok" else f"exit {status}\n{output[-SHOWN:]}"
+    return Cell(project.name, method, getpass.getuser(), step, verdict, seconds, found, shown)
+
+
+def _verdict(step: str, status: int, found: str, expected: str) -> str:
+    """Tests may fail, when they fail outside in the same way."""
+    if step != "test":
+        return "ok" if status == 0 else "failed"
+    if not found:
+        return "failed"
+    return "ok" if found == expected else "differs"
+
+
+def _network(project: Project, step: str) -> list[str]:
+    """What the network is in a step: for dependencies as the preset has it, else none.
+
+    Where the name of the registry leads into a network that is not public, as in companies with a mirror, the
+    proxy refuses it; then the host's network is taken.
+    """
+    if step != "deps" or not project.registry:
+        return ["--set", "network.mode=none"]
+    try:
+        address = ipaddress.ip_address(socket.gethostbyname(project.registry))
+    except OSError:
+        return []
+    return [] if address.is_global else ["--set", "network.mode=host"]
+
+
+def _ended(argv: Sequence[str], place: Path) -> tuple[int, str]:
+    """Run a command to its end, or for its time, then all that is in its session is ended."""
+    with tempfile.TemporaryFile() as log:
+        started = subprocess.Popen(
+            argv,
+            cwd=place,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            status = started.wait(LIMIT + 60)
+        except subprocess.TimeoutExpired:
+            status = 124
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGTERM if started.poll() is None else signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                started.wait(30)
+        log.seek(0)
+        return status, log.read().decode(errors="replace")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "VIRTUAL_ENV"))}
+
+
+def _last_commit(place: Path) -> str:
+    return subprocess.run(
+        ["git", "log", "-1", "--format=%s"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    ).stdout.strip()
