@@ -21,7 +21,7 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 OUTSIDE = "outside"
 SUBJECT = "Change inside"
 COMMIT = f'echo x >>CHANGED && git add CHANGED && git commit -q -m "{SUBJECT}" && git log -1 --format=%s'
-LIMIT = 900
+LIMIT = 600
 """Seconds for one step."""
 SHOWN = 1500
 """Characters of its output that are kept, the last ones."""

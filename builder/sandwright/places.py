@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import stat
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 NAME = "sandwright"
 
 
@@ -79,7 +83,7 @@ def private(path: str) -> str:
     return path
 
 
-def above(name: str) -> str:
+def above(name: str, *, is_there: Callable[[str], bool]) -> str:
     """The nearest file of a name in the current directory or above it; its mere name without any.
 
     Only directories of this user's are looked into, on one file system, below the home or apart from it: what
@@ -90,7 +94,7 @@ def above(name: str) -> str:
     except OSError:
         raise error("the current directory was removed: change into one that is there") from None
     status, at_home = os.stat(folder), os.path.realpath(home())
-    while not os.path.lexists(os.path.join(folder, name)):
+    while not is_there(os.path.join(folder, name)):
         folder = os.path.dirname(folder)
         found = os.stat(folder)
         apart = found.st_dev != status.st_dev or found.st_uid != os.geteuid()

@@ -66,6 +66,25 @@ def test_without_a_preset_a_policy_has_to_be_there(person: Project) -> None:
     assert b"sandbox.yaml can't be read" in done.stderr
 
 
+def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:
+    """During a run an empty directory keeps a program inside from making a policy: it is none itself."""
+    below = person.root / "below"
+    below.mkdir()
+    options = ("--preset", "agent-claude", "--method", "bwrap")
+    script = "echo up; while test ! -e end; do sleep 0.1; done"
+    with person.start("sh", "-c", script, options=options) as first:
+        try:
+            assert first.stdout is not None
+            assert first.stdout.readline() == b"up\n"
+            assert person.policy.is_dir()
+            beside = [person.run("pwd", options=options, cwd=place) for place in (person.root, below)]
+            refused = person.run("true")
+        finally:
+            (person.root / "end").touch()
+    assert [done.stdout.decode() for done in beside] == [f"{person.root}\n", f"{below}\n"], beside
+    assert (refused.returncode, b"No such file" in refused.stderr) == (125, True), refused.stderr
+
+
 def test_no_preset_of_that_name(person: Project) -> None:
     done = person.run("true", options=("--preset", "agent-claud"))
     assert done.returncode == 125

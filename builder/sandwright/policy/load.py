@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,7 +76,8 @@ def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterab
         with Path(path).open("rb") as stream:
             text = stream.read(document.MAX_BYTES + 1)  # more is refused; a device may have no end
     except OSError as error:
-        raise UsageError(f"the {kind} policy {path} can't be read: {error.strerror}") from None
+        why = error.strerror if is_there(Path(path)) else os.strerror(errno.ENOENT)
+        raise UsageError(f"the {kind} policy {path} can't be read: {why}") from None
     found = layer(text, kind=kind, file=str(path), methods=methods)
     return replace(found, file=str(Path(path).absolute()))
 
@@ -134,7 +137,7 @@ def layers_for(
     files: list[tuple[LayerKind, Path]] = [("floor", FLOOR), ("project", Path(project) / PROJECT_FILE)]
     files += [("user", user)] if user.is_absolute() else []
     registered = tuple(methods)
-    found = [read_layer(file, kind=kind, methods=registered) for kind, file in files if _exists(file)]
+    found = [read_layer(file, kind=kind, methods=registered) for kind, file in files if is_there(file)]
     run = run_layer(settings, method=environ.get("SANDBOX_METHOD"), reason=environ.get("SANDBOX_REASON"))
     return *found, *([run] if run else [])
 
@@ -158,7 +161,7 @@ def run_layer(
     return _checked(Document("the command line", data, {(): (0, 0)}, {}), kind="run") if data else None
 
 
-def _exists(file: Path) -> bool:
+def is_there(file: Path) -> bool:
     """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
 
     What a session put into a project so that nobody makes one is none.

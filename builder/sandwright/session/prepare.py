@@ -29,7 +29,7 @@ from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer
+from sandwright.policy.load import FLOOR, given_presets, is_there, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
@@ -89,7 +89,7 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
-    if not request.presets or os.path.lexists(file):
+    if not request.presets or is_there(file):
         layers = (*layers, read_layer(file, kind="project", methods=methods))
     given = given_presets(request.presets, base([each for each in layers if each.kind != "floor"]))
     return MergedPolicy.from_layers([*given, *layers])
