@@ -106,7 +106,7 @@ def is_cover(path: str, status: os.stat_result) -> bool:
 
 _WRITABLE = 0o222
 _COVERED_SIZES = (0, 2)
-_COVERED_NAMES = ("attributes", "commondir", "config", "config.worktree")
+_COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
 
 
 def _type(path: str) -> Answer:
@@ -263,6 +263,15 @@ def _links(path: str) -> Answer:
     return status.st_nlink if stat.S_ISREG(status.st_mode) else None
 
 
+def _owner(path: str) -> Answer:
+    """Whose something is and its mode (stat.h), links not followed; None for nothing."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return [status.st_uid, status.st_mode]
+
+
 def _python(_: str) -> Answer:
     """How Python was started: the interpreter, its environments, and where it looks for modules."""
     site = sys.modules.get("site")
@@ -286,6 +295,7 @@ KINDS: dict[str, Callable[[str], Answer]] = {
     "links": _links,
     "memory": _memory,
     "names": _names,
+    "owner": _owner,
     "program": _program,
     "python": _python,
     "real": os.path.realpath,

@@ -203,12 +203,17 @@ def test_names_that_would_move_gits_hooks_are_covered() -> None:
         ("commondir", "file", b".\n"),
         ("config.worktree", "file", b""),
         ("info", "directory", b""),
+        ("objects", "directory", b""),
     ]
     info = FACTS.with_entries({"/home/u/p/.git/info": DIRECTORY})
-    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b"")]
+    assert _covers_of_git(info)[2:] == [("info/attributes", "file", b""), covers[3]]
+    objects = FACTS.with_entries(
+        dict.fromkeys(("/home/u/p/.git/objects", "/home/u/p/.git/objects/info"), DIRECTORY)
+    )
+    assert _covers_of_git(objects)[3:] == [("objects/info/alternates", "file", b"")]
     entries = {path: entry for path, entry in ENTRIES.items() if not path.endswith(("hooks", ".git/config"))}
     assert _covers_of_git(dataclasses.replace(FACTS, entries=entries)) == [
-        covers[0], ("config", "file", b""), covers[1], ("hooks", "directory", b""), covers[2],
+        covers[0], ("config", "file", b""), covers[1], ("hooks", "directory", b""), *covers[2:],
     ]  # fmt: skip
     assert _covers_of_git(FACTS.with_entries({"/home/u/p/.git/commondir": FILE})) == covers[1:]
     readonly = "filesystem: {write: [$PROJECT/src]}"

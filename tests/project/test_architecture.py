@@ -91,6 +91,7 @@ IMPURE = {
     "policy/installation.py",
     "policy/load.py",
     "policy/repositories.py",
+    "policy/worktree.py",
     "evaluate/sbpl/command.py",
 }
 """The exceptions: these look at the host."""

@@ -23,7 +23,7 @@ from sandwright.policy.facts import HostEntry
 
 PROTECTED = (
     ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".claude", ".codex", ".config", ".cursor",
-    ".devcontainer", ".devcontainer.json", ".envrc", ".exrc", ".gemini", ".gitconfig", ".gitmodules",
+    ".devcontainer", ".devcontainer.json", ".envrc", ".exrc", ".gemini", ".gitconfig",
     ".husky", ".idea", ".mcp.json", ".nvim.lua", ".pre-commit-config.yaml", ".profile", ".ripgreprc",
     ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
     "commondir", "refs", "sandbox.yaml",
@@ -135,7 +135,7 @@ def test_a_repository_is_read_only(more: Mapping[str, HostEntry]) -> None:
 
 def test_a_repository_without_protection() -> None:
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT}
-    lifted = ("commondir", "config", "config.worktree", "hooks", "info/attributes")
+    lifted = ("commondir", "config", "config.worktree", "hooks", "info/attributes", "objects/info/alternates")
     names = [f"{{path: $PROJECT/.git/{name}, reason: mine}}" for name in lifted]
     text = f"filesystem: {{write: [$PROJECT], unprotect: [{', '.join(names)}]}}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))

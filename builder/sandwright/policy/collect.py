@@ -29,6 +29,7 @@ from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.startup import PATHS
+from sandwright.policy.worktree import linked_worktree
 
 MAX_TEXT = 1 << 20
 """Bytes of a file that a policy takes over; the largest seccomp profile of an engine is a tenth of that."""
@@ -71,6 +72,7 @@ def collect(
     facts = observe(facts, facts.sockets, inputs=inputs)
     git = Repositories(_writable(policy, facts), facts.home, inputs)
     facts = replace(facts, git_directories=git.directories, git_files=git.files)
+    facts = _with_worktree(facts, inputs)
     facts = replace(facts, texts=_texts(policy, facts, inputs))
     facts = _with_installation(policy, facts, inputs)
     return observe(facts, _protected(policy, facts), inputs=inputs)
@@ -82,6 +84,16 @@ def _project(policy: MergedPolicy) -> Path:
         return Path(file).parent if file is not None else Path.cwd()
     except OSError as error:
         raise UsageError(f"the current directory can't be told: {error.strerror}") from error
+
+
+def _with_worktree(facts: HostFacts, inputs: InputTracker) -> HostFacts:
+    """The facts with what the project is as a linked work tree."""
+    project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
+    found = linked_worktree(project, home, facts.uid, inputs)
+    paths = tuple(path for path in (found.directory, found.common) if path)
+    wanted = [path for path in paths for path in (path, f"{path}/worktrees", f"{path}/modules")]
+    facts = replace(facts, git_worktree=paths, git_worktree_fault=found.fault)
+    return observe(facts, wanted, inputs=inputs)
 
 
 def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> HostFacts:

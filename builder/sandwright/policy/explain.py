@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 from sandwright.errors import UsageError
 from sandwright.policy import hosts, values
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.gitfiles import CONFIGURATION
+from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import Action, PathRule
 from sandwright.policy.source import BUILT_IN, PolicySource
@@ -34,7 +37,8 @@ class Explanation:
     """The answer to one question.
 
     `subject` is what was asked about, in its one spelling. `ground` decides; `others` also fit and are
-    weaker, the strongest first. `void` says why a grant of this very path has no effect, and what changes it.
+    weaker, the strongest first. `void` says why a grant of this very path has no effect, or which grant is
+    for what Git needs there.
     """
 
     question: Question
@@ -96,13 +100,36 @@ def _path(policy: ResolvedPolicy, action: Action, path: str) -> Explanation:
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
     grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]
-    void = "" if allowed else next(filter(None, (_void(policy, rule) for rule in rules[1:])), "")
+    void = next(filter(None, (_void(policy, rule) for rule in rules[1:])), "") or of_git(policy, canonical)
+    void = "" if allowed else void
     return Explanation(action, canonical, allowed, grounds[0], tuple(grounds[1:]), void)
 
 
 def _void(policy: ResolvedPolicy, rule: PathRule) -> str:
     why = why_void(policy, rule)
     return f"{rule.kind} {rule.written} ({rule.source}) {why}" if why else ""
+
+
+def of_git(policy: ResolvedPolicy, path: str) -> str:
+    """The grant for what Git writes at a canonical path; empty for none."""
+    facts = policy.facts
+    folder, _, name = path.rpartition("/")
+    if folder in facts.git_directories and f".git/{name}" in CONFIGURATION:
+        return CONFIG_GRANT
+    if not facts.git_worktree or policy.filesystem.tree.changes_host(f"{facts.git_worktree[0]}/HEAD"):
+        return ""
+    return worktree_grant(facts) if is_inside(path, facts.git_worktree[1]) else ""
+
+
+CONFIG_GRANT = (
+    "for `git config`, `git branch -u` and `git submodule update`, run them outside, or add "
+    "filesystem.git: [config]: the host's Git runs programs that configuration names"
+)
+
+
+def worktree_grant(facts: HostFacts) -> str:
+    """What lets commit in a linked work tree."""
+    return f"for commits in this linked work tree of {facts.git_worktree[1]}, add filesystem.git: [worktree]"
 
 
 def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:

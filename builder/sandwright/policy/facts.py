@@ -75,7 +75,9 @@ class HostFacts:
     `environment` holds the variables that paths of the policy use, never a secret. `git_directories` are the
     repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
     trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
-    names, by path, with what they are: see `repositories.GitFile`. `sockets` are the Unix sockets that
+    names, by path, with what they are: see `repositories.GitFile`. `git_worktree` is, where the
+    project is a linked work tree, its own directory in the repository and the repository's, and
+    `git_worktree_fault` why they are not believed. `sockets` are the Unix sockets that
     somebody listens on where the policy shows the host. `texts` holds the files that the policy takes over,
     by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
     writable ones from which this program and its interpreter are loaded. `case_sensitive` is about the volume
@@ -104,6 +106,8 @@ class HostFacts:
     texts: Mapping[str, str] = field(default_factory=dict)
     installation: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    git_worktree: tuple[str, ...] = ()
+    git_worktree_fault: str = ""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -161,12 +165,15 @@ class HostFacts:
         return cls(**_decoded(data))
 
 
+_LISTS = ("git_directories", "git_worktree", "sockets", "installation", "controllers", "named")
+
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("os", "home", "project", "user", "tmp", "cwd", "platform", "kernel"), str),
+    "git_worktree_fault": str,
     **dict.fromkeys(("uid", "gid", "memory"), int),
     "case_sensitive": bool,
     **dict.fromkeys(("environment", "entries", "git_files", "texts"), dict),
-    **dict.fromkeys(("git_directories", "sockets", "installation", "controllers", "named"), list),
+    **dict.fromkeys(_LISTS, list),
 }
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", dict: "a mapping", list: "a list"}
 _REQUIRED = ("os", "home", "project")
@@ -212,7 +219,7 @@ def _content_faults(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa
             for key, text in value.items():
                 if not isinstance(text, str):
                     yield f"environment.{key}", "must be text"
-        case "git_directories" | "sockets" | "installation" | "named":
+        case "git_directories" | "git_worktree" | "sockets" | "installation" | "named":
             for index, path in enumerate(value):
                 yield from _path_faults(f"{name}[{index}]", path)
         case "entries":
@@ -253,6 +260,6 @@ def _decoded(data: Mapping[str, Any]) -> dict[str, Any]:
         path: HostEntry(*entry) if isinstance(entry, list) else HostEntry(entry)
         for path, entry in data.get("entries", {}).items()
     }
-    for name in ("git_directories", "sockets", "installation", "controllers", "named"):
+    for name in _LISTS:
         decoded[name] = tuple(data.get(name, ()))
     return decoded

@@ -10,7 +10,15 @@ from typing import Any
 
 from sandwright.document import FieldErrors
 from sandwright.policy import hosts, spelling, values
-from sandwright.policy.names import CACHES, FEATURES, FRAGMENTS, METHODS, PRESETS, SECCOMP_PROFILES
+from sandwright.policy.names import (
+    CACHES,
+    FEATURES,
+    FRAGMENTS,
+    GIT_GRANTS,
+    METHODS,
+    PRESETS,
+    SECCOMP_PROFILES,
+)
 from sandwright.policy.values import INHERITED, UNLIMITED
 from sandwright.policy.wording import one_of, quoted
 
@@ -20,6 +28,7 @@ REASON_SCHEMA: Schema = {"type": "string", "minLength": 1}
 METHOD_SCHEMA: Schema = {"type": "string", "enum": list(METHODS)}
 PRESET_SCHEMA: Schema = {"type": "string", "enum": list(PRESETS)}
 FRAGMENT_SCHEMA: Schema = {"type": "string", "enum": [*FRAGMENTS, INHERITED]}
+GIT_SCHEMA: Schema = {"type": "string", "enum": [*GIT_GRANTS, INHERITED]}
 CACHE_SCHEMA: Schema = {"type": "string", "enum": [*CACHES, INHERITED]}
 FEATURE_SCHEMA: Schema = {"type": "string", "enum": list(FEATURES)}
 PATH_SCHEMA: Schema = {
@@ -72,6 +81,11 @@ def fragment(name: str) -> str:
 def cache(name: str) -> str:
     """A cache that a project may keep, or `...`."""
     return one_of(name, (*CACHES, INHERITED), what="cache")
+
+
+def git(name: str) -> str:
+    """A grant about Git, or `...`."""
+    return one_of(name, (*GIT_GRANTS, INHERITED), what="grant")
 
 
 def feature(name: str) -> str:

@@ -7,6 +7,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | method, prefer                     | only methods that the floor names; without any there, all but noop    |
 | filesystem.read, write             | nothing outside these paths (see `sandwright.policy.path_limits`)     |
 | filesystem.deny, readonly, protect | they hold at every path inside                                        |
+| filesystem.git                     | a subset                                                              |
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |
 | network.allow                      | each pattern is covered by one of the floor's                         |
@@ -152,6 +153,7 @@ _LISTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "network.allow": _host_covers,
     "network.localhost": _equals,
     "network.expose": _equals,
+    "filesystem.git": _equals,
     "macos": _equals,
     "environment.pass": _pattern_covers,
     "degrade": _accepts,

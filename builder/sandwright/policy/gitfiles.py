@@ -13,6 +13,9 @@ from sandwright.policy.source import Sourced
 MOST = 200
 """Directories of Git's that are protected, and files that lead to them: each is a mount, or several."""
 
+CONFIGURATION = (".git/config", ".git/config.worktree")
+"""The protected names that `filesystem.git: [config]` opens."""
+
 
 def protections(
     names: Sequence[Sourced[str]], facts: HostFacts, excepted: Collection[str]

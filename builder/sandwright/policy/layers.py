@@ -36,6 +36,7 @@ FIELDS: Mapping[str, Way] = {
     "filesystem.deny": "restrictions",
     "filesystem.protect": "restrictions",
     "filesystem.unprotect": "restrictions",
+    "filesystem.git": "grants",
     "filesystem.tmp": "value",
     "cache": "grants",
     "network.mode": "value",

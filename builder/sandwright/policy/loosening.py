@@ -66,6 +66,7 @@ def loosenings(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> tup
     found = [
         *_methods(policy, allowed),
         *_rights(policy, allowed),
+        *_git(policy, allowed),
         *_shims(policy, allowed),
         *_network(policy, allowed),
         *_variables(policy, allowed),
@@ -96,6 +97,12 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
     for fragment in policy.macos:
         if fragment not in known:
             yield Loosening("opens on macOS:", fragment)
+
+
+def _git(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:
+    """Configuration of Git's names programs, so what is told is more than which files are written."""
+    if policy.grants_git("config") and not any(each.grants_git("config") for each in allowed):
+        yield Loosening("chooses programs that the host's Git runs: filesystem.git config")
 
 
 def _shims(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterator[Loosening]:

@@ -43,6 +43,7 @@ Cpus = Annotated[float | str, ValueCheck(field_checks.cpus, field_checks.CPUS_SC
 Count = Annotated[int | str, ValueCheck(field_checks.count, field_checks.COUNT_SCHEMA)]
 ImageName = Annotated[str, ValueCheck(field_checks.image)]
 CacheName = Annotated[str, ValueCheck(field_checks.cache, field_checks.CACHE_SCHEMA)]
+GitGrant = Annotated[str, ValueCheck(field_checks.git, field_checks.GIT_SCHEMA)]
 FeatureName = Annotated[str, ValueCheck(field_checks.feature, field_checks.FEATURE_SCHEMA)]
 
 
@@ -108,6 +109,18 @@ class FilesystemSection:
     """Exceptions from `deny`, `readonly` and `protect` of the layers below, but for the managed policy's.
 
     Absent and empty: none but those of the layers below. Filled: these too.
+    """
+
+    git: tuple[GitGrant, ...] | None = None
+    """Grants: what Git needs besides the project's files.
+
+    `worktree`: in a linked work tree (`git worktree add`), its repository may be written, but for its
+    configuration, hooks, submodules and other work trees; elsewhere it has no effect. It is refused where the
+    repository doesn't lead back to the project, or isn't yours. `config`: `git config`, `git branch -u`,
+    `git remote add` and `git submodule update` work, as configuration of the project's repositories may be
+    written. **The host's Git runs programs that configuration names** (`core.fsmonitor`, `core.hooksPath`,
+    filters, aliases, `include`): whoever is inside then chooses what runs outside, at your next `git status`.
+    Absent: as the layers below say. Empty: none. Filled: these.
     """
 
     tmp: TmpMode | None = None

@@ -47,6 +47,12 @@ CACHES: Mapping[str, Mapping[str, str]] = {
 }
 """Caches that a project may keep between runs, with the variables by which their tools find them."""
 
+GIT_GRANTS: Mapping[str, str] = {
+    "worktree": "the repository of a linked work tree may be written",
+    "config": "configuration of repositories may be written",
+}
+"""What `filesystem.git` may grant."""
+
 FRAGMENTS: Mapping[str, str] = {
     "debugger": "lldb attaches to processes of the sandbox",
     "dns": "names are resolved by the system; with a proxy this leaks them",

@@ -267,16 +267,25 @@ def protections(
         later = frozenset(each.path for each in exceptions if each.source.rank > rank)
         firm = names[0].source.layer in ("built-in", "floor")
         excepted = frozenset() if firm else later
+        kept = names if firm else [*_without_configuration(names, settings)]
         made = [
-            Protection(tuple(names), roots, excepted),
-            Protection(_of_git(names), facts.git_directories, excepted),
-            planted.protection(_of_git(names), project, facts, excepted=excepted, rules=rules),
-            *gitfiles.protections(_of_git(names), facts, excepted),
+            Protection(tuple(kept), roots, excepted),
+            Protection(_of_git(kept), facts.git_directories, excepted),
+            planted.protection(_of_git(kept), project, facts, excepted=excepted, rules=rules),
+            *gitfiles.protections(_of_git(kept), facts, excepted),
         ]
         if firm:
             _refuse_exceptions(made, exceptions, facts, faults)
         found += [each for each in made if each.names and each.roots]
     return tuple(found)
+
+
+def _without_configuration(names: Iterable[Sourced[str]], settings: MergedSettings) -> Iterator[Sourced[str]]:
+    """The names without those of Git's configuration, where a layer above theirs grants `config`."""
+    granted = [each.source.rank for each in settings.items("filesystem.git") if each.value == "config"]
+    for name in names:
+        if name.value not in gitfiles.CONFIGURATION or max(granted, default=-1) <= name.source.rank:
+            yield name
 
 
 def _of_git(names: Iterable[Sourced[str]]) -> tuple[Sourced[str], ...]:

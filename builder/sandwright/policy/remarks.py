@@ -12,14 +12,29 @@ from sandwright.policy.rules import PathRule
 
 
 def remarks(policy: ResolvedPolicy, inputs: InputTracker, *, mounts: bool) -> tuple[str, ...]:
-    """A line for each grant without effect, and each restricted file with several names.
+    """A line for each grant without effect, each about Git, and each restricted file with several names.
 
     A grant is void where another rule decides at its path, or nothing is there. `inputs` keeps what was asked
     of the host. `mounts` is that of the method's declaration. Raise UsageError where the policy's own file,
     or Git's configuration, has several names.
     """
     absent = _absent(policy) if mounts else ()
-    return (*_void(policy), *absent, *_second_names(policy, inputs), *_exposed(policy))
+    return (*_void(policy), *absent, *_of_git(policy), *_second_names(policy, inputs), *_exposed(policy))
+
+
+def _of_git(policy: ResolvedPolicy) -> Iterator[str]:
+    facts, tree = policy.facts, policy.filesystem.tree
+    if facts.git_worktree and not tree.changes_host(f"{facts.git_worktree[0]}/HEAD"):
+        yield f"Git can't commit here: {explain.worktree_grant(facts)}"
+    for item in policy.settings.items("filesystem.git"):
+        if item.value == "config":
+            yield f"{item.source}: {CONFIG_DANGER}"
+
+
+CONFIG_DANGER = (
+    "config lets a program inside choose what the host's Git runs: core.fsmonitor and core.hooksPath, "
+    "filters, aliases, included files; look at the repository's configuration before you use Git there"
+)
 
 
 def _void(policy: ResolvedPolicy) -> Iterator[str]:

@@ -74,7 +74,7 @@ class Repositories:
         read: set[str] = set()
         named = [each for name in _FILES for each in self._named(directory / name, read)]
         found = [*trees, *(directory / value for key, _, value in named if key == "core.worktree")]
-        pointer = _first_line(directory / "gitdir", self._looks)
+        pointer = first_line(directory / "gitdir", self._looks)
         if pointer:
             self._file(directory / "gitdir", "pointer")  # or the next run would not find the work tree
             found.append((directory / pointer).parent)
@@ -164,11 +164,11 @@ def _git_of(git: Path, inputs: InputTracker) -> list[Path]:
     if _is_directory(git, inputs):
         directory = git
     else:
-        target = _first_line(git, inputs).removeprefix("gitdir: ")
+        target = first_line(git, inputs).removeprefix("gitdir: ")
         directory = git.parent / target if target else git
     if not _is_directory(directory, inputs):
         return []
-    common = _first_line(directory / "commondir", inputs)
+    common = first_line(directory / "commondir", inputs)
     there = bool(common) and _is_directory(directory / common, inputs)
     return [directory, *([directory / common] if there else [])]
 
@@ -192,7 +192,7 @@ def _inner(directory: Path, inputs: InputTracker) -> list[Path]:
     return found
 
 
-def _first_line(path: Path, inputs: InputTracker) -> str:
+def first_line(path: Path, inputs: InputTracker) -> str:
     """The only line of one of Git's pointer files, which are short; empty for anything else."""
     raw = plain_content(path, 4096, inputs) or b""
     return raw.decode(errors="replace").strip() if raw.count(b"\n") <= 1 else ""

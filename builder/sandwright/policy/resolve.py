@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sandwright.errors import UsageError
-from sandwright.policy import gitfiles, hosts, spelling, values
+from sandwright.policy import gitfiles, hosts, spelling, values, worktree
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable
@@ -120,6 +120,7 @@ def _filesystem(
     engine_faults(grants, engines, facts, faults)
     unprotected = tuple(resolver.unprotected(settings))
     rules = [*with_exceptions(_with_cloud(listed, settings, resolver), unprotected, faults)]
+    rules += _repository(settings, rules, facts, faults)
     rules += [*with_exceptions(engines, unprotected, faults), *resolver.own()]
     temporary = resolver.temporary(tmp)
     rules += [temporary] if temporary else []
@@ -137,7 +138,7 @@ def _filesystem(
     if any(name.value.startswith(".git/") for each in names for name in each.names):
         gitfiles.check(facts, before, tree)
     granted = [
-        rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud")
+        rule for rule in rules if rule.kind in ("read", "write") and rule.origin in ("listed", "cloud", "git")
     ]
     grant_faults([*granted, *unprotected], tree, faults)
     reserved_faults(granted, closed, faults)
@@ -177,6 +178,19 @@ def _with_cloud(
         if not (rule.kind == "deny" and rule.path in paths and rule.source.layer.startswith("preset ")):
             yield rule
     yield from opened
+
+
+def _repository(
+    settings: MergedSettings, rules: Sequence[PathRule], facts: HostFacts, faults: Faults
+) -> list[PathRule]:
+    """What is opened of a linked work tree's repository; nothing, with a fault, where a rule hides it."""
+    found = [*worktree.rules(facts, settings.items("filesystem.git"), faults)]
+    before = PathRules(rules, key=same_name(facts)).deciding(found[0].path) if found else ()
+    if before and before[0].kind == "deny":
+        faults.add(
+            found[0].source, f"{found[0].path} is hidden: deny {before[0].written} ({before[0].source})"
+        )
+    return found
 
 
 def _own_files(files: Sequence[str], facts: HostFacts) -> Iterator[PathRule]:

@@ -182,6 +182,10 @@ class ResolvedPolicy:
         """The rules for a path, the deciding one first; none when nothing lets it be read."""
         return self.filesystem.tree.deciding(self.canonical(path))
 
+    def grants_git(self, name: str) -> bool:
+        """Whether `filesystem.git` has a grant."""
+        return any(each.value == name for each in self.settings.items("filesystem.git"))
+
     def source(self, name: str) -> PolicySource:
         """Where the value of a field (`network.mode`) is said; a list of grants': where it was given."""
         value = self.settings.values.get(name)

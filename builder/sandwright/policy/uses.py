@@ -105,11 +105,14 @@ def unguarded(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
     """The protected paths that don't exist and that somebody inside could make, and who protects them.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
+    A repository's directories have placeholders, wherever they are.
     """
     files, facts = policy.filesystem, policy.facts
+    project = policy.canonical(facts.project)
+    outside = {each for each in facts.git_directories if not is_inside(each, project)}
     for protection in files.protections:
         for root in protection.roots:
-            if facts.kind(root) == "directory":
+            if facts.kind(root) == "directory" and root not in outside:
                 for name in protection.names:
                     spelled = below(root, name.value)
                     path = followed(spelled, facts)[0]

@@ -42,6 +42,7 @@ FILES: Mapping[str, bytes] = {
     ".git/config": b"",
     ".git/config.worktree": b"",
     ".git/info/attributes": b"",
+    ".git/objects/info/alternates": b"",
 }
 """What Git reads if it is there, with what means the same as its absence (gitrepository-layout(5)):
 `commondir` names the directory that it is in. Measured with Git 2.39: commits work."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
 from sandwright.policy.facts import EntryKind
-from sandwright.policy.paths import ancestors
+from sandwright.policy.paths import ancestors, below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import appearing
 from sandwright.policy.values import LOADERS
@@ -42,7 +42,7 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
         uid=policy.facts.uid if policy.mapping == "required" else None,
         passed=tuple(patterns(environment.passed)),
         never=tuple(patterns(never)),
-        project=policy.canonical(policy.facts.project),
+        project=_locked(policy),
         placeholder_directories=tuple(each.path for each in plan.covers if each.entry == "directory"),
         placeholder_files=tuple(
             (each.path, each.content.decode().rstrip("\n")) for each in plan.covers if each.entry == "file"
@@ -59,6 +59,19 @@ def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchP
 def _ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str, ...]:
     """Where the sandbox has a network of its own: in the host's, there is nothing to lead anywhere."""
     return () if policy.network.mode == "host" else tuple(map(str, ports))
+
+
+def _locked(policy: ResolvedPolicy) -> str:
+    """The directory that all lock who make placeholders in the same places.
+
+    Work trees of one repository have those in the repository in common, so it is the repository's; without
+    one, the project.
+    """
+    project, facts = policy.canonical(policy.facts.project), policy.facts
+    if facts.git_worktree:
+        return policy.canonical(facts.git_worktree[1])
+    git = below(project, ".git")
+    return git if facts.kind(git) == "directory" else project
 
 
 def launch_program(

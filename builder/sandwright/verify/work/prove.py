@@ -31,10 +31,13 @@ _SETTINGS = (
     'filesystem.write=["...", "$PROJECT"]',
     'filesystem.readonly=["$PROJECT/kept"]',
     'filesystem.deny=["$PROJECT/secret"]',
-    'filesystem.protect=[".git/hooks", ".git/config", ".gitmodules", ".envrc"]',
+    'filesystem.protect=[".git/hooks", ".envrc"]',
     "network.mode=none",
 )
 """What all of them need of a policy, and what is denied beside them; `outside` may be read."""
+
+_CONFIGURATION = 'filesystem.protect=[".git/config", ".git/objects/info/alternates"]'
+"""The same, for those that aren't granted it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ def _project(fixture: Fixture, name: str, word: str) -> Path:
 def _policy(resolve: ResolveAt, method: str, project: Path, settings: Sequence[str]) -> ResolvedPolicy:
     outside = f"filesystem.read={json.dumps(['...', str(project.with_name('outside'))])}"
     own = _joined([*_SETTINGS, outside, *settings])
+    if not any(each.startswith("filesystem.git=") and '"config"' in each for each in settings):
+        own = _joined([*own, _CONFIGURATION])
     whole = with_kept_limits(resolve(project, own), registry.declaration(method))
     return replace(whole, credentials=replace(whole.credentials, shims={}))
 

@@ -20,5 +20,5 @@ manifests() {
     "$@" proxy-networkpolicy.yaml b3b26f1e14d887b2caa2a286c29f74ca3a574609b35a0093ecbdf009566a921e
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500
-    "$@" job.yaml 2ab971cbe7916355fd42da9cc5a9459a3cf4efacd7efd2cd3a1eea1f9ad5b2df
+    "$@" job.yaml 37cffc294d310fbaa705276ae4be23232c2b0245609e9191570a3d9e83d0b336
 }

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=0303c2ff4167b4ba07342a2f1f291e06e2b3651dc30e695cb1bd04d10ae66391
+sw_profile=93efa002c5cb9b28f873794cb73499435547eb09e577903ae729278d131d43cb
 inside() {
     "$@" \
         /Users/ada/project \

@@ -1,5 +1,5 @@
 # What the policy says, for the scripts beside this file.
-sw_profile=ba0ba009cb36bbf79757f73b466f8186f1742e43f3b801c7f81e9c1d65e1b1f2
+sw_profile=d0f7f996d8578a6f5174dfaa3b1c7fc7a2220ed5bc37597601b45f520df856f1
 inside() {
     "$@" \
         /Users/ada/project/work \

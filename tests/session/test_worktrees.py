@@ -1,0 +1,97 @@
+"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from session.conftest import Project, eventually
+
+pytestmark = pytest.mark.needs("bwrap", "git")
+
+POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {git: [worktree]}\n"
+
+
+@pytest.fixture
+def trees(project: Project) -> list[Project]:
+    """The work trees of one repository: the main one, and two linked ones."""
+    project.environment |= {"SANDWRIGHT_TRUST": "1", "GIT_CONFIG_NOSYSTEM": "1"}
+    roots = [project.home / name for name in ("main", "one", "two")]
+    _git(project, project.home, "init", "-q", "-b", "main", "main")
+    for name, value in (("user.name", "Ada"), ("user.email", "ada@example.org")):
+        _git(project, roots[0], "config", name, value)
+    _git(project, roots[0], "commit", "-q", "--allow-empty", "-m", "first")
+    for root in roots[1:]:
+        _git(project, roots[0], "worktree", "add", "-q", str(root))
+    for root in roots:
+        (root / "sandbox.yaml").write_text(POLICY)
+    return [replace(project, root=root) for root in roots]
+
+
+def _git(project: Project, cwd: Path, *words: str) -> str:
+    ended = subprocess.run(
+        ("git", *words), cwd=cwd, env=project.environ, check=True, capture_output=True, text=True
+    )
+    return ended.stdout
+
+
+def _names(directory: Path) -> set[str]:
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*")}
+
+
+def test_runs_in_work_trees_of_one_repository(trees: list[Project]) -> None:
+    """The end of one takes nothing away that keeps another inside: their placeholders are the same."""
+    main, one, two = trees
+    git = main.root / ".git"
+    before = _names(git)
+    script = (
+        "git commit -q --allow-empty -m one; touch ready; until [ -e go ]; do sleep 0.05; done; "
+        f"echo /evil >{git}/commondir; echo x >{git}/config.worktree; git commit -q --allow-empty -m again"
+    )
+    running = one.start("sh", "-c", script)
+    eventually((one.root / "ready").exists, "the first run didn't begin", within=120)
+    assert (git / "commondir").read_text() == ".\n"
+    for other in (two, main):
+        ended = other.run("git", "commit", "-q", "--allow-empty", "-m", other.root.name)
+        assert ended.returncode == 0, ended.stderr
+        assert (git / "commondir").read_text() == ".\n"
+    (one.root / "go").touch()
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 0, told
+    assert told.count(b"Permission denied") + told.count(b"Read-only file system") == 2, told
+    assert _git(main, one.root, "log", "-2", "--format=%s") == "again\none\n"
+    assert _git(main, main.root, "log", "-1", "--format=%s") == "main\n"
+    made = {name for name in _names(git) - before if not name.startswith(("objects/", "refs/", "logs/"))}
+    assert {name.rpartition("/")[2] for name in made} <= {"COMMIT_EDITMSG", "logs", "HEAD"}
+
+
+def test_a_stranger_s_word_for_a_repository_is_asked_for(trees: list[Project]) -> None:
+    _, one, _ = trees
+    one.environment["SANDWRIGHT_TRUST"] = ""
+    ended = one.run("git", "commit", "-q", "--allow-empty", "-m", "x")
+    assert ended.returncode == 125
+    assert b"allows more than the preset default: " in ended.stderr
+    assert b"~/main/.git" in ended.stderr
+
+
+def test_without_the_grant_it_is_named(trees: list[Project]) -> None:
+    _, one, _ = trees
+    one.policy.write_text("schema: 1\nmethod: bwrap\n")
+    ended = one.run("git", "commit", "-q", "--allow-empty", "-m", "x")
+    assert ended.returncode == 128
+    assert b"add filesystem.git: [worktree]" in ended.stderr
+
+
+def test_configuration_that_was_granted_is_told_of(trees: list[Project]) -> None:
+    main, _, _ = trees
+    main.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {git: [config]}\n")
+    ended = main.run("git", "commit", "-q", "--allow-empty", "-m", "x")
+    assert ended.returncode == 0, ended.stderr
+    assert b"config: programs of the host" not in ended.stderr
+    assert b"chooses programs that the host's Git runs" in ended.stderr
+    ended = main.run("git", "config", "core.fsmonitor", "./evil")
+    assert ended.returncode == 0, ended.stderr
+    assert f"{main.root}/.git/config: programs of the host may run what it says".encode() in ended.stderr
