@@ -7,18 +7,19 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandwright import inputs, places
+from sandwright import inputs, places, process
 from sandwright.inputs import InputTracker
 from sandwright.render.artifact import Artifact
 from sandwright.session import render_cache
 from sandwright.session.prepare import store
-from session.conftest import POLICY, Project
+from session.conftest import POLICY, WAIT, Project
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -236,3 +237,45 @@ def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatc
     assert store(made) == first
     assert [path.name for path in first.parent.iterdir()] == [first.name]
     assert (first / "launch").read_bytes() == b"x"
+
+
+@pytest.mark.needs("squid", "setpriv")
+def test_a_proxy_starts_from_what_was_planned(project: Project) -> None:
+    """Neither the policy nor what renders it is imported, and the proxy decides as the policy says."""
+    project.policy.write_text(f"{POLICY}network: {{mode: proxy, allow: [web.example]}}\n")
+    assert _kept(project, "true")
+    code = (
+        "import sys\nfrom sandwright.session.request import RunRequest\n"
+        "from sandwright.session.run import run\n"
+        "status = run(RunRequest(sys.argv[1:]))\n"
+        "print(status, sorted({'jinja2', 'yaml', 'sandwright.policy.resolve'} & sys.modules.keys()))"
+    )
+    request = r"CONNECT bad.example:443 HTTP/1.1\r\nHost: bad.example\r\n\r\n"
+    asked = f"exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3 | tr -d '\\r'"
+    words = [sys.executable, "-P", "-c", code, "bash", "-c", asked]
+    ended = subprocess.run(
+        words,
+        cwd=project.root,
+        env=project.environ,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert ended.stdout.splitlines() == ["HTTP/1.1 403 Forbidden", "0 []"], ended.stderr
+
+
+@pytest.mark.needs("squid", "setpriv")
+def test_another_squid_is_planned_anew(project: Project, tmp_path: Path) -> None:
+    project.policy.write_text(f"{POLICY}network: {{mode: proxy, allow: [web.example]}}\n")
+    assert _kept(project, "true")
+    own = tmp_path / "squids" / "squid"
+    own.parent.mkdir()
+    shutil.copy(process.which("squid"), own)
+    project.environment["PATH"] = f"{own.parent}:{os.environ['PATH']}"
+    assert _told(project, "true")[0]["rendered"] == "now"
+    assert _kept(project, "true")
+    own.unlink()
+    shutil.copy(process.which("squid"), own)
+    os.utime(own, (1, 1))
+    assert _told(project, "true")[0]["rendered"] == "now"

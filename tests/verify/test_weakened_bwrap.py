@@ -9,7 +9,7 @@ import pytest
 
 from ports import free_port
 from proving import Prove
-from sandwright.egress.proxy import Proxy, proxy
+from sandwright.egress import Proxy, proxy
 from sandwright.policy.hosts import WEB_PORTS, HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify import lifecycle

@@ -27,7 +27,21 @@ launchers start it as a container.
 
 from __future__ import annotations
 
-from sandwright.egress.decisions import ProxyDecision, decisions
-from sandwright.egress.proxy import Proxy, proxy
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sandwright.egress.log import ProxyDecision, decisions
+    from sandwright.egress.plan import proxy
+    from sandwright.egress.start import Proxy
 
 __all__ = ["Proxy", "ProxyDecision", "decisions", "proxy"]
+
+_HOMES = {"Proxy": "start", "ProxyDecision": "log", "decisions": "log", "proxy": "plan"}
+
+
+def __getattr__(name: str) -> object:
+    """Import the public names when they are first asked for: a session takes few of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,6 +1,6 @@
 """The process that keeps one proxy: squid's parent, and the relay from sandboxes' network namespaces to it.
 
-It is a program: `python -m sandwright.egress.supervisor DIRECTORY`, started by `sandwright.egress.proxy`. Its
+It is a program, which `sandwright.egress.start` starts with a directory. Its
 standard input is a pipe whose other end the session holds: the first line is what to keep, as JSON, and the
 end of it, however the session ended, is the end of everything here. On its standard output it says `ready`,
 or what is wrong, in one line. Should this process be killed itself, the kernel kills squid
@@ -82,7 +82,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
-    directory = Path(sys.argv[1])
+    directory = Path(sys.argv[-1])
     settings = SupervisorConfiguration.from_json(_line(sys.stdin.fileno()))
     try:
         with (
@@ -138,7 +138,7 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
                 raise HostError(
                     f"squid did not answer within {settings.patience:g} s: {_last_words(directory)}"
                 )
-            time.sleep(0.01)
+            time.sleep(0.003)
         _forget_memory(settings.service)
         yield squid
 
@@ -245,7 +245,3 @@ def _raise_limit() -> None:
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,33 +9,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from sandwright.errors import RenderError
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.proxyfacts import PORT, REASONS, WORD, nat64
 from sandwright.render.templates import Quoted, add_filter, render_template
-
-PORT = 3128
-"""Where a sandbox finds the proxy, on the localhost of a sandbox that has its own: squid's usual port."""
-
-REASONS: Mapping[str, int] = MappingProxyType({
-    "client": 403,
-    "method": 403,
-    "spelling": 403,
-    "host": 403,
-    "address": 403,
-    "unresolved": 503,
-})  # fmt: skip
-"""Why a request is refused, with the status of the answer.
-
-`client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
-own pages. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
-not public, or this machine's. `unresolved`: the name has no address.
-"""
 
 INSIDE = (
     # IPv4: the special-purpose registry (RFC 6890 and iana-ipv4-special-registry), and multicast
@@ -60,7 +42,6 @@ NEVER = (
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
 
 
@@ -73,8 +54,8 @@ class ProxyPlace:
     digits and `._+-`. `word` is an address that nobody else knows, which the relay says
     that connections come from (PROXY protocol); without one, `clients` are answered as they are, or what
     `clients_file` says with `acl sw_clients src …` but `acl sw_gateway src …`. `own` are
-    the addresses of the machine itself. `hosts_file` and `nameservers` are squid's usual ones when absent and
-    empty. `icmp`: this squid was built with its pinger, to be kept off.
+    the addresses of the machine itself, None where each start brings them. `hosts_file` and `nameservers` are
+    squid's usual ones when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
 
     log: str
@@ -83,7 +64,7 @@ class ProxyPlace:
     listen: str = "127.0.0.1"
     port: int = PORT
     clients: tuple[str, ...] = ("127.0.0.1/32", "::1/128")
-    own: tuple[str, ...] = ()
+    own: tuple[str, ...] | None = ()
     hosts_file: str | None = None
     nameservers: tuple[str, ...] = ()
     icmp: bool = True
@@ -111,7 +92,7 @@ class _Group:
 
 def quote_squid(word: object) -> Quoted:
     """A word of squid's configuration. Raise RenderError for one that holds what could mean more."""
-    if not isinstance(word, str) or not _WORD.fullmatch(word):
+    if not isinstance(word, str) or not WORD.fullmatch(word):
         raise RenderError(f"{word!r} can't be a word of squid's configuration")
     return Quoted(word)
 
@@ -148,7 +129,8 @@ def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
         "oci",
         "proxy/squid.conf.j2",
         groups=list(_groups(allow)),
-        refused=[str(network) for network in refused_networks(allow, place.own)],
+        refused=[str(network) for network in refused_networks(allow, place.own or ())],
+        own=place.own is None,
         reasons=REASONS,
         **{name: getattr(place, name) for name in _PLACED},
     )
@@ -189,7 +171,7 @@ def refused_networks(allow: Sequence[HostPattern], own: Iterable[str] = ()) -> l
         ipaddress.collapse_addresses(each for each in all_ if isinstance(each, ipaddress.IPv4Network))
     )
     six = [each for each in all_ if isinstance(each, ipaddress.IPv6Network)]
-    return [*four, *ipaddress.collapse_addresses([*six, *map(_nat64, four)])]
+    return [*four, *ipaddress.collapse_addresses([*six, *map(nat64, four)])]
 
 
 def _without(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
@@ -208,12 +190,6 @@ def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:
             return network.address_exclude(address)
         case _:
             return (network,)
-
-
-def _nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
-    """The addresses under which a network with NAT64 reaches an IPv4 network (RFC 6052, 2.1)."""
-    prefix = ipaddress.IPv6Address("64:ff9b::")
-    return ipaddress.IPv6Network((int(prefix) + int(network.network_address), 96 + network.prefixlen))
 
 
 def _groups(allow: Iterable[HostPattern]) -> Iterator[_Group]:

@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxy import PORT
-
-HOST = "127.0.0.1"
-"""Where a sandbox with a localhost of its own finds the proxy."""
+from sandwright.render.proxyfacts import HOST, PORT
 
 LOCAL = "localhost,127.0.0.1,::1"
 """What is asked without the proxy: the sandbox's own servers. Private networks are not in it: without a route

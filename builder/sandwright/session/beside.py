@@ -26,8 +26,8 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
         with ExitStack() as stack:
             environment = session.environment()
             passed: tuple[int, ...] = ()
-            if session.prepared.proxied:
-                variables, refused = _proxy(session, stack)
+            if session.prepared.proxy is not None:
+                variables, refused = _proxy(session.prepared.proxy, stack)
                 environment |= variables
             if session.prepared.shimmed:
                 variables, channel = _bridge(session, stack)
@@ -64,10 +64,21 @@ def _deliver(method: str, launcher: int, number: int) -> str:
     return backend(method).deliver(launcher, number)
 
 
-def _proxy(session: CommandSession, stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
-    from sandwright.session.prepare import start_proxy  # noqa: PLC0415 - it needs the policy
+def _proxy(plan: dict[str, object], stack: ExitStack) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
+    """Start a proxy: the launcher's variables for it, and what tells how often it refused a host."""
+    from sandwright.egress.start import ProxyPlan, start_proxy  # noqa: PLC0415 - few sessions have one
 
-    return start_proxy(session.request, stack, session.prepared.policy)
+    running = stack.enter_context(start_proxy(ProxyPlan.from_data(plan)))
+
+    def refused() -> dict[str, int]:
+        found: dict[str, int] = {}
+        for each in running.decisions():
+            if not each.allowed:
+                name = f"{each.host}:{each.port}"
+                found[name] = found.get(name, 0) + 1
+        return dict(sorted(found.items()))
+
+    return dict(running.environment), refused
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> tuple[dict[str, str], int]:

@@ -9,15 +9,14 @@ import os
 import shutil
 import sys
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import jinja2
 import yaml
 
 from sandwright import places, process
-from sandwright.egress.decisions import ProxyDecision
+from sandwright.egress.plan import plan_proxy
 from sandwright.errors import HostError, IntegrityError, UsageError
 from sandwright.host import collect_host
 from sandwright.image.cache import default_cache
@@ -260,13 +259,27 @@ def _prepared(
         wrap=_words(backend, directory, terminal=False),
         wrap_terminal=_words(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxied=resolved.network.mode == "proxy" and properties.proxy == "session",
+        proxy=_proxy(resolved, properties, inputs),
         shimmed=bool(resolved.credentials.shims) and properties.shims,
         enforced=enforced(resolved, rendered),
         notes=[],
         loosened=("", "", []),
         fresh=True,
     )
+
+
+def _proxy(
+    resolved: ResolvedPolicy, properties: Properties, inputs: InputTracker
+) -> dict[str, object] | None:
+    """The plan of its proxy, where a session starts one; it holds as long as these programs are the same."""
+    if resolved.network.mode != "proxy" or properties.proxy != "session":
+        return None
+    plan = plan_proxy(resolved)
+    for word in plan.command:
+        if word.startswith("/"):
+            inputs.ask("program", Path(word).name)
+            inputs.ask("identity", word)
+    return plan.as_data()
 
 
 def _covers(resolved: ResolvedPolicy, properties: Properties) -> list[str]:
@@ -320,25 +333,6 @@ def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     if _policy_digest(policy) != digest:
         raise IntegrityError(f"{request.policy} was changed meanwhile: start it again")
     return resolved_here(policy, request, inputs)
-
-
-def start_proxy(
-    request: RunRequest, stack: contextlib.ExitStack, digest: str
-) -> tuple[dict[str, str], Callable[[], dict[str, int]]]:
-    """Start the proxy of a session, for as long as `stack` is open.
-
-    Give the launcher's variables for it, and what tells how often it refused a host until then. `digest` is
-    the policy's. Raise IntegrityError for another one.
-    """
-    from sandwright.egress import proxy  # noqa: PLC0415 - few sessions have one
-
-    running = stack.enter_context(proxy(_as_looked_at(request, digest)))
-    return dict(running.environment), lambda: _refused(running.decisions())
-
-
-def _refused(decisions: Iterable[ProxyDecision]) -> dict[str, int]:
-    refused = (f"{each.host}:{each.port}" for each in decisions if not each.allowed)
-    return dict(sorted(Counter(refused).items()))
 
 
 def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> tuple[dict[str, str], int]:

@@ -13,7 +13,7 @@ import sys
 
 from sandwright import digests, inputs, places, smalljson
 
-SCHEMA = 2
+SCHEMA = 3
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
@@ -24,7 +24,8 @@ class CachedSandbox:
     `directory` holds its artifacts. `wrap` and `wrap_terminal` are the words before the command, without
     and with a terminal of its own, `terminal` which it gets (`methods.contract.Terminal`). `environment`
     are variables for the launcher. `after` says what is looked at when a run has ended
-    (`session.writable`). `proxied`, `shimmed`: the session starts a proxy, a bridge. `digests` are those of
+    (`session.writable`). `proxy` is the plan of the proxy that the session starts
+    (`egress.start.ProxyPlan`), None without; `shimmed`: it starts a bridge. `digests` are those of
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
     """
@@ -44,7 +45,7 @@ class CachedSandbox:
             "policy",
             "project",
         ),
-        *("proxied", "shimmed", "terminal", "wrap", "wrap_terminal"),
+        *("proxy", "shimmed", "terminal", "wrap", "wrap_terminal"),
     )
 
     after: dict[str, list[str]]
@@ -58,7 +59,7 @@ class CachedSandbox:
     wrap: list[str]
     wrap_terminal: list[str]
     terminal: str
-    proxied: bool
+    proxy: dict[str, object] | None
     shimmed: bool
     enforced: dict[str, object]
     notes: list[str]

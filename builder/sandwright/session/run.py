@@ -145,7 +145,7 @@ class CommandSession:
     def replaces_us(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
-        beside = prepared.proxied or prepared.shimmed or traced()
+        beside = prepared.proxy is not None or prepared.shimmed or traced()
         return self.native and not beside and can_follow(state.directory())
 
     def become(self, say: Callable[[str], None]) -> int:

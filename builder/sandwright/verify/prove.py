@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sandwright.egress.proxy import proxy
+from sandwright.egress import proxy
 from sandwright.errors import RenderError, ToolMissing, UsageError
 from sandwright.methods import registry
 from sandwright.policy.declaration import Declaration

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from sandwright.methods.kubernetes.naming import labels, selector
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxy import PORT
+from sandwright.render.proxyfacts import PORT
 
 Json = dict[str, Any]
 

@@ -14,7 +14,8 @@ from sandwright.methods.kubernetes.naming import labels, selector
 from sandwright.methods.kubernetes.network import PROXY, policy_object
 from sandwright.methods.kubernetes.pod import UID
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxy import PORT, ProxyPlace, refused_networks, render_proxy
+from sandwright.render.proxy import ProxyPlace, refused_networks, render_proxy
+from sandwright.render.proxyfacts import PORT
 
 Json = dict[str, Any]
 

@@ -1,41 +1,30 @@
-"""Starts the proxy of a session, and ends it."""
+"""Starts the proxy that was planned for a session, and ends it, in as few imports as that takes."""
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
 import os
-import secrets
 import select
 import socket
 import sys
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import sandwright
 from sandwright import places, process
-from sandwright.egress.decisions import ProxyDecision, decisions
-from sandwright.egress.place import (
-    InstalledSquid,
-    SquidAccount,
-    find_squid,
-    free_port,
-    own_addresses,
-    squid_account,
-    unprivileged,
-)
+from sandwright.egress.log import ProxyDecision, decisions
+from sandwright.egress.place import SquidAccount, free_port, own_addresses
 from sandwright.egress.supervisor import ASK, SupervisorConfiguration, clear
-from sandwright.errors import HostError, RenderError, UsageError
-from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.proxy import PORT, ProxyPlace, quote_squid, render_proxy
-from sandwright.render.recipe import HOST
+from sandwright.errors import HostError
+from sandwright.render.proxyfacts import DIRECTORY, HOST, LISTEN, OWN, PORT, RELAY, WORD, nat64
 
 PREFIX = "sandwright-egress-"
 _ATTEMPTS = 3
+_CODE = "import sys; sys.path.append(sys.argv[1]); from sandwright.egress.supervisor import main; main()"
 _GRACE = 5.0
 
 
@@ -72,34 +61,37 @@ class Proxy:
         return decisions(self.log)
 
 
-@contextlib.contextmanager
-def proxy(
-    policy: ResolvedPolicy,
-    *,
-    log: Path | None = None,
-    hosts_file: Path | None = None,
-    nameservers: tuple[str, ...] = (),
-    timeout: float = 15.0,
-) -> Iterator[Proxy]:
-    """Run a proxy for a policy for the length of a `with`. See the package for the contract.
+@dataclass(frozen=True)
+class ProxyPlan:
+    """What a policy's proxies have in common: what need not be found out again at each start.
 
-    `hosts_file` and `nameservers` take the place of the machine's own, for names that only it should know.
-    `timeout` is how many seconds squid may take until it answers.
+    `configuration` is squid's, with what `sandwright.render.proxyfacts` names in it; `pages` are what it
+    answers, by name. `command` are the words that start squid without rights, `account` who it is then.
     """
-    if policy.network.mode != "proxy":
-        raise UsageError(f"network.mode is {policy.network.mode}: there is nothing for a proxy to do")
-    squid = find_squid()
-    order = _Order(
-        policy=policy,
-        squid=squid,
-        account=squid_account(squid),
-        hosts_file=None if hosts_file is None else str(hosts_file),
-        nameservers=nameservers,
-        log=None if log is None else str(log.absolute()),
-        patience=timeout,
-    )
+
+    configuration: str
+    pages: Mapping[str, str]
+    command: tuple[str, ...]
+    account: SquidAccount | None
+    hosts_file: str | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The fields, as JSON has them."""
+        account = None if self.account is None else [self.account.uid, self.account.gid]
+        return {**vars(self), "command": list(self.command), "account": account}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> ProxyPlan:
+        """Read what `as_data` gave."""
+        account = None if data["account"] is None else SquidAccount(*data["account"])
+        return cls(**{**data, "command": tuple(data["command"]), "account": account})
+
+
+@contextlib.contextmanager
+def start_proxy(plan: ProxyPlan, *, log: Path | None = None, timeout: float = 15.0) -> Iterator[Proxy]:
+    """Run a planned proxy for the length of a `with`. See the package for the contract."""
     with contextlib.ExitStack() as stack:
-        supervisor, settings, directory = _started(stack, order)
+        supervisor, settings, directory = _started(stack, plan, log, timeout)
         environment = {"SANDWRIGHT_EGRESS": str(directory), "SANDWRIGHT_PROXY_PORT": str(settings.port)}
         yield Proxy(
             settings.host,
@@ -113,43 +105,29 @@ def proxy(
 
 
 @dataclass(frozen=True)
-class _Order:
-    """What was asked for, and what there is to do it with."""
+class _Place:
+    """Where one proxy runs: its directory, a port that is free now, and what its relay says."""
 
-    policy: ResolvedPolicy
-    squid: InstalledSquid
-    account: SquidAccount | None
-    hosts_file: str | None
-    nameservers: tuple[str, ...]
-    log: str | None
-    patience: float
+    directory: Path
+    port: int
+    word: str | None
 
-    def place(self, directory: Path) -> ProxyPlace:
-        """Where squid is told to live, with a port that is free now."""
-        word = _word()
-        return ProxyPlace(
-            log=f"{directory}/squid/access.log",
-            cache_log=f"{directory}/squid/cache.log",
-            errors=f"{directory}/errors",
-            listen=HOST,
-            port=free_port(HOST),
-            word=word,
-            own=own_addresses(),
-            hosts_file=self.hosts_file if word is None else f"{directory}/hosts",
-            nameservers=self.nameservers,
-            icmp=self.squid.icmp,
-        )
-
-    def settings(self, directory: Path, place: ProxyPlace) -> SupervisorConfiguration:
-        """What the supervisor is told."""
-        service = f"sandwright{uuid.uuid4().hex[:12]}"
-        configuration = f"{directory}/squid.conf"
-        argv = (*unprivileged(self.account), self.squid.program, "-N", "-n", service, "-f", configuration)
-        inside = (HOST, PORT)
-        greeting = _greeting(place)
-        return SupervisorConfiguration(
-            argv, service, HOST, place.port, greeting, inside, place.log, self.log, self.patience
-        )
+    def configuration(self, plan: ProxyPlan) -> str:
+        """What was planned, for here. Raise HostError where it has no place for what is brought."""
+        own = [ipaddress.ip_network(each) for each in own_addresses()]
+        own += [nat64(each) for each in own if isinstance(each, ipaddress.IPv4Network)]
+        brought = {
+            f"{LISTEN}:{PORT}": f"{HOST}:{self.port}",
+            DIRECTORY: str(self.directory),
+            OWN: "\n".join(f"acl sw_inside dst {each}" for each in own),
+            **({RELAY: self.word} if self.word else {}),
+        }
+        text = plan.configuration
+        for name, value in brought.items():
+            if name not in text:
+                raise HostError(f"the proxy's configuration has no place for {name}")
+            text = text.replace(name, value)
+        return text
 
 
 def _word() -> str | None:
@@ -157,11 +135,11 @@ def _word() -> str | None:
     if sys.platform != "linux":
         return None
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_STREAM):
-        return str(ipaddress.IPv6Address((0xFD << 120) | secrets.randbits(120)))
-    return str(ipaddress.IPv4Address((1 << 30) | secrets.randbits(30)))
+        return str(ipaddress.IPv6Address((0xFD << 120) | int.from_bytes(os.urandom(15))))
+    return str(ipaddress.IPv4Address((1 << 30) | (int.from_bytes(os.urandom(4)) >> 2)))
 
 
-def _greeting(place: ProxyPlace) -> str:
+def _greeting(place: _Place) -> str:
     """What the relay says first: the header of version 1 of the PROXY protocol."""
     if place.word is None:
         return ""
@@ -169,17 +147,18 @@ def _greeting(place: ProxyPlace) -> str:
     return f"PROXY {family} {place.word} {here} 1 {place.port}\r\n"
 
 
-def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, SupervisorConfiguration, Path]:
+def _started(
+    stack: contextlib.ExitStack, plan: ProxyPlan, log: Path | None, patience: float
+) -> tuple[_Running, SupervisorConfiguration, Path]:
     """A supervisor whose squid answers. Somebody else may take the port that was free: then with another."""
     for attempt in range(1, _ATTEMPTS + 1):
-        directory = _directory(order.account)
-        place = order.place(directory)
-        settings = order.settings(directory, place)
+        directory = _directory(plan.account)
+        place = _Place(directory, free_port(HOST), _word() if RELAY in plan.configuration else None)
+        settings = _settings(plan, place, None if log is None else str(log.absolute()), patience)
         with contextlib.ExitStack() as this:
             this.callback(clear, directory, settings.log, settings.keep_log)
-            _write(directory, order, place)
             try:
-                supervisor = this.enter_context(_supervisor(directory, settings))
+                supervisor = this.enter_context(_supervisor(plan, place, settings))
             except HostError as fault:
                 if attempt < _ATTEMPTS and "Cannot bind" in str(fault):
                     continue
@@ -189,17 +168,28 @@ def _started(stack: contextlib.ExitStack, order: _Order) -> tuple[_Running, Supe
     raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
 
+def _settings(plan: ProxyPlan, place: _Place, log: str | None, patience: float) -> SupervisorConfiguration:
+    """What the supervisor is told."""
+    service = f"sandwright{os.urandom(6).hex()}"
+    argv = (*plan.command, "-N", "-n", service, "-f", f"{place.directory}/squid.conf")
+    kept = f"{place.directory}/squid/access.log"
+    return SupervisorConfiguration(
+        argv, service, HOST, place.port, _greeting(place), (HOST, PORT), kept, log, patience
+    )
+
+
 def _directory(account: SquidAccount | None) -> Path:
     """A new directory that squid can be told of; in it one that squid can write.
 
     Others can't pass, but for squid's account where that is another.
     """
     base = places.passable() if account else places.private(f"{places.private(places.runtime())}/egress")
-    try:
-        quote_squid(base)
-    except RenderError as fault:
-        raise HostError(f"{fault}: set XDG_RUNTIME_DIR to a directory of another name") from fault
-    directory = Path(base, f"{PREFIX}{uuid.uuid4().hex}")
+    if not WORD.fullmatch(base):
+        raise HostError(
+            f"{base!r} can't be a word of squid's configuration: "
+            "set XDG_RUNTIME_DIR to a directory of another name"
+        )
+    directory = Path(base, f"{PREFIX}{os.urandom(16).hex()}")
     own = directory / "squid"
     for path in (directory, own):
         path.mkdir(mode=0o700)
@@ -218,46 +208,46 @@ def _share(path: Path, account: SquidAccount | None, mode: int) -> None:
         path.chmod(mode)
 
 
-def _write(directory: Path, order: _Order, place: ProxyPlace) -> None:
+def _write(plan: ProxyPlan, place: _Place) -> None:
     """The configuration, which squid reads as whoever it is."""
-    (directory / "errors").mkdir(mode=0o700)
-    _share(directory / "errors", order.account, 0o750)
-    files = {artifact.name: artifact.content for artifact in render_proxy(order.policy, place)}
+    (place.directory / "errors").mkdir(mode=0o700)
+    _share(place.directory / "errors", plan.account, 0o750)
+    files = {name: text.encode() for name, text in plan.pages.items()}
+    files["squid.conf"] = place.configuration(plan).encode()
     if place.word is not None:
         # squid asks for the name of each address that connections say they come from: not a server of names.
         hosts = b""
         with contextlib.suppress(FileNotFoundError):
-            hosts = Path(order.hosts_file or "/etc/hosts").read_bytes()
+            hosts = Path(plan.hosts_file or "/etc/hosts").read_bytes()
         files["hosts"] = hosts + f"\n{place.word} relay.sandwright.invalid\n".encode()
     for name, content in files.items():
-        path = directory / name
+        path = place.directory / name
         path.touch(mode=0o600)
         path.write_bytes(content)
-        _share(path, order.account, 0o640)
+        _share(path, plan.account, 0o640)
 
 
 @contextlib.contextmanager
-def _supervisor(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Running]:
-    """A supervisor that said `ready`. It ends with this, or when the kernel closes our end of its pipe."""
+def _supervisor(plan: ProxyPlan, place: _Place, settings: SupervisorConfiguration) -> Iterator[_Running]:
+    """A supervisor that said `ready`. It ends with this, or when the kernel closes our end of its pipe.
+
+    It is started first, since an interpreter takes longer to start than the configuration to write.
+    """
     read, write = os.pipe()
     with contextlib.ExitStack() as stack:
         lifeline = stack.enter_context(os.fdopen(write, "wb", buffering=0))
         with os.fdopen(read, "rb") as theirs:
-            argv = (sys.executable, "-P", "-s", "-m", "sandwright.egress.supervisor", directory)
-            started = process.start(*argv, stdin=theirs, env=_environment(), cwd="/")
+            package = Path(sandwright.__file__).parent.parent
+            words = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, package, place.directory)
+            started = process.start(*words, stdin=theirs, env={"PATH": os.defpath}, cwd="/")
             supervisor = stack.enter_context(started)
         stack.callback(_end, supervisor, lifeline)
+        _write(plan, place)
         lifeline.write(settings.to_json())
         said = _answer(supervisor, settings.patience + _GRACE)
         if said != "ready":
             raise HostError(f"the proxy can't be started: {said}")
         yield supervisor
-
-
-def _environment() -> dict[str, str]:
-    """What the supervisor needs to find its code and squid; nothing of the session's."""
-    package = Path(sandwright.__file__).parent.parent
-    return {"PATH": process.search_path(), "PYTHONPATH": str(package)}
 
 
 def _answer(supervisor: _Running, patience: float) -> str:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from sandwright.render.proxy import REASONS
+from sandwright.render.proxyfacts import REASONS
 
 
 @dataclass(frozen=True)
 class ProxyDecision:
     """One request: when it ended (seconds since 1970), what was asked for, and what came of it.
 
-    `method` is CONNECT for a tunnel. `reason` is one of `sandwright.render.proxy.REASONS` when it was refused
-    by a rule, empty when it was let through; `malformed` when it was no request that could be read.
+    `method` is CONNECT for a tunnel. `reason` is one of `sandwright.render.proxyfacts.REASONS` when it was
+    refused by a rule, empty when it was let through; `malformed` when it was no request that could be read.
     `status` is the HTTP status that was answered, `address` where it led, empty for nowhere. `sent` and
     `received` are bytes to and from the sandbox, `seconds` how long it took.
     """

@@ -1,0 +1,42 @@
+"""What is fixed of every proxy, apart from what renders it: a session's start imports this alone."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+HOST = "127.0.0.1"
+"""Where a sandbox with a localhost of its own finds the proxy."""
+
+PORT = 3128
+"""Where a sandbox finds the proxy, on the localhost of a sandbox that has its own: squid's usual port."""
+
+REASONS: Mapping[str, int] = MappingProxyType({
+    "client": 403,
+    "method": 403,
+    "spelling": 403,
+    "host": 403,
+    "address": 403,
+    "unresolved": 503,
+})  # fmt: skip
+"""Why a request is refused, with the status of the answer.
+
+`client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
+own pages. `spelling`: a host that can't be compared. `host`: not listed, or not with this port. `address`:
+not public, or this machine's. `unresolved`: the name has no address.
+"""
+
+WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
+"""A word of squid's configuration, that can mean nothing more."""
+
+DIRECTORY, LISTEN, RELAY, OWN = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "# SW-OWN"
+"""What stands in a rendered configuration for what each start brings: its directory, where it listens, the
+word of its relay, and a line for the machine's own addresses."""
+
+
+def nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
+    """The addresses under which a network with NAT64 reaches an IPv4 network (RFC 6052, 2.1)."""
+    prefix = ipaddress.IPv6Address("64:ff9b::")
+    return ipaddress.IPv6Network((int(prefix) + int(network.network_address), 96 + network.prefixlen))
