@@ -129,6 +129,16 @@ def test_a_port_that_is_taken_starts_nothing(place: PortsPlace, address: str) ->
     assert not (place.directory / "made").exists()
 
 
+@pytest.mark.parametrize(
+    "place", [pytest.param("docker as a user", marks=pytest.mark.needs("docker", "busybox"))], indirect=True
+)
+def test_docker_without_root_starts_nothing(place: PortsPlace) -> None:
+    """The network of its containers is root's, and can't be entered."""
+    found = place.run(f"mode: none, expose: [{free_port()}]", "true")
+    said = "sandbox: network.expose needs to enter the container's network: root, with Docker\n"
+    assert (found.returncode, found.stdout, found.stderr) == (125, "", said)
+
+
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 @pytest.mark.parametrize("role", ["launcher", "keeper", "both"])
 def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) -> None:

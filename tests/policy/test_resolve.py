@@ -412,3 +412,13 @@ def test_ports_in_the_hosts_network_are_remarked_on() -> None:
     assert not any(
         "expose" in each for each in remarks(_resolve("network: {expose: [80]}"), InputTracker(), mounts=True)
     )
+
+
+@pytest.mark.parametrize(("port", "owner"), [(2375, "Docker"), (2376, "Docker, with TLS")])
+def test_ports_of_container_engines_are_never_reached(port: int, owner: str) -> None:
+    with pytest.raises(DocumentError) as refused:
+        _resolve(f"network: {{localhost: [80, {port}]}}")
+    assert [(problem.field, problem.message) for problem in refused.value.problems] == [
+        ("network.localhost[1]", f"port {port} is that of {owner}: engines are never reached")
+    ]
+    assert _resolve(f"network: {{expose: [{port}]}}").network.expose == (port,)

@@ -36,3 +36,6 @@ SOCKETS: Mapping[str, str] = {
     "~/Library/Containers/com.docker.docker": "Docker Desktop",
 }
 """By path, as a policy spells it: whose it is."""
+
+PORTS: Mapping[int, str] = {2375: "Docker", 2376: "Docker, with TLS"}
+"""Ports of the host's localhost that are registered for engines (IANA): whose each is."""

@@ -156,8 +156,8 @@ class NetworkSection:
     localhost: tuple[Port, ...] | None = None
     """Grants: TCP ports of the host's own localhost that may be connected to.
 
-    A sandbox with a localhost of its own reaches them there: `127.0.0.1:5432` inside is the host's. Absent:
-    as the layers below say. Empty: none. Filled: these.
+    A sandbox with a localhost of its own reaches them there: `127.0.0.1:5432` inside is the host's. 2375
+    and 2376, container engines', are refused. Absent: as the layers below say. Empty: none. Filled: these.
     """
 
     expose: tuple[Port, ...] | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from sandwright.errors import UsageError
 from sandwright.policy import gitfiles, hosts, spelling, values, worktree
+from sandwright.policy.engines import PORTS
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable
@@ -224,6 +225,11 @@ def _network(
         ((rule.path, rule.source) for rule in sockets), tuple(resolver.engines()), resolver.facts, faults
     )
     inward = {item.value for item in settings.items("network.localhost")}
+    for item in settings.items("network.localhost"):
+        if item.value in PORTS:
+            faults.add(
+                item.source, f"port {item.value} is that of {PORTS[item.value]}: engines are never reached"
+            )
     for item in settings.items("network.expose"):
         if item.value in inward:
             faults.add(item.source, f"port {item.value} is in network.localhost too: it would lead to itself")
