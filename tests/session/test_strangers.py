@@ -276,13 +276,13 @@ def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.needs("bwrap")
 def test_a_lock_that_somebody_holds(project: Project) -> None:
-    """Whoever can read a project can lock it: the run ends and names it, without what a terminal obeys."""
+    """Whoever can read a repository can lock it: the run ends and names it, without what a terminal obeys."""
     code = (
         "import fcntl, os, sys, time; fd = os.open(sys.argv[1], os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX);"
         r"open('/proc/self/comm', 'wb').write(b'\x1b[31mred'); print('locked', flush=True); time.sleep(300)"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(project.root)], stdout=subprocess.PIPE, cwd="/"
+        [sys.executable, "-c", code, str(project.root / ".git")], stdout=subprocess.PIPE, cwd="/"
     ) as holder:
         try:
             assert holder.stdout is not None
