@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,10 @@ def test_an_image_under_two_runtimes(target: SmokeTarget, tmp_path: Path) -> Non
     assert report.explain()[:-1] == []
     assert report.green
     assert report.runtimes == ("runc", "bwrap"), "in the order of tables"
-    assert [str(row.verdict) for row in report.rows] == ["pass", "pass"]
-    checks = [finding.check for finding in _row(report, "runc").findings]
-    assert checks[-2:] == [f"program: {PYTHON} --version", "program: greets"]
+    assert [(str(row.verdict), row.whole) for row in report.rows] == [("pass", True), ("pass", False)]
+    checks = {name: [each.check for each in _row(report, name).findings] for name in ("runc", "bwrap")}
+    of_image = ["certificates", f"program: {PYTHON} --version", "program: greets"]
+    assert checks["runc"] == [*checks["bwrap"], *of_image], "what hangs on the image alone is tried once"
     assert sorted(s for s in watching.steps if s.startswith("smoke")) == [
         f"smoke small {target.platform} under bwrap",
         f"smoke small {target.platform} under runc",
@@ -108,6 +110,21 @@ def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path
     assert again.green
     assert _row(again, "runc").reused
     assert _row(again, "runc").findings == _row(first, "runc").findings
+
+
+@pytest.mark.needs("runc", "bwrap")
+def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarget, tmp_path: Path) -> None:
+    """Else what hangs on the image alone would be shown by no row."""
+    names = ["runc", "bwrap"]
+    first = smoke_images([target], output=tmp_path / "out", runtimes=names, limit=120)
+    rest = replace(first, rows=(_row(first, "bwrap"),))
+    assert not rest.green, "nobody has seen its programs"
+    alone = smoke_images([target], output=tmp_path / "out", runtimes=["bwrap"], previous=rest, limit=120)
+    assert alone.green
+    assert (_row(alone, "bwrap").whole, _row(alone, "bwrap").reused) == (True, False)
+    again = smoke_images([target], output=tmp_path / "out", runtimes=names, previous=alone, limit=120)
+    assert [(row.whole, row.reused) for row in again.rows] == [(False, False), (True, True)]
+    assert again.green
 
 
 @pytest.mark.needs("runc")

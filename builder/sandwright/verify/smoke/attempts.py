@@ -22,14 +22,15 @@ _FILES = {"authority": "authority.pem", "certificate": "server.pem", "key": "ser
 class Attempts:
     """One start's worth of attempts. `programs` are run in the image; `listener` must never be reached.
 
-    `program_limit` is in seconds, for each program. `emulated`: this is another machine's code. `first` and
-    `second` make the word by which the start's own output is known: only a program that ran can have put
-    them together.
+    `program_limit` is in seconds, for each program. `whole`: what hangs on the image alone is attempted, too.
+    `emulated`: this is another machine's code. `first` and `second` make the word by which the start's own
+    output is known: only a program that ran can have put them together.
     """
 
     programs: Sequence[Sequence[str]]
     listener: tuple[str, int]
     program_limit: float
+    whole: bool = True
     emulated: bool = False
     first: str = field(default_factory=lambda: uuid.uuid4().hex)
     second: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -48,6 +49,7 @@ class Attempts:
             "canary": self.canary,
             "status": STATUS,
             "listener": list(self.listener),
+            "whole": self.whole,
             "programs": [list(argv) for argv in self.programs],
             "limit": self.program_limit,
             "emulated": self.emulated,

@@ -6,7 +6,7 @@ another reason decides nothing. The image is taken to be of good faith: a hostil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,33 +42,40 @@ _WRONG_NAME = "refused 62"
 
 @dataclass(frozen=True)
 class GuestCheck:
-    """A question about every image. `judge` answers it from the outcome of `attempt`."""
+    """A question about every image. `judge` answers it from the outcome of `attempt`.
+
+    `of_image`: the answer hangs on the image alone, and not on what started it.
+    """
 
     name: str
     question: str
     attempt: str
     judge: Callable[[Mapping[str, Any], Evidence, GuestExpectation], Judgement]
+    of_image: bool = False
 
 
 def evaluate(
-    evidence: Evidence, expected: GuestExpectation, *, canary_reached: bool = False
+    evidence: Evidence, expected: GuestExpectation, *, canary_reached: bool = False, whole: bool = True
 ) -> list[ProbeFinding]:
     """One finding for each built-in check and for each program of the image, in order.
 
-    `canary_reached`: a listener on the host, which the sandbox must not reach, was reached by it.
+    `canary_reached`: a listener on the host, which the sandbox must not reach, was reached by it. Without
+    `whole`, what hangs on the image alone was not attempted.
     """
+    checks = [check for check in CHECKS if whole or not check.of_image]
+    programs = expected.programs if whole else ()
     started = ProbeFinding("starts", *_starts(evidence))
     if started.verdict is not Verdict.PASS:
-        names = [*(check.name for check in CHECKS), *(_program_name(p) for p in expected.programs)]
+        names = [*(check.name for check in checks), *(_program_name(p) for p in programs)]
         skipped = [ProbeFinding(name, Verdict.SKIPPED, "it did not start") for name in names]
         return [started, *skipped]
     findings = [started]
-    for check in CHECKS:
+    for check in checks:
         if check.name == "no network" and canary_reached:
             findings.append(ProbeFinding(check.name, Verdict.FAIL, "a listener on the host was reached"))
         else:
             findings.append(_answer(check, evidence, expected))
-    return [*findings, *_programs(evidence, expected)]
+    return [*findings, *_programs(evidence, programs)]
 
 
 def _answer(check: GuestCheck, evidence: Evidence, expected: GuestExpectation) -> ProbeFinding:
@@ -236,16 +243,22 @@ CHECKS = (
         "environment",
         _environment,
     ),
-    GuestCheck("certificates", "Does Python verify certificates, and refuse bad ones?", "tls", _certificates),
+    GuestCheck(
+        "certificates",
+        "Does Python verify certificates, and refuse bad ones?",
+        "tls",
+        _certificates,
+        of_image=True,
+    ),
 )
 """The built-in checks, in the order of reports. `starts` comes before them."""
 
 
-def _programs(evidence: Evidence, expected: GuestExpectation) -> Iterator[ProbeFinding]:
+def _programs(evidence: Evidence, programs: Sequence[ImageProgram]) -> Iterator[ProbeFinding]:
     results = evidence.attempts.get("programs")
-    if not isinstance(results, list) or len(results) != len(expected.programs):
-        results = [{"error": f"was not run ({evidence.ended.describe()})"}] * len(expected.programs)
-    for program, result in zip(expected.programs, results, strict=True):
+    if not isinstance(results, list) or len(results) != len(programs):
+        results = [{"error": f"was not run ({evidence.ended.describe()})"}] * len(programs)
+    for program, result in zip(programs, results, strict=True):
         yield judge_program(program, result)
 
 

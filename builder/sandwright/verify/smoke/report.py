@@ -23,7 +23,7 @@ class ImageRow:
 
     `note` says how the runtime was started, where that was special. `key` names all that the outcome hangs
     on: a row with the same key need not be run again. `reused`: it was not, and this is what came of it
-    before.
+    before. `whole`: its findings also tell of what hangs on the image alone, its programs and certificates.
     """
 
     image: str
@@ -35,6 +35,7 @@ class ImageRow:
     note: str = ""
     key: str = ""
     reused: bool = False
+    whole: bool = True
 
     @property
     def verdict(self) -> Verdict:
@@ -77,9 +78,9 @@ class ImageReport:
 
     @property
     def green(self) -> bool:
-        """Whether no row failed or is undecided, and every image passed under at least one runtime."""
+        """Whether no row failed or is undecided, and every image passed as a whole under one runtime."""
         decided = all(row.verdict in {Verdict.PASS, Verdict.SKIPPED} for row in self.rows)
-        proved = {(row.image, row.platform) for row in self.rows if row.verdict is Verdict.PASS}
+        proved = {(row.image, row.platform) for row in self.rows if row.whole and row.verdict is Verdict.PASS}
         return decided and all((subject.image, subject.platform) in proved for subject in self.subjects)
 
     @property

@@ -23,7 +23,7 @@ from sandwright.progress import SILENT, Progress
 from sandwright.rootfs.images.source import open_image
 from sandwright.runtime.contract import SandboxRuntime
 from sandwright.runtime.memoised import Memoised
-from sandwright.runtime.preflight import MissingRuntime
+from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime
 from sandwright.runtime.registry import RUNTIMES
 from sandwright.runtime.scratch import scratch_directory
 from sandwright.runtime.sessions import Sessions
@@ -49,20 +49,28 @@ def smoke_images(
 ) -> ImageReport:
     """Start each target under each of `runtimes` (all, when None), two at a time, and report on every pair.
 
-    Root file systems are unpacked into `output`/rootfs, unless they are there. A runtime that is not there is
-    skipped with the reason; one in `require` then fails, on this machine's own platform. Rows that passed in
-    `previous` are taken over where nothing has changed that they hang on. Nothing else is left when this
-    returns or is interrupted. Raise UsageError for a runtime that there isn't.
+    What hangs on the image alone, its programs and certificates, is tried under the first runtime that
+    starts it. Root file systems are unpacked into `output`/rootfs, unless they are there. A runtime that is
+    not there is skipped with the reason; one in `require` then fails, on this machine's own platform. Rows
+    that passed in `previous` are taken over where nothing has changed that they hang on. Nothing else is left
+    when this returns or is interrupted. Raise UsageError for a runtime that there isn't.
     """
     names = _chosen(runtimes, require)
     begun, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     host = collect_host()
-    before = {row.key: row for row in previous.rows if row.verdict is Verdict.PASS} if previous else {}
     wanted = [(target, RUNTIMES[name]) for name in names for target in targets]
-    rows = [before.get(row_key(target, runtime, host)) for target, runtime in wanted]
+    rows = _known(wanted, previous, host)
     todo = [pair for pair, row in zip(wanted, rows, strict=True) if row is None]
-    rest = _run(todo, host, output / "rootfs", require=frozenset(require), limit=limit, progress=progress)
-    fresh = iter(rest)
+    settings = _Settings(
+        host=host,
+        store=output / "rootfs",
+        runtimes=tuple(RUNTIMES[name] for name in names),
+        proved=frozenset((row.image, row.platform) for row in rows if row is not None and row.whole),
+        require=frozenset(require),
+        limit=limit,
+        progress=progress,
+    )
+    fresh = iter(_run(todo, settings))
     done = [next(fresh) if row is None else replace(row, reused=True, seconds=0.0) for row in rows]
     return ImageReport(
         subjects=tuple(_subject(target) for target in targets),
@@ -83,78 +91,114 @@ def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) ->
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def _known(
+    pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], previous: ImageReport | None, host: MachineFacts
+) -> list[ImageRow | None]:
+    """The rows of an earlier report that still hold, by pair; none of an image without a whole one."""
+    before = {row.key: row for row in previous.rows if row.verdict is Verdict.PASS} if previous else {}
+    rows = [before.get(row_key(target, runtime, host)) for target, runtime in pairs]
+    whole = {(row.image, row.platform) for row in rows if row is not None and row.whole}
+    return [row if row is not None and (row.image, row.platform) in whole else None for row in rows]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a run is given. `proved` are images and platforms with a whole row from before."""
+
+    host: MachineFacts
+    store: Path
+    runtimes: tuple[SandboxRuntime, ...]
+    proved: frozenset[tuple[str, str]]
+    require: frozenset[str]
+    limit: float
+    progress: Progress
+
+
 @dataclass
 class _Work:
     """What the rows of one run share."""
 
-    host: MachineFacts
+    given: _Settings
     sessions: Sessions
     canary: CanaryListener
     scratch: Path
-    store: Path
-    require: frozenset[str]
-    limit: float
-    progress: Progress
     prepared: Memoised[PreparedImage] = field(default_factory=Memoised)
 
     def row(self, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
         """Start one image under one runtime."""
         row = ImageRow(target.name, target.platform, target.digest, runtime.name, ())
-        with self.progress.step(
-            f"smoke {target.name} {target.platform} under {runtime.name}", unit="checks"
-        ) as step:
+        label = f"smoke {target.name} {target.platform} under {runtime.name}"
+        with self.given.progress.step(label, unit="checks") as step:
             try:
                 row = self._started(row, target, runtime)
             except SandwrightError as error:
                 row = replace(row, findings=(ProbeFinding("starts", Verdict.FAIL, str(error)),))
             step.advance(len(row.findings))
-        return replace(row, key=row_key(target, runtime, self.host))
+        return replace(row, key=row_key(target, runtime, self.given.host))
 
     def _started(self, row: ImageRow, target: SmokeTarget, runtime: SandboxRuntime) -> ImageRow:
         ready = self.sessions.check(runtime, target.platform)
         if isinstance(ready, MissingRuntime):
             return replace(row, findings=(self._missing(ready, target),))
-        prepared = self.prepared.get((target.name, target.platform), lambda: self._prepare(target))
-        if ready.variant.only_root and prepared.expected.uid != 0:
-            reason = f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
+        prepared = self._prepared(target)
+        if reason := _cannot(ready, prepared):
             return replace(row, findings=(ProbeFinding("starts", Verdict.SKIPPED, reason),))
+        whole = (target.name, target.platform) not in self.given.proved and self._is_first(runtime, target)
         judged = smoke_test(
-            self.sessions.session(ready), prepared, host=self.host, canary=self.canary, limit=self.limit
+            self.sessions.session(ready),
+            prepared,
+            host=self.given.host,
+            canary=self.canary,
+            limit=self.given.limit,
+            whole=whole,
         )
-        return replace(row, findings=judged.findings, seconds=judged.seconds, note=ready.variant.note)
+        note = ready.variant.note
+        return replace(row, findings=judged.findings, seconds=judged.seconds, note=note, whole=whole)
+
+    def _is_first(self, runtime: SandboxRuntime, target: SmokeTarget) -> bool:
+        """Whether no runtime before this one starts the target."""
+        for each in self.given.runtimes:
+            if each.name == runtime.name:
+                return True
+            ready = self.sessions.check(each, target.platform)
+            if isinstance(ready, ReadyRuntime) and not _cannot(ready, self._prepared(target)):
+                return False
+        return True
 
     def _missing(self, missing: MissingRuntime, target: SmokeTarget) -> ProbeFinding:
-        if missing.runtime.name in self.require and target.platform == self.host.platform:
+        if missing.runtime.name in self.given.require and target.platform == self.given.host.platform:
             return ProbeFinding("starts", Verdict.FAIL, f"required, and: {missing.describe()}")
         return ProbeFinding("starts", Verdict.SKIPPED, missing.describe())
 
-    def _prepare(self, target: SmokeTarget) -> PreparedImage:
-        directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
-        directory.mkdir()
-        return prepare(target, directory, store=self.store, host=self.host)
+    def _prepared(self, target: SmokeTarget) -> PreparedImage:
+        def make() -> PreparedImage:
+            directory = self.scratch / f"{target.name}-{target.platform.replace('/', '-')}"
+            directory.mkdir()
+            return prepare(target, directory, store=self.given.store, host=self.given.host)
+
+        return self.prepared.get((target.name, target.platform), make)
 
 
-def _run(
-    pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]],
-    host: MachineFacts,
-    store: Path,
-    *,
-    require: frozenset[str],
-    limit: float,
-    progress: Progress,
-) -> list[ImageRow]:
+def _cannot(ready: ReadyRuntime, prepared: PreparedImage) -> str:
+    """Why a runtime that is ready can't start an image; empty when it can."""
+    if not ready.variant.only_root or prepared.expected.uid == 0:
+        return ""
+    return f"started {ready.variant.note} it can't be the image's user, {prepared.expected.uid}"
+
+
+def _run(pairs: Sequence[tuple[SmokeTarget, SandboxRuntime]], settings: _Settings) -> list[ImageRow]:
     """The rows of the pairs, in their order."""
     if not pairs:
         return []
-    sweep(host, progress)
+    sweep(settings.host, settings.progress)
     stop = threading.Event()
     with (
         scratch_directory() as scratch,
         canary_listener() as listening,
-        Sessions(host, scratch, stop) as sessions,
+        Sessions(settings.host, scratch, stop) as sessions,
         _pool(stop) as pool,
     ):
-        work = _Work(host, sessions, listening, scratch, store, require, limit, progress)
+        work = _Work(settings, sessions, listening, scratch)
         futures = [pool.submit(work.row, target, runtime) for target, runtime in pairs]
         return [future.result() for future in futures]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from sandwright.verify.canary import CanaryListener
 from sandwright.verify.smoke.attempts import Attempts
 from sandwright.verify.smoke.checks import CHECKS, evaluate, judge_program
 from sandwright.verify.smoke.evidence import read_evidence
-from sandwright.verify.smoke.expected import GuestExpectation
+from sandwright.verify.smoke.expected import GuestExpectation, ImageProgram
 from sandwright.verify.smoke.target import PreparedImage
 from sandwright.verify.verdict import ProbeFinding, Verdict
 
@@ -37,9 +37,18 @@ class Judged:
 
 
 def smoke_test(
-    session: Session, image: PreparedImage, *, host: MachineFacts, canary: CanaryListener, limit: float
+    session: Session,
+    image: PreparedImage,
+    *,
+    host: MachineFacts,
+    canary: CanaryListener,
+    limit: float,
+    whole: bool = True,
 ) -> Judged:
-    """Start an image and judge it. `limit` is in seconds, for one start on this machine's own platform."""
+    """Start an image and judge it. `limit` is in seconds, for one start on this machine's own platform.
+
+    Without `whole`, what hangs on the image alone is left out: its programs and certificates.
+    """
     native = image.target.platform == host.platform
     return judge(
         session,
@@ -49,6 +58,7 @@ def smoke_test(
         canary=canary,
         limit=limit if native else limit * EMULATED,
         emulated=not native,
+        whole=whole,
     )
 
 
@@ -61,29 +71,32 @@ def judge(
     canary: CanaryListener,
     limit: float,
     emulated: bool = False,
+    whole: bool = True,
 ) -> Judged:
     """Start a subject under its own Python, or, where it has none, each of its programs by itself.
 
-    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Raise
+    `limit` is in seconds, for one start. `emulated`: the platform is not this machine's. Without `whole` what
+    hangs on the image alone is left out; without Python its first program alone is started. Raise
     SandwrightError when it can't be started or can't be removed.
     """
     if python is None:
-        return _one_by_one(session, subject, expected, limit)
+        return _one_by_one(session, subject, expected.programs if whole else expected.programs[:1], limit)
     programs = [program.argv for program in expected.programs]
-    attempts = Attempts(programs, canary.address, limit / 2, emulated=emulated)
+    attempts = Attempts(programs, canary.address, limit / 2, whole=whole, emulated=emulated)
     environment = {**base_environment(), _PLANTED: attempts.canary}
     ended = session.run(Start(subject, attempts.argv(python), limit, environment))
     evidence = read_evidence(ended, attempts.word)
-    findings = evaluate(evidence, expected, canary_reached=canary.heard(attempts.first))
+    heard = canary.heard(attempts.first)
+    findings = evaluate(evidence, expected, canary_reached=heard, whole=whole)
     return Judged(tuple(findings), ended.seconds)
 
 
 def _one_by_one(
-    session: Session, subject: StartableImage, expected: GuestExpectation, limit: float
+    session: Session, subject: StartableImage, programs: Sequence[ImageProgram], limit: float
 ) -> Judged:
     findings = []
     seconds = 0.0
-    for program in expected.programs:
+    for program in programs:
         ended = session.run(Start(subject, program.argv, limit, base_environment()))
         findings.append(judge_program(program, _as_result(ended)))
         seconds += ended.seconds
