@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all of this
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from sandwright.inputs import is_cover
 
 NAME = "sandwright"
 
@@ -83,11 +81,12 @@ def private(path: str) -> str:
     return path
 
 
-def above(name: str, *, is_there: Callable[[str], bool]) -> str:
+def above(name: str) -> str:
     """The nearest file of a name in the current directory or above it; its mere name without any.
 
-    Only directories of this user's are looked into, on one file system, below the home or apart from it: what
-    others put into a directory above is none of ours. Raise HostError where the current directory is gone.
+    What a launcher put there for the time of a run, so that nobody makes one, is none. Only directories of
+    this user's are looked into, on one file system, below the home or apart from it: what others put into a
+    directory above is none of ours. Raise HostError where the current directory is gone.
     """
     try:
         folder = os.getcwd()
@@ -101,6 +100,22 @@ def above(name: str, *, is_there: Callable[[str], bool]) -> str:
         if apart or folder in ("/", at_home):
             return name
     return os.path.join(folder, name) if folder != os.getcwd() else name
+
+
+def is_there(path: str) -> bool:
+    """Whether something is at a path that no launcher put there for the time of a run."""
+    try:
+        return not is_cover(path, os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def holds_home(directory: str) -> bool:
+    """Whether a directory is the user's home, or above it: as a project, all of it could be written."""
+    real, at_home = os.path.realpath(directory), os.path.realpath(home())
+    return real in ("/", at_home) or at_home.startswith(f"{real}/")
 
 
 def write(path: str, content: bytes, mode: int = 0o600) -> None:

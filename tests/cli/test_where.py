@@ -13,6 +13,7 @@ import pytest
 from session.conftest import SANDWRIGHT
 
 POLICY = "schema: 1\nmethod: bwrap\n"
+WITHOUT = "no sandbox.yaml here or above: taking preset default, method bwrap; "
 
 
 @pytest.fixture
@@ -53,9 +54,33 @@ def test_a_policy_is_found_above_and_the_command_runs_here(home: Path) -> None:
 def test_a_policy_in_the_home_or_above_is_none_of_the_projects(home: Path) -> None:
     for place in (home, home.parent):
         (place / "sandbox.yaml").write_text(POLICY)
-    done = _run(home, "run", "--", "true", cwd=home / "p" / "a")
-    assert done.returncode == 125
-    assert "a/sandbox.yaml can't be read" in done.stderr
+    done = _run(home, "run", "--", "sh", "-c", "touch made; touch ../made", cwd=home / "p" / "a")
+    assert done.stderr.startswith(f"sandwright: {WITHOUT}"), done.stderr
+    assert ((home / "p/a/made").exists(), (home / "p/made").exists()) == (True, False)
+
+
+@pytest.mark.needs("bwrap")
+def test_without_a_policy_the_preset_holds_and_each_run_says_so(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_rsa").write_text("KEY")
+    script = "echo x > made; cat ~/.ssh/id_rsa; echo y > ../a"
+    first, second = (_run(home, "run", "--", "sh", "-c", script, cwd=home / "p") for _ in range(2))
+    assert (home / "p" / "made").exists()
+    assert first.stderr == second.stderr
+    assert first.stderr.startswith(f"sandwright: {WITHOUT}`sandwright init` writes a policy to keep\ncat: ")
+    assert "KEY" not in first.stdout
+    (home / "p" / "sandbox.yaml").write_text(POLICY + "filesystem: {write: []}\n")
+    third = _run(home, "run", "--", "sh", "-c", "echo z > made", cwd=home / "p")
+    assert "Read-only file system" in third.stderr
+    assert "no sandbox.yaml" not in third.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--preset", "default")], ids=["nothing", "a preset"])
+def test_without_a_policy_no_home_is_a_project(home: Path, words: tuple[str, ...]) -> None:
+    for folder in (home, home.parent):
+        done = _run(home, "run", *words, "--", "true", cwd=folder)
+        assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+        assert f"there is no sandbox.yaml here, and {folder} holds your whole home directory" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -63,8 +88,7 @@ def test_a_policy_in_somebody_elses_directory_is_not_taken(home: Path) -> None:
     (home / "p" / "sandbox.yaml").write_text(POLICY)
     os.chown(home / "p", 65534, 65534)
     done = _run(home, "run", "--", "true", cwd=home / "p" / "a")
-    assert done.returncode == 125
-    assert "a/sandbox.yaml can't be read" in done.stderr
+    assert done.stderr.startswith(f"sandwright: {WITHOUT}"), done.stderr
 
 
 @pytest.mark.needs("bwrap")

@@ -64,6 +64,7 @@ SIDEWAYS = {
     "foreground": {"streams"},
     "githistory": {"process"},
     "launcher": {"crossbuild"},
+    "places": {"inputs"},
     "host": {"process"},
     "setup": {"host", "process"},
     "image": {"registry", "rootfs"},

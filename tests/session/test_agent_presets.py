@@ -55,15 +55,16 @@ def _agent(person: Project, agent: str, script: str, *words: str) -> str:
 def test_no_policy_has_to_be_there_and_the_method_is_told(person: Project) -> None:
     done = person.run("sh", "-c", "pwd; echo x > made", options=("--preset", "agent-claude"))
     assert done.stdout.decode() == f"{person.root}\n"
-    assert b"sandwright: method: bwrap" in done.stderr
+    told = "no sandbox.yaml here or above: taking preset agent-claude, method bwrap; "
+    assert f"sandwright: {told}`sandwright init --agent claude` writes a policy" in done.stderr.decode()
     assert (person.root / "made").exists()
     assert not person.policy.exists()
 
 
-def test_without_a_preset_a_policy_has_to_be_there(person: Project) -> None:
-    done = person.run("true")
+def test_a_policy_that_is_named_has_to_be_there(person: Project) -> None:
+    done = person.run("true", options=("--policy", "sandbox.yaml"))
     assert done.returncode == 125
-    assert b"sandbox.yaml can't be read" in done.stderr
+    assert b"sandbox.yaml can't be read: No such file or directory; `sandwright init`" in done.stderr
 
 
 def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:
@@ -78,10 +79,13 @@ def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(pe
             assert first.stdout.readline() == b"up\n"
             assert person.policy.is_dir()
             beside = [person.run("pwd", options=options, cwd=place) for place in (person.root, below)]
-            refused = person.run("true")
+            beside.append(person.run("pwd", cwd=below))
+            refused = person.run("true", options=("--policy", "sandbox.yaml"))
         finally:
             (person.root / "end").touch()
-    assert [done.stdout.decode() for done in beside] == [f"{person.root}\n", f"{below}\n"], beside
+    assert [done.stdout.decode() for done in beside] == [f"{at}\n" for at in (person.root, below, below)], (
+        beside
+    )
     assert (refused.returncode, b"No such file" in refused.stderr) == (125, True), refused.stderr
 
 

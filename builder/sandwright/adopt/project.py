@@ -15,6 +15,7 @@ from sandwright.adopt import languages
 from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
 from sandwright.adopt.tracked import tracked
 from sandwright.errors import UsageError
+from sandwright.places import holds_home
 
 DEPTH = 3
 """How many directories deep a project is looked at."""
@@ -90,9 +91,7 @@ def spelled(path: str) -> str:
 
 def _refuse_too_much(directory: Path) -> None:
     """A project that is a home or a whole system would be writable as a whole."""
-    real = os.path.realpath(directory)
-    home = os.path.realpath(os.environ.get("HOME") or "/nonexistent")
-    if real in ("/", home) or home.startswith(f"{real}/"):
+    if holds_home(str(directory)):
         raise UsageError(
             f"{directory} holds your whole home directory, and a project can be written as a whole: "
             "take a directory of its own"

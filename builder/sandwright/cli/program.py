@@ -9,7 +9,6 @@ import sys
 from sandwright.cli.commands import POLICY, Command
 from sandwright.cli.functions import function_of
 from sandwright.cli.parsing import HELP, Values, check, find, parse
-from sandwright.inputs import is_cover
 from sandwright.places import above
 from sandwright.visible import visible
 
@@ -71,8 +70,8 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
     """
     try:
         check(command, values)
-        if POLICY in command.options and "policy" not in values:
-            values = {**values, "policy": above("sandbox.yaml", is_there=_is_there)}
+        if POLICY in command.options and "policy" not in values and command.name != "run":
+            values = {**values, "policy": above("sandbox.yaml")}
     except _errors() as error:
         return _refused(error, command.name)
     function = function_of(command.name)
@@ -96,14 +95,6 @@ def execute(command: Command, values: Values, words: Sequence[str]) -> int:
         return 128 + signal.SIGPIPE
     except _errors() as error:
         return _say(str(error), error.exit_code)
-
-
-def _is_there(path: str) -> bool:
-    """Whether something is at a path, apart from the placeholder of a sandbox that runs meanwhile."""
-    try:
-        return not is_cover(path, os.lstat(path))
-    except OSError:
-        return False
 
 
 class _Terminated(KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandwright.places import above
 from sandwright.session.request import RunRequest
 from sandwright.session.run import LAUNCHER_FAILED
 from sandwright.session.run import run as run_request
@@ -31,7 +32,7 @@ def run(*, words: Sequence[str], **options: str | bool | list[str]) -> int:
 def request_of(
     words: Sequence[str],
     *,
-    policy: str = "sandbox.yaml",
+    policy: str = "",
     method: str = "",
     outer: str = "",
     preset: Sequence[str] = (),
@@ -41,10 +42,11 @@ def request_of(
     telemetry: str = "",
     trust_policy: bool = False,
 ) -> RunRequest:
-    """The request that the options make."""
+    """The request that the options make. Without `policy` the file is looked for, and need not be there."""
     return RunRequest(
         list(words),
-        policy=policy,
+        policy=policy or above("sandbox.yaml"),
+        named=bool(policy),
         method=method,
         presets=list(preset),
         settings=[*set, *[f"outer={outer}"] * bool(outer)],

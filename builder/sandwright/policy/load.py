@@ -76,8 +76,10 @@ def read_layer(path: Path | str, *, kind: LayerKind = "project", methods: Iterab
         with Path(path).open("rb") as stream:
             text = stream.read(document.MAX_BYTES + 1)  # more is refused; a device may have no end
     except OSError as error:
-        why = error.strerror if is_there(Path(path)) else os.strerror(errno.ENOENT)
-        raise UsageError(f"the {kind} policy {path} can't be read: {why}") from None
+        absent = not is_there(Path(path))
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        hint = "; `sandwright init` proposes one" if absent and Path(path).name == PROJECT_FILE else ""
+        raise UsageError(f"the {kind} policy {path} can't be read: {why}{hint}") from None
     found = layer(text, kind=kind, file=str(path), methods=methods)
     return replace(found, file=str(Path(path).absolute()))
 

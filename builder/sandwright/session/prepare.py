@@ -28,7 +28,7 @@ from sandwright.methods.shared.artifacts import write_artifacts
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, is_there, layers_for, read_layer
+from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
@@ -62,12 +62,13 @@ def prepare(request: RunRequest) -> CachedSandbox:
     resolved = resolved_here(policy, request, inputs)
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
-    backend, notes = chosen(resolved, inputs, proposed=bool(request.presets))
+    backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs)
     prepared.loosened = found.fields()
+    prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
     told = remarks(resolved, inputs, mounts=registry.declaration(backend.name).mounts)
     prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
     _ask_program(inputs)
@@ -88,8 +89,13 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
     methods = registry.registered()
     layers = layers_for(file.parent, environ, settings=request.settings, methods=methods)
     layers = tuple(layer for layer in layers if layer.kind != "project")
-    if not request.presets or is_there(file):
+    if request.has_policy():
         layers = (*layers, read_layer(file, kind="project", methods=methods))
+    elif places.holds_home(str(file.parent)):
+        raise UsageError(
+            f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "
+            "command could write: change into the project's directory"
+        )
     given = given_presets(request.presets, base([each for each in layers if each.kind != "floor"]))
     return MergedPolicy.from_layers([*given, *layers])
 
@@ -119,6 +125,17 @@ def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracke
     return resolved
 
 
+def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
+    """What to say of a run without a policy's file: what holds, and how to keep it."""
+    below = base([each for each in policy.layers if each.kind not in ("floor", "run")])
+    names = request.presets or list(below)
+    agents = [name.removeprefix("agent-") for name in names if name.startswith("agent-")]
+    keep = f"sandwright init --agent {agents[0]}" if len(agents) == 1 else "sandwright init"
+    which = f"preset {' and '.join(names)}" if names else "no preset"
+    where = f"no {Path(request.policy).name} here or above"
+    return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep"
+
+
 def _may_be_made(resolved: ResolvedPolicy, directory: str) -> bool:
     """Whether a directory that stays read-only isn't there, in one that the sandbox may write."""
     path = resolved.canonical(directory)
@@ -144,7 +161,7 @@ def chosen(
         if found.ready:
             inputs.ask_all(backend.depends(host))
             why = f" ({'; '.join(refused)})" if refused else ""
-            notes = [f"method: {name}{why}"] if len(methods) > 1 else []
+            notes = [f"method: {name}{why}"] if len(methods) > 1 and (why or not proposed) else []
             return backend, notes
         refused.append(found.describe())
     raise HostError("\n".join(refused))
@@ -264,6 +281,7 @@ def _prepared(
         enforced=enforced(resolved, rendered),
         notes=[],
         loosened=("", "", []),
+        instead="",
         fresh=True,
     )
 

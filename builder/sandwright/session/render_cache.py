@@ -28,6 +28,7 @@ class CachedSandbox:
     (`egress.start.ProxyPlan`), None without; `shimmed`: it starts a bridge. `digests` are those of
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
+    `instead` says what holds where no file says a policy.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class CachedSandbox:
             "enforced",
             "environment",
             "fresh",
+            "instead",
             "loosened",
             "method",
             "notes",
@@ -65,6 +67,7 @@ class CachedSandbox:
     notes: list[str]
     fresh: bool
     loosened: tuple[str, str, list[str]]
+    instead: str
 
     def __init__(self, **values: object) -> None:
         """`values` are all of the fields."""

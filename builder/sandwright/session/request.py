@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 
+from sandwright.places import is_there
+
 
 class RunRequest:
     """A command, and which policy it is to run under.
 
-    `policy` is the project's file, which need not be there where `presets` are named. They, `method` and
-    `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a unit.
+    `policy` is the project's file; it need not be there where it is not `named`, or `presets` are. They,
+    `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
+    unit.
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
     a line about the session is appended to.
     """
 
-    __slots__ = ("argv", "cidfile", "cwd", "method", "policy", "presets", "settings", "telemetry", "trusted")
+    __slots__ = (
+        *("argv", "cidfile", "cwd", "method", "named", "policy", "presets", "settings", "telemetry"),
+        "trusted",
+    )
 
     def __init__(
         self,
         argv: list[str],
         *,
         policy: str = "sandbox.yaml",
+        named: bool = True,
         method: str = "",
         settings: list[str] | None = None,
         presets: list[str] | None = None,
@@ -33,6 +40,7 @@ class RunRequest:
         self.argv = argv
         self.cwd = os.getcwd()
         self.policy = _plain(os.path.join(self.cwd, policy))
+        self.named = named
         self.method = method
         self.presets = presets or []
         seconds = "s" * (time.isascii() and time.isdigit())
@@ -41,11 +49,15 @@ class RunRequest:
         self.telemetry = telemetry
         self.trusted = trusted
 
+    def has_policy(self) -> bool:
+        """Whether a file is to say the policy: one that was named, or that is there."""
+        return (self.named and not self.presets) or is_there(self.policy)
+
     def identity(self) -> list[str]:
         """All that chooses what is rendered, but for what lies in files and on the host."""
         names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
         environment = [f"{name}={os.environ.get(name)}" for name in names]
-        given = [f"preset {name}" for name in self.presets] + self.settings
+        given = [f"policy {self.has_policy()}", *[f"preset {name}" for name in self.presets], *self.settings]
         return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *given]
 
 

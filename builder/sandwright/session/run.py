@@ -43,8 +43,9 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
     elsewhere.check(request.policy)
     prepared = ready(request)
     said = trust.Loosened(*prepared.loosened).line()
-    for note in (*(prepared.notes if prepared.fresh else ()), *([said] if said else [])):
-        say(note)
+    for note in (prepared.instead, *(prepared.notes if prepared.fresh else ()), said):
+        if note:
+            say(note)
     sweep()
     _check_visible(request.argv[0], prepared.after)
     session = CommandSession(request, prepared, began)
