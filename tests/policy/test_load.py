@@ -195,7 +195,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "sandbox.yaml"
     with pytest.raises(UsageError) as refused:
         Policy.load(missing)
-    assert str(refused.value) == f"the project policy {missing} can't be read: No such file or directory; `sandwright init` proposes one"
+    why = "No such file or directory; `sandwright init` proposes one"
+    assert str(refused.value) == f"the project policy {missing} can't be read: {why}"
 
 
 def test_a_policy_without_an_end_is_refused(tmp_path: Path) -> None:

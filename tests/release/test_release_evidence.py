@@ -66,6 +66,11 @@ NO_RUN = "there is no smoke run of"
             ["linux/arm64: it passed under no runtime: runc: starts: why"],
         ),
         (
+            (GOOD[0], row("linux/arm64", ARM, whole=False)),
+            [],
+            ["linux/arm64: its programs were tried under no runtime: sandwright build-images"],
+        ),
+        (
             GOOD,
             ["runsc"],
             [

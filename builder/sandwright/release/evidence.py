@@ -39,8 +39,8 @@ def smoke_evidence(
 ) -> bytes:
     """The smoke run's rows about an image, `manifests` being platform → digest; of `require`d runtimes too.
 
-    Raise NotProved unless each platform passed under a runtime, under each in `require`, and nothing about
-    these digests failed or is undecided.
+    Raise NotProved unless each platform passed under a runtime, with its programs under one, and under each
+    in `require`, and nothing about these digests failed or is undecided.
     """
     rows = [] if report is None else [row for row in report.rows if row.image == image]
     missing = [
@@ -75,6 +75,8 @@ def _missing(rows: Sequence[ImageRow], platform: str, digest: str, require: Sequ
     if not passed:
         skipped = "; ".join(f"{row.runtime}: {row.reason()}" for row in about)
         yield f"{platform}: it passed under no runtime: {skipped}"
+    elif not any(row.whole and row.verdict is Verdict.PASS for row in about):
+        yield f"{platform}: its programs were tried under no runtime: sandwright build-images"
     for runtime in require:
         if runtime not in passed:
             tried = [f"{row.verdict}: {row.reason()}" for row in about if row.runtime == runtime]
