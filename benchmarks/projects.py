@@ -111,6 +111,7 @@ def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
         "method": method,
         "image": "dev",
         "extends": ["build"],
+        "filesystem": {"read": ["...", "~/.gitconfig"]},  # who commits, which no container knows
         "cache": list(project.cache),
     }
     (place / "sandbox.yaml").write_text(yaml.safe_dump(policy, sort_keys=False))

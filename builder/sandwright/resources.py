@@ -6,6 +6,7 @@ name beside `builder/`. `importlib.resources` can't see the second.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Literal
 
@@ -21,3 +22,11 @@ def data_path(room: Room, *parts: str) -> Path:
         if candidate.exists():
             return candidate
     raise FileNotFoundError(f"sandwright was installed without {'/'.join((room, *parts))}")
+
+
+@functools.cache
+def shipped_images() -> frozenset[str]:
+    """The names of the images whose definitions ship, with those that are built only when named."""
+    images = data_path("images")
+    found = (*images.glob("*/image.yaml"), *images.glob("more/*/image.yaml"))
+    return frozenset(path.parent.name for path in found)

@@ -236,6 +236,8 @@ def test_the_least_share_of_a_processor_is_one_that_the_kernel_takes(
     [
         ("debian", "sandwright/debian:latest"),
         ("distroless", "sandwright/distroless:latest"),
+        ("dev", "sandwright/dev:latest"),
+        ("more", "more"),
         ("debian:bookworm", "debian:bookworm"),
         ("busybox", "busybox"),
         ("registry.example.org/a/b@sha256:" + "0" * 64, "registry.example.org/a/b@sha256:" + "0" * 64),

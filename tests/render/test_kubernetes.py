@@ -145,6 +145,8 @@ def test_quantities(memory: str, quantity: str) -> None:
     ("image", "reference", "pull"),
     [
         ("debian", "sandwright/debian:latest", "Never"),
+        ("dev", "sandwright/dev:latest", "Never"),
+        ("more", "more", "Always"),
         ("registry.example.org/a/b:1", "registry.example.org/a/b:1", "Always"),
         ("python:3.12", "python:3.12", "Always"),
         (f"a/b@sha256:{'0' * 64}", f"a/b@sha256:{'0' * 64}", "IfNotPresent"),

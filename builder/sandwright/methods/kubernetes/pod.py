@@ -18,7 +18,7 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.filters import architecture
 from sandwright.render.recipe import proxy_environment
-from sandwright.resources import data_path
+from sandwright.resources import shipped_images
 
 Json = dict[str, Any]
 
@@ -143,7 +143,7 @@ def _container(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 def _is_ours(image: str) -> bool:
     """Whether it is the name of an image of this project's, which every registry has another of."""
-    return "/" not in image and ":" not in image and (data_path("images") / image).is_dir()
+    return image in shipped_images()
 
 
 def _pull_policy(image: str, placed: Placed) -> str:

@@ -5,7 +5,6 @@ Whoever spells these values for an engine adds nothing of policy to them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
@@ -16,7 +15,7 @@ from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
-from sandwright.resources import data_path
+from sandwright.resources import shipped_images
 
 Engine = Literal["docker", "podman"]
 
@@ -226,11 +225,6 @@ def _check(made: Container) -> None:
         raise RenderError(f"resources.memory: Docker starts nothing with less than 6MiB, not with {memory} B")
 
 
-@functools.cache
-def _names() -> frozenset[str]:
-    return frozenset(path.parent.name for path in data_path("images").glob("*/image.yaml"))
-
-
 def _own(image: str) -> str:
     """The name of an image of this project, empty for any other reference."""
-    return image if image in _names() else ""
+    return image if image in shipped_images() else ""
