@@ -55,7 +55,7 @@ def main() -> None:
             told = cells.get((project.name, getpass.getuser(), OUTSIDE, "test"))
             own = methods if told and told.found else [OUTSIDE, *(m for m in methods if m != OUTSIDE)]
             for cell in _project(project, own, words, work, told.found if told else ""):
-                cells[cell.key] = cell
+                cells = _recorded(words.output) | {cell.key: cell}  # others may write it meanwhile
                 print(
                     f"{cell.project} {cell.method} {cell.step}: {cell.verdict} {cell.seconds:.1f} s",
                     flush=True,
