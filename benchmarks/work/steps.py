@@ -29,7 +29,7 @@ SHOWN = 1500
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of a step: `ok`, `failed`, `differs` or `cannot`.
+    """What came of a step: `ok`, `failed`, `differs`, `as outside` or `cannot`.
 
     `differs`: the tests say something else than outside.
     """
@@ -90,12 +90,14 @@ def take(project: Project, method: str, step: str, place: Path, expected: str = 
 
 
 def _verdict(step: str, status: int, found: str, expected: str) -> str:
-    """Tests may fail, when they fail outside in the same way."""
+    """Tests that fail outside, and inside in the same way, are `as outside`: no proof that they work."""
     if step != "test":
         return "ok" if status == 0 else "failed"
     if not found:
         return "failed"
-    return "ok" if found == expected else "differs"
+    if found != expected:
+        return "differs"
+    return "ok" if status == 0 else "as outside"
 
 
 def _network(project: Project, step: str) -> list[str]:
