@@ -29,6 +29,9 @@ WORKERS = 4
 """Most tests wait for a sandbox more than they compute, so that two cores have work for four."""
 THOROUGH = "try all examples of the tests that make examples up, which takes long"
 BENCHMARKS_TIMEOUT = 30 * 60
+HOURS_LONG = {"projects"}
+"""Benchmarks that only run when they are named."""
+HOURS_LONG_TIMEOUT = 8 * 60 * 60
 TESTS_FAILED = 1
 """pytest's exit status for failed tests alone: other faults, like files left behind, have others."""
 RETRIED = 5
@@ -100,10 +103,12 @@ def test(c: Context, thorough: bool = False) -> None:  # noqa: PT028 - a task
 @task(help={"only": "the benchmarks to run, by name, comma-separated"})
 def bench(c: Context, only: str = "") -> None:
     """Measure speed and memory beside peers, in one run; prints tables and writes build/benchmarks/*.json."""
-    names = [n for n in only.split(",") if n] or sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py"))
+    own = {p.stem for p in (ROOT / "benchmarks").glob("*.py")} - HOURS_LONG
+    names = [n for n in only.split(",") if n] or sorted(own)
     for name in names:
         if name not in {"__init__", "harness"}:
-            _python(c, f"benchmarks.{name}", timeout=BENCHMARKS_TIMEOUT)
+            limit = HOURS_LONG_TIMEOUT if name in HOURS_LONG else BENCHMARKS_TIMEOUT
+            _python(c, f"benchmarks.{name}", timeout=limit)
 
 
 @task(help={"check": "write nothing; fail when a page is not what the code says"})
