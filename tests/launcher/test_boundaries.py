@@ -126,8 +126,8 @@ def test_who_reads_no_errors_gets_the_status_of_a_refusal(
 
 
 def test_artifacts_that_are_replaced_meanwhile_are_not_used(launcher: Path, environ: dict[str, str]) -> None:
-    """Here while the launcher waits for the project, after it has looked at them."""
-    project = launcher.parent.parent / "home/p"
+    """Here while the launcher waits for the repository, after it has looked at them."""
+    project = launcher.parent.parent / "home/p/.git"
     args = launcher.with_name("args")
     with subprocess.Popen(
         ["flock", "--exclusive", project, "sh", "-c", "echo up; read x"],
