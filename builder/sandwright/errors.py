@@ -128,6 +128,12 @@ class HostError(SandwrightError):
     exit_code = 13
 
 
+class PolicyWidened(SandwrightError):
+    """A policy lets more through than the one it was compared with."""
+
+    exit_code = 14
+
+
 class UsageError(SandwrightError):
     """The command line is not valid."""
 

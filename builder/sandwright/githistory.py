@@ -24,6 +24,15 @@ def head(directory: Path) -> str:
         return ""
 
 
+def top(directory: Path) -> Path:
+    """The top of the work tree that a directory is in. Raise UsageError where there is none."""
+    try:
+        found = _git(directory, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")
+    except CommandFailed as error:
+        raise UsageError(f"{directory} is in no work tree of Git") from error
+    return Path(os.fsdecode(found))
+
+
 def is_committed(file: Path, content: bytes) -> bool:
     """Whether the commit that is checked out has a file with this content. Line ends are not converted."""
     try:

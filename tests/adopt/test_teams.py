@@ -100,6 +100,19 @@ def test_the_hook_of_artifacts_finds_that_they_are_stale(team: Path) -> None:
     assert (refused.returncode, "sandbox.rendered/bwrap/seccomp.bpf" in refused.stderr) == (12, True)
 
 
+def test_the_hook_of_changes_refuses_a_policy_that_allows_more(team: Path) -> None:
+    git = "git -c user.name=x -c user.email=x@example.org"
+    made = _shell(team, f"git init --quiet; git add sandbox.yaml; {git} commit --quiet --message x")
+    assert made.returncode == 0, made.stderr
+    assert _shell(team, _hook("sandwright-diff")).returncode == 0
+    (team / "sandbox.yaml").write_text(POLICY + "process: {seccomp: build}\n")
+    refused = _shell(team, _hook("sandwright-diff"))
+    assert (refused.returncode, "syscall" in refused.stdout) == (14, True), refused.stderr
+    taken = dict(_take_steps(team, base="HEAD"))
+    assert taken["compare"].returncode == 14
+    assert "newly allowed" in (team / "sandwright-report/diff.md").read_text()
+
+
 def test_hooks_are_asked_for_the_files_they_are_about() -> None:
     hooks = {each["id"]: each for each in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     assert re.search(hooks["sandwright-lint"]["files"], "web/sandbox.yaml")

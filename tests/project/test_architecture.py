@@ -24,6 +24,7 @@ FLOORS = (
         "gitindex",
         "digests",
         "smalljson",
+        "sarif",
     },
     {
         "process",
@@ -50,7 +51,7 @@ FLOORS = (
     {"bridge", "egress"},
     {"session"},
     {"verify"},
-    {"release", "adopt", "reference", "check"},
+    {"release", "adopt", "reference", "check", "change"},
     {"api"},
     {"cli"},
 )

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import sandwright
 from sandwright.check.finding import RULES, ImageFinding
 from sandwright.check.image import CheckResult
+from sandwright.sarif import sarif
 from sandwright.verify.junit import JunitCase, JunitSuite, junit_xml
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -37,12 +36,10 @@ def to_sarif(images: Sequence[CheckResult]) -> bytes:
         }
         for name in names
     ]
-    driver = {"name": "sandwright", "version": sandwright.__version__, "rules": rules}
     results = [
         _result(image, finding, names.index(finding.rule)) for image in images for finding in image.findings
     ]
-    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
-    return _encoded({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return sarif(rules, results)
 
 
 def _result(image: CheckResult, finding: ImageFinding, index: int) -> dict[str, Any]:

@@ -310,6 +310,27 @@ COMMANDS = (
         ),
     ),
     Command(
+        "diff",
+        _EVERY_DAY,
+        "Show what a change of a policy newly allows and denies, for each method.",
+        positional=(
+            Option("old", "OLD", "the policy before: a file, REVISION:FILE, or a revision", required=True),
+            Option("new", "NEW", "the policy after; with --revisions absent for the work tree"),
+        ),
+        options=(
+            Option("revisions", "", "OLD and NEW are revisions of Git, whose file --policy names"),
+            POLICY,
+            Option("method", "METHOD", "a method to ask (default: all)", repeatable=True, offered="method"),
+            _SET,
+            Option("prove", "", "attempt each change in a sandbox, under the old policy and the new one"),
+            Option("json", "FILE", "write every change to it as JSON"),
+            Option("markdown", "FILE", "write a comment for a pull request to it"),
+            Option("sarif", "FILE", "write the changes to it as SARIF 2.1.0"),
+        ),
+        details="Exits with 14 when the new policy allows more, with 12 when a sandbox did otherwise than "
+        "was said.",
+    ),
+    Command(
         "doctor",
         _EVERY_DAY,
         "Start a sandbox of each method, to show which work here, and what the others lack.",

@@ -78,6 +78,10 @@ def function_of(command: str) -> Callable[..., int | None]:
             from sandwright.cli.policies import render
 
             return render
+        case "diff":
+            from sandwright.cli.changes import diff
+
+            return diff
         case "explain":
             from sandwright.cli.policies import explain
 

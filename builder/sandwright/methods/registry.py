@@ -19,6 +19,7 @@ from sandwright.methods.contract import Backend, Form, Method
 
 if TYPE_CHECKING:
     from sandwright.evaluate.explain import Comparison
+    from sandwright.evaluate.explain.compare import MethodQuestions
     from sandwright.methods.properties import Properties
     from sandwright.policy.declaration import Declaration
     from sandwright.policy.resolved import ResolvedPolicy
@@ -156,16 +157,19 @@ def explain(
 
     See `sandwright.evaluate.explain.compare.explain_methods`. Raise UsageError for a method that there isn't.
     """
-    from sandwright.evaluate.explain.compare import ComparedMethod, explain_methods  # noqa: PLC0415 - likewise
+    return questions(policy, methods).ask(question, subject, arguments=arguments, architectures=architectures)
+
+
+def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> MethodQuestions:
+    """Methods to be asked about a policy, each rendered once. Absent: all of ours. Raise like `explain`."""
+    from sandwright.evaluate.explain.compare import ComparedMethod, MethodQuestions  # noqa: PLC0415 - likewise
 
     compared = []
     for name in METHODS if methods is None else methods:
         found = method(name)
         read = found.read_artifacts if found.PROPERTIES.explained else None
         compared.append(ComparedMethod(found.declare(), found.make_artifacts, read))
-    return explain_methods(
-        policy, question, subject, arguments=arguments, methods=compared, architectures=architectures
-    )
+    return MethodQuestions(policy, compared)
 
 
 def _loaded(name: str, point: metadata.EntryPoint) -> Method:

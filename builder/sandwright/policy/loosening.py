@@ -90,7 +90,7 @@ def _rights(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterat
     name = policy.process.seccomp
     if name not in SECCOMP_PROFILES and not any(each.process.seccomp == name for each in allowed):
         text = policy.facts.texts.get(name, "").encode("utf-8", "surrogateescape")
-        subject = f"{_shown(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
+        subject = f"{shown_path(name, policy.facts)} (sha256:{hashlib.sha256(text).hexdigest()})"
         yield Loosening("filters system calls as a file says:", subject)
     shipped = merged(load.presets(("default", "build", "ci"))).items("macos")
     known = {item.value for item in shipped}.union(*(each.macos for each in allowed))
@@ -129,7 +129,7 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
             yield Loosening("connects to", str(pattern))
     for path in policy.network.unix_sockets:
         if not any(path in each.unix_sockets for each in others):
-            yield Loosening("connects to", _shown(path, policy.facts))
+            yield Loosening("connects to", shown_path(path, policy.facts))
     for port in policy.network.localhost:
         if not any(port in each.localhost for each in others):
             yield Loosening("connects to", f"localhost:{port}")
@@ -175,9 +175,9 @@ def _paths(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iterato
     paths = (path for path in (*own, *excepted, *theirs) if not is_inside(path, caches))
     for path in dict.fromkeys(paths):
         if tree.changes_host(path) and not any(each.changes_host(path) for each in trees):
-            written.append(Loosening("writes", _shown(path, policy.facts)))
+            written.append(Loosening("writes", shown_path(path, policy.facts)))
         elif tree.shows_host(path) and not any(each.shows_host(path) for each in trees):
-            read.append(Loosening("reads", _shown(path, policy.facts)))
+            read.append(Loosening("reads", shown_path(path, policy.facts)))
     for found in (read, written):
         yield from sorted(found, key=lambda each: (not each.subject.startswith("~"), each.subject))
 
@@ -209,7 +209,7 @@ def _accepted(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Iter
             yield Loosening("does without", f"{each.feature} under {each.method}")
 
 
-def _shown(path: str, facts: HostFacts) -> str:
+def shown_path(path: str, facts: HostFacts) -> str:
     """A canonical path, from `$PROJECT` or `~` on where it lies there: other machines say the same."""
     places = (("$PROJECT", facts.project), ("~", facts.home))
     for name, place in places:

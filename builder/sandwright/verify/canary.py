@@ -46,9 +46,9 @@ class CanaryListener:
 
 
 @contextlib.contextmanager
-def canary_listener() -> Iterator[CanaryListener]:
-    """Listen for the length of a `with`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def canary_listener(at: socket.socket | None = None) -> Iterator[CanaryListener]:
+    """Listen for the length of a `with`: at a socket that listens, or at a port of the loopback's."""
+    with at or socket.create_server(("127.0.0.1", 0)) as listener:
         hearing = CanaryListener(listener)
         thread = threading.Thread(target=hearing.listen, daemon=True)
         thread.start()

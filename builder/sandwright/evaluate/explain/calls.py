@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from sandwright.document import field_name
@@ -41,13 +42,14 @@ def padded(asked: Asked) -> Arguments:
 
 def of_bpf(content: bytes, file: str) -> Calls:
     """The answers of a program, for the architecture it was made for."""
+    program = functools.cache(lambda: read_program(content, file=file))
 
     def answer(asked: Asked, arch: str) -> MethodVerdict:
         abi = NATIVE[architecture(arch)]
         wanted = number(asked, abi)
         if wanted is None:
             return _unknown(asked, arch)
-        action = run_program(read_program(content, file=file), SystemCall(wanted, abi.audit, padded(asked)))
+        action = run_program(program(), SystemCall(wanted, abi.audit, padded(asked)))
         place = ArtifactPosition(file, f"{asked.name} ({wanted}): {action}")
         return MethodVerdict(action.lets_run, f"the filter answers {action}", place)
 
@@ -57,14 +59,14 @@ def of_bpf(content: bytes, file: str) -> Calls:
 def of_json(content: bytes, file: str, *, caps: Collection[str] = ()) -> Calls:
     """The answers of a profile, or of the configuration of a bundle that holds one."""
     document = load_profile_json(content, file)
+    filter_of = functools.cache(lambda machine: resolve(document, arch=machine, caps=caps))
 
     def answer(asked: Asked, arch: str) -> MethodVerdict:
         machine = architecture(arch)
         wanted = number(asked, NATIVE[machine])
         if wanted is None:
             return _unknown(asked, arch)
-        filter_ = resolve(document, arch=machine, caps=caps)
-        decision = decide(filter_, SeccompCall(NATIVE[machine], wanted, padded(asked)))
+        decision = decide(filter_of(machine), SeccompCall(NATIVE[machine], wanted, padded(asked)))
         return MethodVerdict(
             decision.action.lets_run, f"the filter answers {decision.action}", _at(decision, file)
         )

@@ -144,19 +144,77 @@ def explain_methods(
     call, whose `arguments` are taken as 0 where they are absent. `architectures` are amd64 and arm64; absent:
     that of the policy's host. Raise UsageError for a question that makes no sense.
     """
-    wanted = ask(policy, question, subject, None if arguments is None else tuple(arguments))
-    own_arch = policy.facts.platform.partition("/")[2] or "amd64"
-    asked_of = tuple(architectures) or (own_arch,)
-    by_arch = asked_of if wanted.kind == "syscall" else (own_arch,)
-    answer = own_answer(policy, wanted, by_arch[0])
-    rows = [
-        _Asking(policy, wanted, answer if arch == by_arch[0] else own_answer(policy, wanted, arch), arch).row(
-            method
-        )
-        for method in methods
-        for arch in (by_arch if method.declaration.of("process.seccomp").level != "unused" else by_arch[:1])
-    ]
-    return Comparison(answer, tuple(rows))
+    return MethodQuestions(policy, methods).ask(
+        question, subject, arguments=arguments, architectures=architectures
+    )
+
+
+class MethodQuestions:
+    """A policy's methods, to be asked often: each is rendered and read back once."""
+
+    def __init__(self, policy: ResolvedPolicy, methods: Sequence[ComparedMethod]) -> None:
+        """`policy` holds the facts of every path that is asked about."""
+        self.policy = policy
+        self.methods = tuple(methods)
+        self._read: dict[tuple[str, str], _ReadMethod] = {}
+
+    def ask(
+        self,
+        question: str,
+        subject: str,
+        *,
+        arguments: Sequence[int] | None = None,
+        architectures: Sequence[str] = (),
+    ) -> Comparison:
+        """The answers to one question, as `explain_methods` gives them."""
+        wanted = ask(self.policy, question, subject, None if arguments is None else tuple(arguments))
+        own_arch = self.policy.facts.platform.partition("/")[2] or "amd64"
+        asked_of = tuple(architectures) or (own_arch,)
+        by_arch = asked_of if wanted.kind == "syscall" else (own_arch,)
+        answers = {arch: own_answer(self.policy, wanted, arch) for arch in by_arch}
+        rows = [
+            _Asking(self.policy, wanted, answers[arch], arch).row(method, self._reads(method, wanted, arch))
+            for method in self.methods
+            for arch in (
+                by_arch if method.declaration.of("process.seccomp").level != "unused" else by_arch[:1]
+            )
+        ]
+        return Comparison(answers[by_arch[0]], tuple(rows))
+
+    def _reads(self, method: ComparedMethod, asked: Asked, arch: str) -> _ReadMethod:
+        """A method's artifacts, for the policy's host or for one of another architecture."""
+        key = method.name, arch if asked.kind == "syscall" else ""
+        if key not in self._read:
+            facts = self.policy.facts
+            facts = replace(facts, platform=f"linux/{arch}") if asked.kind == "syscall" else facts
+            self._read[key] = _read_method(replace(self.policy, facts=facts), method)
+        return self._read[key]
+
+
+@dataclass(frozen=True)
+class _ReadMethod:
+    """What a method's artifacts were read back to, None where they can't be.
+
+    `refusal` says why rendering refuses the policy, `findings` what it says of it by feature.
+    """
+
+    policy: ResolvedPolicy
+    rendered: Rendered | None
+    sandbox: ReadBack | None
+    refusal: str
+    findings: Mapping[str, RenderFinding]
+
+
+def _read_method(policy: ResolvedPolicy, method: ComparedMethod) -> _ReadMethod:
+    if method.read is None:
+        return _ReadMethod(policy, None, None, "", {})
+    refusal, findings = _findings(policy, method.declaration)
+    try:
+        artifacts = method.renderer(with_kept_limits(policy, method.declaration))
+    except RenderError as error:
+        return _ReadMethod(policy, None, None, str(error).splitlines()[0], findings)
+    rendered = Rendered(method.name, artifacts, ())
+    return _ReadMethod(policy, rendered, method.read(rendered, policy), refusal, findings)
 
 
 @dataclass(frozen=True)
@@ -168,30 +226,22 @@ class _Asking:
     answer: Explanation
     arch: str
 
-    def row(self, method: ComparedMethod) -> Row:
-        """What a method answers: its artifacts are rendered, read back and asked."""
+    def row(self, method: ComparedMethod, read: _ReadMethod) -> Row:
+        """What a method answers: what its artifacts were read back to is asked."""
         declared = support(self.policy, method.declaration, self.asked)
         blank = Row(method.name, None, "not asked", "", declared.level, declared.reason)
-        policy = self.policy
-        if self.asked.kind == "syscall":
-            blank = replace(blank, arch=self.arch)
-            policy = replace(policy, facts=replace(policy.facts, platform=f"linux/{self.arch}"))
+        blank = replace(blank, arch=self.arch) if self.asked.kind == "syscall" else blank
         if method.read is None:
             return replace(blank, because=f"{method.name} is rendered, but not read back yet")
-        refusal, findings = _findings(policy, method.declaration)
-        try:
-            artifacts = method.renderer(with_kept_limits(policy, method.declaration))
-        except RenderError as error:
-            return replace(blank, status="refused", because=str(error).splitlines()[0])
-        rendered = Rendered(method.name, artifacts, ())
-        sandbox = method.read(rendered, policy)
-        verdict = sandbox.answer(self.asked, policy.facts, self.arch)
+        if read.rendered is None or read.sandbox is None:
+            return replace(blank, status="refused", because=read.refusal)
+        verdict = read.sandbox.answer(self.asked, read.policy.facts, self.arch)
         if self._asks_proxy(verdict) and declared.level != "stricter":
-            way = sandbox.way_to_proxy()
-            verdict = through_proxy(rendered, policy, self.asked) if way.allowed else way
+            way = read.sandbox.way_to_proxy()
+            verdict = through_proxy(read.rendered, read.policy, self.asked) if way.allowed else way
         row = replace(blank, because=verdict.because, place=verdict.place)
-        row = self._compared(row, verdict, method.declaration, sandbox, findings)
-        return replace(row, status="refused", reason=refusal) if refusal and row.decision else row
+        row = self._compared(row, verdict, method.declaration, read.sandbox, read.findings)
+        return replace(row, status="refused", reason=read.refusal) if read.refusal and row.decision else row
 
     def _asks_proxy(self, verdict: MethodVerdict) -> bool:
         """Whether a host that can't be reached is to be asked of the proxy."""

@@ -17,6 +17,9 @@ Calls = Callable[[Asked, str], MethodVerdict]
 """Answers about a system call on an architecture (`amd64`, `arm64`)."""
 
 
+NOT_STARTED = "the launcher does not start once it does"
+"""Why a path is denied that could be read, were it there."""
+
 _OF_IMAGES = frozenset(("bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr", "var"))
 """What every image has at its root."""
 
@@ -63,6 +66,7 @@ class Enclosure(ReadBack):
     expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
     own_kernel: bool = False
+    _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, repr=False, compare=False)
 
     def answer(self, asked: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
         """What it decides, on the host of `facts`."""
@@ -79,8 +83,7 @@ class Enclosure(ReadBack):
                 return self.calls(asked, arch)
 
     def _path(self, asked: Asked, facts: HostFacts) -> MethodVerdict:
-        plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), ())
-        mounts = Mounts(plan, facts)
+        mounts = self._on(facts)
         for link in asked.links:
             if not self._shows(link, mounts):
                 because = f"the link {link} is not seen inside"
@@ -93,9 +96,16 @@ class Enclosure(ReadBack):
         allowed = access.writable if asked.kind == "write" else access.readable
         missing = next((path for path in self.absent if is_inside(access.path, path)), None)
         if missing and facts.kind(missing) is None and allowed and asked.kind != "write":
-            because = f"{missing} does not exist, and the launcher does not start once it does"
+            because = f"{missing} does not exist, and {NOT_STARTED}"
             return MethodVerdict(allowed=False, because=because, place=self.absent[missing], target=missing)
         return MethodVerdict(allowed, access.because, place, access.mount.target)
+
+    def _on(self, facts: HostFacts) -> Mounts:
+        """The mounts on a host; made once, as questions come by the thousand."""
+        if not self._made or self._made[0][0] is not facts:
+            plan = MountPlan(self.root, tuple(mount for mount, _ in self.mounts), (), ())
+            self._made[:] = [(facts, Mounts(plan, facts))]
+        return self._made[0][1]
 
     def _shows(self, link: str, mounts: Mounts) -> bool:
         """Whether a link of the host is seen; what is linked in a system's directories, images link too."""

@@ -7,12 +7,14 @@ An `acl` line adds a value to a list, and any value of a list is enough; `any-of
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from dataclasses import dataclass
 
 from sandwright.errors import DocumentError, Problem
 from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
+from sandwright.policy.hosts import HostPattern
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.proxy import ProxyPlace, squid_configuration
 from sandwright.render.rendered import Rendered
@@ -128,5 +130,15 @@ def through_proxy(rendered: Rendered, policy: ResolvedPolicy, asked: Asked) -> M
     """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
     own = next((each for each in rendered.artifacts if each.name.endswith(FILE)), None)
     if own is not None:
-        return Squid(own.content.decode(), file=own.name).verdict(asked.host, asked.port)
-    return Squid(squid_configuration(policy.network.allow, PLACE)).verdict(asked.host, asked.port)
+        return _squid(own.content.decode(), own.name).verdict(asked.host, asked.port)
+    return _session(policy.network.allow).verdict(asked.host, asked.port)
+
+
+@functools.lru_cache(maxsize=16)
+def _squid(text: str, file: str) -> Squid:
+    return Squid(text, file=file)
+
+
+@functools.lru_cache(maxsize=16)
+def _session(allow: tuple[HostPattern, ...]) -> Squid:
+    return Squid(squid_configuration(allow, PLACE))

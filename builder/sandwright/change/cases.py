@@ -1,0 +1,167 @@
+"""What is asked about two policies to see all that differs: the cases at which one of them says something.
+
+Between two paths at which either policy has a rule nothing changes, so asking at these, above, below and
+beside them asks everywhere. The same holds of hosts, ports, sockets, variables and arguments of calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandwright.policy.explain import Question
+from sandwright.policy.paths import below
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.values import LOADERS
+from sandwright.render.filters import from_file
+from sandwright.seccomp import SeccompProfile, profile
+from sandwright.seccomp.abi import known_names
+from sandwright.seccomp.model import MAX_ARGUMENTS, U64, ArgumentComparison, ComparisonOperator
+
+CHILD, NEIGHBOUR = "sandwright-child", "sandwright-neighbour"
+"""Names that nobody gives to files of theirs."""
+
+_STRANGER = "stranger.invalid"
+"""A host on no list (RFC 6761, 6.4)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question, as `explain` takes it."""
+
+    question: Question
+    subject: str
+    arguments: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        """`write /home/u/.ssh`, `syscall socket(0x1)`."""
+        if self.arguments is None:
+            return f"{self.question} {self.subject}"
+        return f"{self.question} {self.subject}({', '.join(map(hex, self.arguments))})"
+
+
+def cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
+    """Every case, each once. The facts of the policies need not hold the paths (see `paths`)."""
+    found = [Case(question, path) for path in paths(policies) for question in _PATH_QUESTIONS]
+    found += [Case("connect", each) for each in (*_hosts(policies), *_ports(policies), *_sockets(policies))]
+    found += [Case("env", name) for name in _variables(policies)]
+    found += _calls(policies)
+    return tuple(dict.fromkeys(found))
+
+
+_PATH_QUESTIONS: tuple[Question, ...] = ("read", "write")
+"""What can be read can be executed."""
+
+
+def paths(policies: Sequence[ResolvedPolicy]) -> tuple[str, ...]:
+    """Every path at which a policy has a rule, with its parent, a child and a neighbour."""
+    named = dict.fromkeys(path for policy in policies for path in _named(policy))
+    near = (each for path in named for each in (path, _parent(path), below(path, CHILD), _beside(path)))
+    return tuple(dict.fromkeys(near))
+
+
+def _named(policy: ResolvedPolicy) -> Iterator[str]:
+    files = policy.filesystem
+    yield "/"
+    yield from (rule.path for rule in (*files.rules, *files.startup))
+    yield from (each.path for each in files.unprotected)
+    for protection in files.protections:
+        yield from (below(root, name.value) for root in protection.roots for name in protection.names)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _beside(path: str) -> str:
+    return below(_parent(path), f"{path.rpartition('/')[2]}-{NEIGHBOUR}")
+
+
+def _hosts(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+    """Each host of a list, for a wildcard one below it and its base, with every port that a list names."""
+    patterns = [pattern for policy in policies for pattern in policy.network.allow]
+    ports = {80, 443, 22, *(port for each in patterns for port in each.ports or ())}
+    ports |= {port + 1 for port in ports if port < 65535}
+    hosts = [_STRANGER, "192.0.2.1", "2001:db8::1"]
+    for pattern in patterns:
+        base = pattern.host.removeprefix("*.")
+        if base != "*":
+            hosts += (
+                [base] if ":" in base or base[-1].isdigit() else [base, f"child.{base}", f"beside-{base}"]
+            )
+    for host in dict.fromkeys(hosts):
+        for port in sorted(ports):
+            yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _ports(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+    ports = {port for policy in policies for port in policy.network.localhost} | {1}
+    for port in sorted({*ports, *(port + 1 for port in ports if port < 65535)}):
+        yield f"localhost:{port}"
+
+
+def _sockets(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+    for path in {path: None for policy in policies for path in policy.network.unix_sockets}:
+        yield from (path, below(path, CHILD), _beside(path))
+    yield from (path for policy in policies for path in policy.facts.sockets)
+
+
+def _variables(policies: Sequence[ResolvedPolicy]) -> Iterator[str]:
+    """Each name, one that begins with it, and for patterns one that they cover."""
+    yield "SANDWRIGHT_STRANGER"
+    for policy in policies:
+        environment = policy.environment
+        shims = [name for shim in policy.credentials.shims.values() for name in shim.secrets]
+        patterns = (*environment.passed, *environment.set, *environment.secret, *LOADERS, *shims)
+        for pattern in patterns:
+            name = pattern.removesuffix("*") or "X"
+            yield from (name, f"{name}SANDWRIGHT") if not name.endswith("_") else (f"{name}SANDWRIGHT",)
+
+
+def _calls(policies: Sequence[ResolvedPolicy]) -> Iterator[Case]:
+    """Every call, and with the arguments at which a rule of either profile changes its answer."""
+    profiles = [_profile(policy) for policy in policies]
+    yield from (Case("syscall", name) for name in sorted(known_names()))
+    yield from (Case("syscall", "socket", (family,)) for family in range(1, 46))
+    for rule in (rule for each in profiles for rule in (*each.guards, *each.rules) if rule.when):
+        exact = [_at(comparison) for comparison in rule.when]
+        for name in (name for name in rule.names if name in known_names()):
+            yield Case("syscall", name, _arguments(exact))
+            for index, comparison in enumerate(rule.when):
+                for value in _near(comparison):
+                    changed = [*exact[:index], (comparison.argument, value), *exact[index + 1 :]]
+                    yield Case("syscall", name, _arguments(changed))
+
+
+def _profile(policy: ResolvedPolicy) -> SeccompProfile:
+    return from_file(policy) or profile(policy.process.seccomp).expand()
+
+
+def _at(comparison: ArgumentComparison) -> tuple[int, int]:
+    """An argument for which a comparison holds, as far as one value says it."""
+    return comparison.argument, _moved(comparison.value, _HOLDS.get(comparison.operator, 0))
+
+
+_HOLDS = {
+    ComparisonOperator.NE: 1,
+    ComparisonOperator.NONE_OF: 1,
+    ComparisonOperator.LT: -1,
+    ComparisonOperator.GT: 1,
+}
+
+
+def _near(comparison: ArgumentComparison) -> Iterator[int]:
+    for value in comparison.values:
+        yield from (value, _moved(value, 1), _moved(value, -1))
+        yield value | (comparison.mask & ~value & U64)
+
+
+def _moved(value: int, by: int) -> int:
+    return (value + by) & U64
+
+
+def _arguments(given: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    words = [0] * MAX_ARGUMENTS
+    for index, value in given:
+        words[index] = value
+    return tuple(words)

@@ -1,0 +1,143 @@
+"""Asks both policies every case, and gives the answers that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sandwright.change.cases import Case, cases
+from sandwright.change.settings import SettingChange, changed_settings
+from sandwright.evaluate.explain.compare import Comparison, Row
+from sandwright.evaluate.explain.enclosure import NOT_STARTED
+from sandwright.methods import registry
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.source import PolicySource
+
+POLICY = "policy"
+"""Beside the methods: what the policy itself says, whatever enforces it."""
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """One case that is answered otherwise.
+
+    `methods` are those of which it is so, `policy` among them; `old → new` is the policy's own method where
+    that changed. `before` and `after` say which rule decides, never a value of a variable; `source` is where
+    the new policy says it.
+    """
+
+    case: Case
+    widened: bool
+    methods: tuple[str, ...]
+    before: str
+    after: str
+    source: PolicySource = field(compare=False)
+
+
+@dataclass(frozen=True)
+class PolicyDifference:
+    """All that differs between two policies. `methods` are those that were compared."""
+
+    methods: tuple[str, ...]
+    cases: tuple[CaseChange, ...]
+    settings: tuple[SettingChange, ...]
+    asked: int
+
+    @property
+    def widened(self) -> int:
+        """How many changes let more through."""
+        return sum(each.widened for each in self.cases) + sum(each.widened is True for each in self.settings)
+
+    @property
+    def narrowed(self) -> int:
+        """How many changes let less through."""
+        return sum(not each.widened for each in self.cases) + sum(
+            each.widened is False for each in self.settings
+        )
+
+
+def compare(old: ResolvedPolicy, new: ResolvedPolicy, methods: Sequence[str]) -> PolicyDifference:
+    """Compare two policies on one host, under each of some methods. Raise UsageError for an unknown method.
+
+    Both must have the facts of every path of `cases`.
+    """
+    switched = _switched(old, new)
+    names = tuple(dict.fromkeys([*methods, *(name for pair in switched for name in pair)]))
+    before, after = registry.questions(old, names), registry.questions(new, names)
+    found: list[CaseChange] = []
+    refused: dict[str, tuple[str, str]] = {}
+    asked = cases((old, new))
+    for case in asked:
+        one, other = (
+            each.ask(case.question, case.subject, arguments=case.arguments) for each in (before, after)
+        )
+        refused |= _refusals(one, other)
+        found += _changes(case, one, other, methods, switched)
+    settings = changed_settings(old, new, refused, {each.case.subject for each in found})
+    return PolicyDifference(tuple(methods), tuple(found), settings, len(asked))
+
+
+def _switched(old: ResolvedPolicy, new: ResolvedPolicy) -> list[tuple[str, str]]:
+    """The policy's own methods, where they changed: each new one with the one that it comes in place of."""
+    if old.methods == new.methods or not old.methods:
+        return []
+    return [(old.methods[0], name) for name in new.methods if name not in old.methods]
+
+
+def _refusals(one: Comparison, other: Comparison) -> Mapping[str, tuple[str, str]]:
+    """By method: why it refuses the old policy and the new one, where that differs."""
+    found = {}
+    for before, after in zip(one.rows, other.rows, strict=True):
+        if (before.status == "refused") != (after.status == "refused"):
+            found[before.method] = tuple(
+                (row.reason or row.because) if row.status == "refused" else "" for row in (before, after)
+            )
+    return {name: (pair[0], pair[1]) for name, pair in found.items()}
+
+
+def _changes(
+    case: Case,
+    one: Comparison,
+    other: Comparison,
+    methods: Sequence[str],
+    switched: Sequence[tuple[str, str]],
+) -> Iterator[CaseChange]:
+    """What of one case differs: a change in each direction, with the methods of which it is so."""
+    found: dict[bool, list[str]] = {True: [], False: []}
+    if one.answer.allowed != other.answer.allowed:
+        found[other.answer.allowed].append(POLICY)
+    pairs = [(name, one.row(name), other.row(name)) for name in methods]
+    pairs += [(f"{old} → {new}", one.row(old), other.row(new)) for old, new in switched]
+    rows: dict[bool, tuple[Row, Row]] = {}
+    for label, before, after in pairs:
+        if not (_decides(before) and _decides(after)):
+            continue
+        if before.decision != after.decision:
+            widened = after.decision == "allow"
+            found[widened].append(label)
+            rows.setdefault(widened, (before, after))
+    for widened, labels in found.items():
+        if labels:
+            texts = _texts(case, one, other, None if POLICY in labels else rows[widened])
+            source = other.answer.ground.source
+            yield CaseChange(case, widened, tuple(labels), *texts, source)
+
+
+def _decides(row: Row) -> bool:
+    """Whether a method gives an answer: not where it refuses the policy, or would not start."""
+    return row.decision is not None and row.status != "refused" and not row.because.endswith(NOT_STARTED)
+
+
+def _texts(case: Case, one: Comparison, other: Comparison, rows: tuple[Row, Row] | None) -> tuple[str, str]:
+    """Which rules decide. Where the policies say the same, what the methods say."""
+    if rows is not None:
+        return rows[0].because, rows[1].because
+    one_text, other_text = (_ground(case, each.answer.ground.text) for each in (one, other))
+    return one_text, other_text
+
+
+def _ground(case: Case, text: str) -> str:
+    """A rule in words: of a variable not what it is set to, of a call not the group's whole reason."""
+    if case.question == "syscall" or (case.question == "env" and text.startswith("set ")):
+        return text.partition(":")[0]
+    return text

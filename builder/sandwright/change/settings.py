@@ -1,0 +1,73 @@
+"""What differs between two policies that is no answer to a question: limits, shims, rights, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from sandwright.policy.loosening import Loosening, loosenings, shown_path
+from sandwright.policy.resolved import ResolvedPolicy
+
+_ANSWERED = ("connects to", "passes")
+"""What the cases ask about."""
+
+
+@dataclass(frozen=True)
+class SettingChange:
+    """Something of a policy that changed.
+
+    `widened` is None for what is neither wider nor narrower, or of which nobody knows.
+    """
+
+    text: str
+    widened: bool | None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def changed_settings(
+    old: ResolvedPolicy,
+    new: ResolvedPolicy,
+    refused: Mapping[str, tuple[str, str]],
+    subjects: Collection[str],
+) -> tuple[SettingChange, ...]:
+    """What changed but for the cases. `refused` are methods that take only one of the policies.
+
+    `subjects` are those of the cases that changed.
+    """
+    told = {shown_path(each, new.facts) for each in subjects}
+    wider = (each for each in loosenings(new, [old]) if _is_new(each, told))
+    narrower = (each for each in loosenings(old, [new]) if _is_new(each, told))
+    found = [SettingChange(str(each), widened=True) for each in wider]
+    found += [SettingChange(f"no longer: {each}", widened=False) for each in narrower]
+    found += _refused(refused)
+    found += _others(old, new)
+    return tuple(dict.fromkeys(found))
+
+
+def _is_new(found: Loosening, told: Collection[str]) -> bool:
+    listed = found.what in ("reads", "writes") and found.subject in told
+    return not listed and found.what not in _ANSWERED
+
+
+def _refused(refused: Mapping[str, tuple[str, str]]) -> Iterator[SettingChange]:
+    for method, (before, after) in refused.items():
+        if before:
+            yield SettingChange(f"{method} takes the policy, which it refused: {before}", widened=True)
+        else:
+            yield SettingChange(f"{method} refuses the policy: {after}", widened=False)
+
+
+def _others(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]:
+    """Values without an order. Those of variables are not told: they may be secrets."""
+    for name, before, after in (
+        ("method", ", ".join(old.methods), ", ".join(new.methods)),
+        ("image", old.image, new.image),
+        ("outer", old.outer, new.outer),
+    ):
+        if before != after:
+            yield SettingChange(f"{name}: {before or 'none'} → {after or 'none'}", widened=None)
+    for name in sorted(old.environment.set.keys() & new.environment.set.keys()):
+        if old.environment.set[name] != new.environment.set[name]:
+            yield SettingChange(f"environment.set: {name} has another value", widened=None)

@@ -1,0 +1,125 @@
+"""A home and a project of their own, in which changes of a policy are attempted instead of in the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.change.cases import CHILD, NEIGHBOUR
+from sandwright.change.pair import PolicyPair
+from sandwright.policy.load import run_layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.runtime.probe import own_probe
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where attempts are made. `word` is in every planted file.
+
+    `places` are the user's project and home, each with where it is here.
+    """
+
+    root: Path
+    word: str
+    places: tuple[tuple[str, Path], ...]
+
+    @property
+    def program(self) -> Path:
+        """The probe program."""
+        return self.root / "bin" / "probe"
+
+    @property
+    def state(self) -> Path:
+        """What launchers keep of their runs."""
+        return self.root / "state"
+
+    @property
+    def home(self) -> Path:
+        """The home."""
+        return self.root / "home"
+
+    @property
+    def project(self) -> Path:
+        """The project."""
+        return self.places[0][1]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a launcher gets: nothing of the caller's but the way to programs."""
+        path = os.environ.get("PATH", os.defpath)
+        return {"PATH": path, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.state)}
+
+    def moved(self, path: str) -> str | None:
+        """Where a path of the user's is here; None for one that is neither in the project nor at home."""
+        for place, here in self.places:
+            if is_inside(path, place) and place != "/":
+                return str(here) + path[len(place) :]
+        return None
+
+    def plant(self, path: str, kind: str | None) -> None:
+        """Put a file or a directory there, with a file in it; what is there stays.
+
+        `kind` is what the user has there; for nothing it is a directory, as rules hold for all in it.
+        """
+        target = Path(path)
+        if target.exists() or not is_inside(path, str(self.root)):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made_up = target.name == CHILD or target.name.endswith(NEIGHBOUR)
+        if kind == "file" or (kind is None and made_up):
+            target.write_text(self.word)
+        elif kind in ("directory", None):
+            target.mkdir()
+            (target / self.word).write_text(self.word)
+
+
+@contextlib.contextmanager
+def staged(facts_of: ResolvedPolicy) -> Iterator[Stage]:
+    """A stage for policies of a host, below the user's own home. Gone at the end. Raise OSError."""
+    facts = facts_of.facts
+    # Not in the temporary directory, of which sandboxes have one of their own.
+    parent = Path(os.environ.get("HOME") or facts.home) / ".cache"
+    parent.mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix="sandwright-stage-", dir=parent)).resolve()
+    try:
+        project, home = facts_of.canonical(facts.project), facts_of.canonical(facts.home)
+        inner = root / "home" / project[len(home) :].lstrip("/") if is_inside(project, home) else None
+        stage = Stage(
+            root,
+            uuid.uuid4().hex,
+            ((project, inner if inner and project != home else root / "project"), (home, root / "home")),
+        )
+        for directory in (stage.home, stage.project, stage.state, stage.program.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(own_probe(), stage.program)
+        stage.program.chmod(0o755)
+        yield stage
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def resolve_staged(
+    pair: PolicyPair, stage: Stage, planted: Iterable[tuple[str, str | None]], environ: Mapping[str, str]
+) -> tuple[ResolvedPolicy, ResolvedPolicy]:
+    """Both policies for the stage, once everything is planted.
+
+    `planted` are paths of the stage, each with what the user has there.
+    """
+    for path, kind in sorted(planted):
+        stage.plant(path, kind)
+    file = stage.project / pair.file.name
+    file.touch()
+    here = pair.at(file)
+    granted = run_layer([f'filesystem.read=["...", "{stage.program.parent}"]'])
+    assert granted is not None
+    old, new = (MergedPolicy.from_layers([*each.layers, granted]) for each in (here.old, here.new))
+    own = {**environ, "HOME": str(stage.home)}
+    return PolicyPair(old, new, file).resolve(stage.project, own)

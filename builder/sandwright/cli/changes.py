@@ -1,0 +1,83 @@
+"""The command that compares two policies: `sandwright diff`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandwright.cli import console
+from sandwright.errors import PolicyWidened, UsageError, VerdictError
+
+if TYPE_CHECKING:
+    from sandwright.change.pair import PolicyPair
+    from sandwright.change.report import ChangeReport
+
+
+def diff(
+    *,
+    old: str,
+    new: str = "",
+    policy: str = "sandbox.yaml",
+    revisions: bool = False,
+    method: Sequence[str] | None = None,
+    set: Sequence[str] | None = None,  # noqa: A002 - the option's name
+    prove: bool = False,
+    json: str = "",
+    markdown: str = "",
+    sarif: str = "",
+) -> None:
+    """Show what a change of a policy newly allows and newly denies, for each method.
+
+    Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said.
+    """
+    from sandwright.change.pair import read_pair  # noqa: PLC0415
+    from sandwright.change.report import as_json, as_markdown, as_sarif, as_text  # noqa: PLC0415
+
+    if not new and not revisions:
+        raise UsageError("usage: sandwright diff OLD NEW, or sandwright diff --revisions OLD [NEW]")
+    pair = read_pair(
+        old, new, policy=policy, revisions=revisions, environ=os.environ, settings=list(set or ())
+    )
+    report = _compared(pair, method or (), prove=prove, old=old, new=new or policy)
+    for line in as_text(report):
+        console.line(line)
+    outputs: tuple[tuple[str, Callable[[], bytes]], ...] = (
+        (json, lambda: as_json(report)),
+        (markdown, lambda: as_markdown(report)),
+        (sarif, lambda: as_sarif(report, policy if revisions else os.path.relpath(pair.file))),
+    )
+    for file, content in outputs:
+        if file:
+            _write(file, content())
+    _judge(report)
+
+
+def _compared(pair: PolicyPair, asked: Sequence[str], *, prove: bool, old: str, new: str) -> ChangeReport:
+    from sandwright.change.compare import compare  # noqa: PLC0415
+    from sandwright.change.report import ChangeReport  # noqa: PLC0415
+    from sandwright.change.trial import prover, witnesses  # noqa: PLC0415
+    from sandwright.methods import registry  # noqa: PLC0415
+
+    before, after = pair.resolve()
+    explained = [name for name in registry.policy_names() if registry.properties(name).explained]
+    found = compare(before, after, [*asked] or explained)
+    seen = witnesses(pair, (before, after), found, prover(found.methods)) if prove else ()
+    return ChangeReport(old, new, found, after.facts, seen)
+
+
+def _write(file: str, content: bytes) -> None:
+    from sandwright.rootfs.unpacking.store import write_atomically  # noqa: PLC0415
+
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(file), content)
+
+
+def _judge(report: ChangeReport) -> None:
+    """Raise what the command ends with."""
+    wrong = [each for each in report.witnesses if each.verdict == "contradicted"]
+    if wrong:
+        raise VerdictError(f"a sandbox did otherwise than was said: {'; '.join(map(str, wrong[:3]))}")
+    if report.found.widened:
+        raise PolicyWidened(f"{report.new} allows more than {report.old}")

@@ -1,0 +1,16 @@
+"""A place for homes and projects that sandboxes don't hide, as they do their temporary directory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A new directory outside of /tmp."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
+        yield Path(made)

@@ -1,0 +1,146 @@
+"""`sandwright diff`: what it reads, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.change.cases import Case
+from sandwright.change.compare import CaseChange, PolicyDifference
+from sandwright.change.report import ChangeReport, as_markdown, as_sarif, as_text
+from sandwright.policy.facts import HostFacts
+from sandwright.policy.source import PolicySource
+
+OLD = "schema: 1\nmethod: bwrap\n"
+WIDER = f"{OLD}filesystem: {{write: [$PROJECT, ~/work]}}\nenvironment: {{set: {{A_TOKEN: hunter2}}}}\n"
+
+
+def _diff(project: Path, *words: str) -> process.Result:
+    argv = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()", "diff", *words)
+    env = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": str(project.parent / "config")}
+    return process.run(*argv, cwd=project, env=env, timeout=120, check=False)
+
+
+@pytest.fixture
+def project(place: Path) -> Path:
+    """A repository with two commits of a policy: the second one is wider."""
+    made = place / "project"
+    made.mkdir()
+    git = ("git", "-C", str(made), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    process.run(*git, "init", "--quiet")
+    for text, tag in ((OLD, "old"), (WIDER, "new")):
+        (made / "sandbox.yaml").write_text(text)
+        process.run(*git, "add", "sandbox.yaml")
+        process.run(*git, "commit", "--quiet", "--message", tag)
+        process.run(*git, "tag", tag)
+    return made
+
+
+@pytest.mark.needs("git")
+def test_a_widening_between_revisions(project: Path) -> None:
+    files = ("--json", "out/d.json", "--markdown", "out/d.md", "--sarif", "out/d.sarif")
+    result = _diff(project, "--revisions", "old", "new", "--method", "bwrap", *files)
+    assert result.status == 14, result.stderr
+    assert "write ~/work and below" in result.text
+    assert "new allows more than old" in result.stderr
+    data = json.loads((project / "out/d.json").read_text())
+    own = [each for each in data["cases"] if each["subject"] == f"{project.parent}/work"]
+    assert [(each["question"], each["widened"], each["methods"]) for each in own] == [
+        ("write", True, ["policy"])  # bwrap mounts nothing where nothing is
+    ]
+    log = json.loads((project / "out/d.sarif").read_text())
+    found = log["runs"][0]["results"]
+    written = next(each for each in found if "write ~/work" in each["message"]["text"])
+    assert (written["ruleId"], written["level"]) == ("policy-widened", "warning")
+    assert written["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "sandbox.yaml"},
+        "region": {"startLine": 3, "startColumn": 32},
+    }
+    everything = result.text + "".join(file.read_text() for file in (project / "out").iterdir())
+    assert "A_TOKEN" in everything
+    assert "hunter2" not in everything
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        pytest.param(("new:sandbox.yaml", "old:sandbox.yaml"), 0, id="narrower, by git's names"),
+        pytest.param(("--revisions", "old"), 14, id="the work tree"),
+        pytest.param(("--revisions", "new"), 0, id="the same"),
+        pytest.param(("old:./sandbox.yaml", "sandbox.yaml"), 14, id="a revision and a file"),
+        pytest.param(("--revisions", "nothing", "new"), 64, id="no such revision"),
+        pytest.param(("--revisions", "--output=x", "new"), 64, id="an option"),
+        pytest.param(("old:missing.yaml", "sandbox.yaml"), 64, id="no such file"),
+        pytest.param(("sandbox.yaml",), 64, id="one policy"),
+        pytest.param(("sandbox.yaml", "sandbox.yaml", "--method", "nothing"), 64, id="no such method"),
+    ],
+)
+def test_how_it_ends(words: tuple[str, ...], status: int, project: Path) -> None:
+    given = words if "--method" in words else (*words, "--method", "bwrap")
+    result = _diff(project, *given)
+    assert result.status == status, result.text + result.stderr
+
+
+@pytest.mark.needs("git")
+def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path) -> None:
+    """Nor does it fetch: a repository's configuration says how that is done."""
+    mark = project.parent / "started"
+    for name in ("core.fsmonitor", "filter.x.smudge", "diff.x.textconv", "core.sshCommand", "core.pager"):
+        process.run("git", "-C", str(project), "config", name, f"touch {mark}")
+    (project / ".gitattributes").write_text("* filter=x diff=x\n")
+    assert _diff(project, "--revisions", "old", "--method", "bwrap").status == 14
+    assert not mark.exists()
+
+
+@pytest.mark.needs("git", "bwrap")
+def test_it_proves(project: Path) -> None:
+    result = _diff(project, "--revisions", "old", "new", "--method", "bwrap", "--prove")
+    assert result.status == 14, result.stderr
+    assert "seen under bwrap: create " in result.text
+    assert "EROFS, now ok" in result.text
+
+
+HOSTILE = "`|</code><script>\n# x\u202e\x1b[31m[a](b)"
+
+
+def _hostile() -> ChangeReport:
+    source = PolicySource("project", HOSTILE, 3, 1, "filesystem.write[0]")
+    change = CaseChange(Case("write", f"/{HOSTILE}"), True, ("policy", "bwrap"), HOSTILE, HOSTILE, source)
+    found = PolicyDifference(("bwrap",), (change,), (), 1)
+    return ChangeReport(HOSTILE, HOSTILE, found, HostFacts(os="linux", home="/home/u", project="/home/u/p"))
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.tags.add(tag)
+
+
+def test_markdown_takes_no_text_for_markup() -> None:
+    made = as_markdown(_hostile()).decode()
+    read = _Tags()
+    read.feed(made)
+    assert read.tags == {"code"}
+    rows = [line for line in made.splitlines() if line.startswith("| <code>")]
+    assert [row.count("|") for row in rows] == [5]
+    assert "`" not in made
+    assert "[a]" not in made
+    assert "\u202e" not in made
+    assert "\x1b" not in made
+
+
+def test_sarif_and_text_show_what_cannot_be_seen() -> None:
+    report = _hostile()
+    log = json.loads(as_sarif(report, "sandbox.yaml"))
+    assert "\u202e" not in log["runs"][0]["results"][0]["message"]["text"]
+    assert "write" in "\n".join(as_text(report))
