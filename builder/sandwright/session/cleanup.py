@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from sandwright.inputs import is_cover
 from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
-from sandwright.methods.shared import rundirs
 from sandwright.runtime.scratch import stale_directories
 from sandwright.session import persistent, state
 from sandwright.signalling import kill, own
@@ -51,7 +49,6 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(alive)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
-    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
     return [*found, *_records(alive)]
 
@@ -72,8 +69,6 @@ def remove(leftover: Leftover) -> None:
             _uncover(leftover)
         case "directory":
             _remove_scratch()
-        case "run's directory":
-            _remove_run(Path(leftover.name))
         case "cache":
             persistent.remove_cache(leftover.name)
         case "bridge":
@@ -164,13 +159,6 @@ def _remove_scratch() -> None:
     from sandwright.runtime import sweep as smoke  # noqa: PLC0415
 
     smoke.sweep(collect_host(), SILENT)
-
-
-def _remove_run(directory: Path) -> None:
-    if directory in rundirs.nameless():
-        shutil.rmtree(directory, ignore_errors=True)
-    if directory.exists():
-        raise HostError(f"{directory} can't be removed")
 
 
 def described(found: Iterable[Leftover]) -> list[str]:

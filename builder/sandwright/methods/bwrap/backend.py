@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
-from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
-from sandwright.methods.shared.launched import LAUNCHER, Launched, namespaced_ids, signalled
+from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight
+from sandwright.methods.shared.launched import Launched, signalled
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import kill
 
 _SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
 _APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -55,35 +50,6 @@ class Bwrap(Launched):
     def deliver(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
         return signalled([launcher], number)
-
-    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
-        """Those that wait for ever to be let go, as all that could do it was killed at once."""
-        for entry in Path("/proc").glob("[0-9]*"):
-            if _is_forsaken(int(entry.name)):
-                yield Leftover(self.name, "process", entry.name)
-
-    def remove(self, leftover: Leftover) -> None:
-        """End it: nothing runs in it yet."""
-        process = int(leftover.name)
-        if not kill(process, sure=lambda: _is_forsaken(process)):
-            raise HostError(f"{leftover} is no process that a run left behind")
-
-
-def _is_forsaken(process: int) -> bool:
-    """Whether it is process 1 of a sandbox of this user that a launcher began, and its bubblewrap has gone.
-
-    bubblewrap has the kernel end process 1 with it only when that is let go (`--block-fd`).
-    """
-    with contextlib.suppress(OSError, IndexError):
-        own = Path(f"/proc/{process}")
-        words = (own / "cmdline").read_bytes().partition(b"\0--\0")[0].split(b"\0")
-        if words[0] != b"bwrap" or not {b"--json-status-fd", b"--block-fd"} <= set(words):
-            return False
-        ids = namespaced_ids(process)
-        parent = int((own / "stat").read_bytes().rpartition(b")")[2].split()[1])
-        above = Path(f"/proc/{parent}/comm").read_text().strip()
-        return own.stat().st_uid == os.geteuid() and ids[1:] == [1] and above not in ("bwrap", LAUNCHER)
-    return False
 
 
 def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,8 +18,6 @@ from sandwright.signalling import started
 OWNER = "owner"
 _LINES = 3
 """How many it has when it is whole."""
-_STARTING = 10.0
-"""Seconds in which a launcher has written it, or was killed."""
 
 
 def abandoned(method: str) -> Iterator[Path]:
@@ -29,14 +26,6 @@ def abandoned(method: str) -> Iterator[Path]:
         lines = _owner(directory)
         if len(lines) == _LINES and lines[0] == method and not any(map(_there, lines[1:])):
             yield directory
-
-
-def nameless() -> Iterator[Path]:
-    """Directories that say of no method: who made or removed them was killed at that."""
-    for directory in _directories():
-        with suppress(FileNotFoundError):
-            if len(_owner(directory)) < _LINES and time.time() - directory.stat().st_mtime > _STARTING:
-                yield directory
 
 
 def _directories() -> list[Path]:
