@@ -89,7 +89,6 @@ REFUSED = [
     ("network: {unix_sockets: []}", "network: {unix_sockets: [/srv/a.sock]}", "project.yaml:1:26: network.unix_sockets[0]: /srv/a.sock is not in the floor's network.unix_sockets (floor floor.yaml:1:25)"),
     ("network: {expose: [443]}", "network: {expose: [80]}", "project.yaml:1:20: network.expose[0]: 80 is not in the floor's network.expose (floor floor.yaml:1:19)"),
     ("network: {localhost: [443]}", "network: {localhost: [80]}", "project.yaml:1:23: network.localhost[0]: 80 is not in the floor's network.localhost (floor floor.yaml:1:22)"),
-    ("network: {own_sockets: false}", "network: {own_sockets: true}", "project.yaml:1:24: network.own_sockets: true is looser than the floor's false (floor floor.yaml:1:24)"),
     ("process: {privileged: false}", "process: {privileged: true}", "project.yaml:1:23: process.privileged: true is looser than the floor's false (floor floor.yaml:1:23)"),
     ("process: {seccomp: default}", "process: {seccomp: build}", "project.yaml:1:20: process.seccomp: build is looser than the floor's default (floor floor.yaml:1:20)"),
     ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is not the floor's build (floor floor.yaml:1:20): what a file lets through is not compared with other profiles"),

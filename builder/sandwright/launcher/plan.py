@@ -45,9 +45,6 @@ class LaunchPlan:
     proxy: bool = False
     expose: Words = ()
     localhost: Words = ()
-    supervised: bool = False
-    own_sockets: bool = False
-    host_sockets: Words = ()
     shims: bool = False
     shims_place: str | None = None
     shims_search: str | None = None

@@ -42,7 +42,6 @@ FIELDS: Mapping[str, Way] = {
     "network.mode": "value",
     "network.allow": "grants",
     "network.unix_sockets": "grants",
-    "network.own_sockets": "value",
     "network.localhost": "grants",
     "network.expose": "grants",
     "process.privileged": "value",

@@ -21,7 +21,6 @@
 #include "launch.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
-enum { CONFINED = 3 };  /* where runtimes pass descriptors on from (--preserve-fds) */
 
 static const char *program, *image;
 static char *environment[3];
@@ -78,8 +77,6 @@ static void check(struct run *run)
         shims_check(run);
         shims_command(run, true);
     }
-    if (run->plan.supervised)
-        notify_command(run, CONFINED);
     /* Only runc and crun hand a terminal's keys on, and only where they have it as theirs. */
     run->apart = run->plan.gvisor || !run->terminal;
     keys_known = run->terminal && tcgetattr(0, &keys) == 0;
@@ -245,8 +242,6 @@ static void prepare(struct run *run)
     make_root(run);
     write_config(run);
     umask(mask);
-    if (run->plan.supervised)
-        notify_start(run);
     if (!watch_mounted(&watch))
         refuse("what watches the mounts can't be started");
 }
@@ -315,10 +310,7 @@ static void start(struct run *run)
     const char *log = text("%s/log", run->state), *pid = text("%s/pid", run->state);
     struct words enter = {0};
     struct words all = words_of(
-        run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
-    if (run->plan.supervised)
-        add(&all, "--preserve-fds=2");
-    add(&all, (char *)run->name);
+        run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, run->name, NULL});
     if (run->apart)
         setsid();
     if (run->plan.own_network)
@@ -331,19 +323,11 @@ static void start(struct run *run)
         add(&enter, (char *)channel);
     }
     add_all(&enter, &all);
-    if (run->plan.supervised)
-        notify_hand_over();
     execve(enter.at[0], enter.at, environment);
     refuse_errno("%s can't be started", enter.at[0]);
 }
 
 /* ---- keeper: signals, the status, the end */
-static void started(struct run *run)
-{
-    if (run->plan.supervised)
-        notify_started();
-}
-
 static int ask(struct run *run, const char *const *words)
 {
     char **own = environ;
@@ -469,7 +453,6 @@ const struct method runtime_method = {
     .check = check,
     .prepare = prepare,
     .start = start,
-    .started = started,
     .deliver = deliver,
     .status = status_of,
     .clean = clean,

@@ -30,8 +30,6 @@ SUPPORT: Mapping[str, Support] = {
     "network.no-sockets": Support("exact"),
     "network.other-sockets": Support("exact"),
     "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
-    "network.own-sockets": Support("exact"),
-    "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
     "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
     "process.unprivileged": Support("exact"),
     "process.privileged": Support("exact"),
