@@ -14,13 +14,12 @@
 #include "launch.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, INIT, BELL, FREE };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, FREE };
 
 static const char *program;
 static char *typed;             /* the command's first word, as it was given */
 static struct words given;      /* further arguments: the environment */
 static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
-static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
@@ -42,8 +41,15 @@ static void check(struct run *run)
         add(&given, name);
         add(&given, value + 1);
     }
-    if (run->terminal) /* `--new-session` takes it away */
-        init_command(run, text("/proc/self/fd/%d", INIT), text("%d", BELL));
+    /* `--new-session` takes the terminal away, and without a controlling one no key sends a signal. */
+    if (run->terminal && access("/usr/bin/setsid", X_OK) == 0) {
+        struct words command = {0};
+        add(&command, "/usr/bin/setsid");
+        add(&command, "--ctty");
+        for (char **word = run->command; *word != NULL; word++)
+            add(&command, *word);
+        run->command = command.at;
+    }
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
         shims_check(run);
@@ -60,9 +66,6 @@ static void prepare(struct run *run)
 {
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
-    if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
-        refuse_errno("no pipe can be made");
-    run->bell = bell[0];
     run->wakes = says[0];
 }
 
@@ -101,11 +104,10 @@ static _Noreturn void become(struct run *run, bool tries)
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), in_memory("settings", settings, length), artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
-                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
-                   open("/proc/self/exe", O_RDONLY | O_CLOEXEC), bell[1]};
+                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1]};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE);
-    for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
+    for (int number = ARGUMENTS; number <= (tries ? FILTER : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
@@ -143,7 +145,6 @@ static void started(struct run *run)
     (void)run;
     close(block[0]);
     close(says[1]);
-    close(bell[1]);
 }
 
 static void end(struct run *run)
@@ -289,7 +290,7 @@ static void clean(struct run *run)
 
 const struct method bwrap_method = {
     .name = "bwrap",
-    .own_session = true,
+    .terminal = TERMINAL_TAKEN,
     .stateless = true,
     .check = check,
     .prepare = prepare,

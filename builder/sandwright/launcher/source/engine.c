@@ -250,6 +250,7 @@ static void check(struct run *run)
         shims_check(run);
         shims_command(run, true);
     }
+    run->apart = is_podman(run);
 }
 
 /* ---- the arguments: what of them depends on the run */
@@ -353,6 +354,8 @@ char *most_processes(void)
 
 static void add_podman(struct run *run)
 {
+    static const char *const places[] = {"/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit"};
+    const char *init = NULL;
     bool bounded = false;
     if (!is_remote()) {
         add(&words, text("--conmon-pidfile=%s/monitor", run->state));
@@ -366,6 +369,15 @@ static void add_podman(struct run *run)
         limit = NOFILE;
     if (!bounded)
         add(&words, text("--ulimit=nofile=%lu:%lu", limit, limit));
+    /* Podman brings no first process of its own, which passes signals on. */
+    for (size_t index = 0; init == NULL && index < sizeof places / sizeof *places; index++)
+        if (access(places[index], X_OK) == 0)
+            init = places[index];
+    if (init != NULL || (init = find_program(run, "catatonit")) != NULL ||
+        (init = find_program(run, "tini-static")) != NULL) {
+        add(&words, text("--init"));
+        add(&words, text("--init-path=%s", init));
+    }
 }
 
 /* In the container the session program takes the variables' values from its own environment, by these names. */
@@ -394,24 +406,6 @@ static void add_variables(struct run *run)
     }
     if (run->plan.image != NULL)
         add_outer(run, names);
-}
-
-/* Behind the image: init, and what the plan and the run make of the command. */
-static void add_init(struct run *run)
-{
-    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", "--init", "/.sandwright-bell"};
-    add_file(text("%s/launch", run->directory), "dst=/.sandwright-init");
-    if (run->terminal) {
-        run->bell = make_bell(bell);
-        add_file(bell, "dst=/.sandwright-bell");
-    }
-    add(&words, run->plan.started.at[0]);
-    add_all(&words, &(struct words){(char **)first, 2});
-    add(&words, run->terminal ? first[2] : text("-"));
-    for (size_t index = 1; index < run->plan.started.count; index++)
-        add(&words, run->plan.started.at[index]);
-    for (char **word = run->command; *word != NULL; word++)
-        add(&words, *word);
 }
 
 static void choose_cid(const struct run *run)
@@ -460,7 +454,9 @@ static void prepare(struct run *run)
         add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
                          mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));
     add_variables(run);
-    add_init(run);
+    add_all(&words, &plan->started);
+    for (char **word = run->command; *word != NULL; word++)
+        add(&words, *word);
     gone = false;
 }
 
@@ -469,6 +465,8 @@ static void start(struct run *run)
     for (size_t index = 0; index < run->plan.unset.count; index++)
         unsetenv(run->plan.unset.at[index]);
     if (is_podman(run)) {
+        /* Killed with the launcher's group it would leave a monitor that Podman knows nothing of. */
+        setsid();
         signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
         signal(SIGQUIT, SIG_DFL);
     }
@@ -590,8 +588,9 @@ static void remove_unknown(struct run *run)
  * (containers/podman#17489): they go to the container itself, and to the client while there is none. */
 static bool deliver(struct run *run, int number)
 {
-    signalled = signalled || (number != SIGWINCH && number != SIGTSTP && number != SIGCONT);
-    return (is_podman(run) && ask(run, "kill", text("--signal=%d", number), run->name, NULL) != NULL) ||
+    bool asks = number != SIGWINCH;
+    signalled = signalled || asks;
+    return (is_podman(run) && asks && ask(run, "kill", text("--signal=%d", number), run->name, NULL) != NULL) ||
            kill(run->child, number) == 0;
 }
 

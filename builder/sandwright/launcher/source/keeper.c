@@ -35,7 +35,7 @@ static bool signals_known;
 
 void caught_signals(sigset_t *set)
 {
-    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
     struct sigaction own;
     for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
         sigaction(changed[index], NULL, &before[index]);
@@ -218,11 +218,6 @@ static void tell(int kind, int value)
     (void)!send(to_launcher, &message, sizeof message, MSG_NOSIGNAL);
 }
 
-void tell_stopped(void)
-{
-    tell(STOPPED, 0);
-}
-
 bool launcher_there(void)
 {
     struct pollfd each = {.fd = to_launcher, .events = POLLRDHUP};
@@ -232,7 +227,6 @@ bool launcher_there(void)
 static _Noreturn void tell_status(int status)
 {
     tell(STATUS, status);
-    kill(kept->launcher, SIGCONT); /* if it has stopped, whoever waits for it would wait for ever */
     _exit(status);
 }
 
@@ -274,6 +268,14 @@ static _Noreturn void end_keeper(int status)
     tell_status(late ? TIME_UP : status);
 }
 
+/* Who would continue a child that has stopped: the launcher's parent, if it is in our session. */
+static void stopped(const struct run *run)
+{
+    pid_t shell = parent_of(run->launcher), group = getpgid(run->launcher);
+    if (group > 1 && (shell <= 0 || getsid(shell) != getsid(0)))
+        kill(-group, SIGCONT);
+}
+
 /* Whether the child has ended. What else became ours is not left as a zombie. */
 static bool ended_child(struct run *run, int *status)
 {
@@ -286,7 +288,12 @@ static bool ended_child(struct run *run, int *status)
             break;
         waitpid(info.si_pid, NULL, 0);
     }
-    return waitpid(run->child, status, WNOHANG) == run->child;
+    while (waitpid(run->child, status, WNOHANG | WUNTRACED) == run->child) {
+        if (!WIFSTOPPED(*status))
+            return true;
+        stopped(run);
+    }
+    return false;
 }
 
 static void take_signal(int number)
@@ -311,7 +318,7 @@ static void deliver_pending(struct run *run)
         if (!there && milliseconds() < patience)
             continue;
         pending &= ~(1UL << number);
-        if (!there && number != SIGWINCH && number != SIGTSTP && number != SIGCONT) {
+        if (!there && number != SIGWINCH) {
             run->ended_by = run->ended_by != 0 ? run->ended_by : number;
             end_run(run);
         }
@@ -336,16 +343,6 @@ static void from_launcher(struct run *run)
     }
 }
 
-static void hear_bell(struct run *run)
-{
-    char rung[4096];
-    ssize_t got = read(run->bell, rung, sizeof rung);
-    if (got > 0)
-        tell_stopped();
-    else if (got == 0 || errno != EAGAIN)
-        run->bell = -1;
-}
-
 static int sleep_for(void)
 {
     long left = grace == 0 ? -1 : grace - milliseconds();
@@ -362,7 +359,6 @@ static int attend(struct run *run)
             {.fd = timer, .events = POLLIN},
             {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
             {.fd = run->wakes, .events = POLLIN},
-            {.fd = run->bell, .events = POLLIN},
         };
         if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
             continue;
@@ -370,8 +366,6 @@ static int attend(struct run *run)
             from_launcher(run);
         if (each[4].revents != 0 && run->method->readable != NULL)
             run->method->readable(run);
-        if (each[5].revents != 0)
-            hear_bell(run);
         if (each[3].revents != 0) {
             ended_watch(run);
             if (watched != 0)
@@ -393,15 +387,20 @@ static int attend(struct run *run)
 
 static void start(struct run *run)
 {
+    pid_t group = getpgid(run->launcher);
     run->child = fork_child(&run->child_handle);
     if (run->child < 0)
         refuse_errno("no process can be made");
     if (run->child == 0) {
-        if (!run->method->own_session)
-            terminal_control(run);
+        if (run->method->terminal == TERMINAL_PASSED)
+            setpgid(0, group);
+        else if (run->method->terminal == TERMINAL_CONTROLLING)
+            terminal_control();
         run->method->start(run);
         _exit(NOT_RUN);
     }
+    if (run->method->terminal == TERMINAL_PASSED)
+        setpgid(run->child, group);
     if (!began)
         tell(BEGUN, 0);
     began = true;

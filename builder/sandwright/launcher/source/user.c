@@ -37,10 +37,9 @@
 
 #include "launch.h"
 
-enum { RUNS, HAS_STOPPED };
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
 
-static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; a byte comes when the command runs, and when it stops */
+static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; one byte comes when the command runs */
 static int environment = -1;     /* what root's half reads: the socket's and the lock's number, and the environment */
 static const char *sudo;         /* NULL when we are root */
 static bool running;
@@ -79,30 +78,16 @@ static void prepare(struct run *run)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         (environment = memfd_create("environment", MFD_CLOEXEC)) < 0)
         refuse_errno("the environment can't be passed on");
-    run->wakes = ends[OURS];
     tell_word(text("%d", ends[THEIRS]));
     tell_word(text("%d", run->lock));
     for (size_t index = 0; index < run->passed.count; index++)
         tell_word(run->passed.at[index]);
 }
 
-/* Whether nobody is there any more. */
-static bool hear(void)
+static void hear(void)
 {
     char word;
-    ssize_t got;
-    while ((got = recv(ends[OURS], &word, 1, MSG_DONTWAIT)) == 1) {
-        if (word == HAS_STOPPED)
-            tell_stopped();
-        running = true;
-    }
-    return got == 0;
-}
-
-static void readable(struct run *run)
-{
-    if (hear())
-        run->wakes = -1;
+    running = running || recv(ends[OURS], &word, 1, MSG_DONTWAIT) == 1;
 }
 
 static bool deliver(struct run *run, int number)
@@ -408,9 +393,49 @@ static void become_account(void)
         refuse_errno("the account can not be taken on");
 }
 
+static bool exec_at(char **command, const char *path, int *why)
+{
+    execve(path, command, variables.at);
+    *why = errno;
+    if (errno == ENOEXEC) { /* as exec*p(3) does */
+        struct words script = {0};
+        add(&script, "/bin/sh");
+        add(&script, (char *)path);
+        for (char **word = command + 1; *word != NULL; word++)
+            add(&script, *word);
+        execve(script.at[0], script.at, variables.at);
+    }
+    return access(path, F_OK) == 0;
+}
+
+/* A place that may not be looked at has nothing. */
+static _Noreturn void run_command(char **command)
+{
+    int why = ENOENT, last = ENOENT;
+    bool there = false;
+    const char *search = NULL;
+    for (size_t index = 0; index < variables.count; index++)
+        if (strncmp(variables.at[index], "PATH=", 5) == 0)
+            search = variables.at[index] + 5;
+    if (strchr(command[0], '/') != NULL) {
+        there = exec_at(command, command[0], &why);
+    } else {
+        char *rest = text("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
+        while ((part = strsep(&rest, ":")) != NULL)
+            if (exec_at(command, text("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
+                there = true;
+                why = last;
+            }
+    }
+    if (there)
+        say("%s: %s", command[0], strerror(why));
+    else
+        say("%s: not found", command[0]);
+    _exit(there ? 126 : 127);
+}
+
 static _Noreturn void begin_command(struct run *run)
 {
-    job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
         refuse_errno("%s can't become the root", place);
     limit(RLIMIT_CORE, 0, false, "core");
@@ -426,7 +451,7 @@ static _Noreturn void begin_command(struct run *run)
     close_others(NULL, 0);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter) != 0)
         refuse_errno("the filter can't be set");
-    run_command(run->command, variables.at);
+    run_command(run->command);
 }
 
 /* ---- root's half: the first process */
@@ -435,35 +460,25 @@ static _Noreturn void leave_namespace(int status)
     _exit(status); /* and all others here end */
 }
 
-static bool stopped;
-
 static void from_keeper(int socket, pid_t command)
 {
     char word;
-    const char still = HAS_STOPPED;
     ssize_t got = recv(socket, &word, 1, MSG_DONTWAIT);
-    if (got == 1 && word == SIGTSTP && stopped)
-        (void)!send(socket, &still, 1, MSG_NOSIGNAL);
-    else if (got == 1 && word > 0 && word < 64)
-        job_signal(command, word, &stopped);
+    if (got == 1 && word > 0 && word < 64)
+        kill(command, word);
     else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         leave_namespace(KILLED);
 }
 
 /* Whether the command has ended. The watch is waited for elsewhere. */
-static bool ended(int socket, int children, pid_t command, pid_t watch, int *status)
+static bool ended(int children, pid_t command, pid_t watch, int *status)
 {
-    const char word = HAS_STOPPED;
     struct signalfd_siginfo told;
     siginfo_t info;
     while (read(children, &told, sizeof told) > 0)
         ;
-    while (waitpid(command, status, WNOHANG | WUNTRACED) == command) {
-        if (!WIFSTOPPED(*status))
-            return true;
-        stopped = true;
-        (void)!send(socket, &word, 1, MSG_NOSIGNAL);
-    }
+    if (waitpid(command, status, WNOHANG) == command)
+        return true;
     while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
                                 info.si_pid != command && info.si_pid != watch)
         waitpid(info.si_pid, NULL, 0);
@@ -480,7 +495,7 @@ static int attend(int socket, int children, pid_t command, struct watch *watch)
             continue;
         if (each[0].revents != 0)
             from_keeper(socket, command);
-        if (ended(socket, children, command, watch->process, &status)) {
+        if (ended(children, command, watch->process, &status)) {
             int said = watch_end(watch);
             return said != 0 ? said : exit_status(status);
         }
@@ -513,7 +528,6 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
         begin_command(run);
     if (command < 0)
         refuse_errno("no process can be made");
-    job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
     leave_namespace(attend(socket, children, command, &watch));
 }
@@ -649,10 +663,10 @@ static void start(struct run *run)
 
 const struct method user_method = {
     .name = "user",
+    .terminal = TERMINAL_CONTROLLING,
     .check = check,
     .prepare = prepare,
     .start = start,
-    .readable = readable,
     .deliver = deliver,
     .end = end,
     .status = outcome,
