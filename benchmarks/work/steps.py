@@ -17,6 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
+from sandwright.policy import load
+
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 OUTSIDE = "outside"
 SUBJECT = "Change inside"
@@ -59,7 +63,7 @@ class Project:
     result: str
     cache: Sequence[str] = ()
     needs: Sequence[str] = ()
-    registry: str = ""
+    downloads: bool = False
     cannot: Mapping[str, Mapping[str, str]] | None = None
 
     def script(self, step: str) -> str:
@@ -103,16 +107,25 @@ def _verdict(step: str, status: int, found: str, expected: str) -> str:
 def _network(project: Project, step: str) -> list[str]:
     """What the network is in a step: for dependencies as the preset has it, else none.
 
-    Where the name of the registry leads into a network that is not public, as in companies with a mirror, the
-    proxy refuses it; then the host's network is taken.
+    Where the registries' names lead into a network that is not public, as in companies with a mirror, the
+    proxy refuses them; then the host's network is taken.
     """
-    if step != "deps" or not project.registry:
+    if step != "deps" or not project.downloads:
         return ["--set", "network.mode=none"]
+    return ["--set", "network.mode=host"] if any(map(_is_private, _registries())) else []
+
+
+def _registries() -> list[str]:
+    """The hosts that the preset `build` lets package managers reach."""
+    preset = yaml.safe_load((Path(load.__file__).parent / "presets/build.yaml").read_text())
+    return [str(host) for host in preset["network"]["allow"]]
+
+
+def _is_private(host: str) -> bool:
     try:
-        address = ipaddress.ip_address(socket.gethostbyname(project.registry))
+        return not ipaddress.ip_address(socket.gethostbyname(host)).is_global
     except OSError:
-        return []
-    return [] if address.is_global else ["--set", "network.mode=host"]
+        return False
 
 
 def _ended(argv: Sequence[str], place: Path) -> tuple[int, str]:
