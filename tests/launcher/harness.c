@@ -132,7 +132,7 @@ static void show_mounts(char *content)
     bool fine = mounts_parse(strdup(content), &mounts);
     show("%d %zu", fine, mounts.count);
     for (size_t index = 0; fine && index < sizeof paths / sizeof *paths; index++)
-        show(" %lu", mounts_at(&mounts, paths[index])->id);
+        show(" %lu", mounts_at(&mounts, paths[index], strlen(paths[index]))->id);
     mounts_free(&mounts);
 }
 

@@ -165,8 +165,6 @@ class Tally:
     killed: Counter[str] = field(default_factory=Counter)
     statuses: dict[str, Counter[int]] = field(default_factory=dict)
     needed_cleanup: int = 0
-    waiting: int = 0
-    """Of all at once: bubblewraps that wait for ever, and run nothing, as nobody lets them go on."""
     faults: list[str] = field(default_factory=list)
 
 
@@ -243,9 +241,7 @@ def _try(bench: Bench, point: Point, at: int, number: int, tally: Tally) -> None
     told = f"point {number}: {point.role} of {point.words[-1]!r} at stop {run.acted} of {at}, {run.status}"
     if point.words == LONG and run.status == 0:
         tally.faults.append(f"{told}: it says that all went well")
-    if point.role == "all":
-        tally.waiting += _end_waiting(bench)
-    if number % 20 == 19:
+    if point.role == "all" or number % 20 == 19:
         bench.project.sandwright("cleanup")
     try:
         _again(bench, point.next(bench))
@@ -254,6 +250,8 @@ def _try(bench: Bench, point: Point, at: int, number: int, tally: Tally) -> None
     if left := eventually_nothing(bench, GRACE if number % 20 == 19 else 3.0):
         tally.needed_cleanup += 1
         bench.project.sandwright("cleanup")
+        if eventually_nothing(bench):  # what a launcher may be about to write is left for some seconds
+            bench.project.sandwright("cleanup")
         if left := eventually_nothing(bench):
             tally.faults.append(f"{told}: left: {left}")
             _end_all(bench)
@@ -272,18 +270,6 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
         act=act,  # type: ignore[arg-type]
         steady=lambda: point.words == LONG and output.exists() and b"up" in output.read_bytes(),
     )
-
-
-def _end_waiting(bench: Bench) -> int:
-    """Those who could end them were killed in the same moment, before the kernel was told to do it."""
-    time.sleep(0.1)
-    waiting = [
-        each
-        for each in _descendants(os.getpid())
-        if "in anon_pipe_read: bwrap " in _process(each) or "in pipe_read: bwrap " in _process(each)
-    ]
-    _kill(waiting)
-    return len(waiting)
 
 
 def _victims(run: tracing.Traced, role: str) -> list[int]:
@@ -353,7 +339,7 @@ def shown(tally: Tally) -> str:
     killed = ", ".join(f"{who} {count}" for who, count in sorted(tally.killed.items()))
     return (
         f"{tally.points} points in {tally.seconds:.0f} s ({killed}); "
-        f"{tally.waiting} waited for ever, {tally.needed_cleanup} after `cleanup`; {len(tally.faults)} faults"
+        f"{tally.needed_cleanup} after another `cleanup`; {len(tally.faults)} faults"
     )
 
 

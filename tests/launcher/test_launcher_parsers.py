@@ -87,7 +87,7 @@ def test_hostile_bytes(harness: Path, name: str) -> None:
 
 @pytest.mark.needs("cc")
 def test_what_a_fuzzer_found(harness: Path) -> None:
-    """What an hour of libFuzzer with each of two harnesses left of the inputs that reach something more."""
+    """What hours of libFuzzer left of the inputs that reach something more."""
     inputs = found()
     assert len(fed(harness, inputs)) == len(inputs) > 500
 

@@ -62,6 +62,7 @@ class _Tracer:
     run: Traced
     held: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    woken: set[int] = field(default_factory=set)
     acted: float = 0.0
 
     def try_to_act(self, stop: int) -> None:
@@ -97,7 +98,11 @@ class _Tracer:
             _ptrace(SYSCALL, process, deliver)
 
     def let_go(self, process: int, deliver: int = 0) -> None:
+        """Its stop may be that of a call, and SIGSTOP, which interrupted that, still to come."""
         _ptrace(DETACH, process, deliver)
+        if process in self.woken:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
         self.end(process)
 
     def end(self, process: int) -> None:
@@ -111,6 +116,7 @@ class _Tracer:
             for process in self.held:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGSTOP)
+                    self.woken.add(process)
 
 
 def run(

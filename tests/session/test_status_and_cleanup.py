@@ -133,3 +133,22 @@ def test_doctor(project: Project) -> None:
     assert found["surroundings"]["kind"]
     shown = project.sandwright("doctor", "--method", "seatbelt").stdout.decode()
     assert "Seatbelt is macOS'; this is linux" in shown
+
+
+@pytest.mark.parametrize("content", ["", "docker\n"], ids=["no owner", "half an owner"])
+def test_the_directory_of_a_run_that_was_killed_while_it_was_made(project: Project, content: str) -> None:
+    """One that was just made may be a run's that starts."""
+    project.apart()
+    directory = project.runtime / "sandwright" / "runs" / "sandwright-0123456789"
+    for each in (directory.parent.parent, directory.parent, directory):
+        each.mkdir(mode=0o700, exist_ok=True)
+    if content:
+        (directory / "owner").write_text(content)
+    (directory.parent / "mine").mkdir()
+    (directory.parent / "mine" / "file").touch()
+    os.utime(directory.parent / "mine", (0, 0))
+    assert project.sandwright("cleanup").stdout == b"nothing is left\n"
+    os.utime(directory, (0, 0))
+    assert f"removed run's directory {directory}" in project.sandwright("cleanup").stdout.decode()
+    assert not directory.exists()
+    assert (directory.parent / "mine" / "file").exists(), "no run makes a directory like this"

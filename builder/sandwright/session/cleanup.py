@@ -19,6 +19,7 @@ from sandwright.inputs import is_cover
 from sandwright.launcher.plan import NAME
 from sandwright.methods import registry
 from sandwright.methods.contract import Leftover
+from sandwright.methods.shared import rundirs
 from sandwright.runtime.scratch import stale_directories
 from sandwright.session import persistent, state
 from sandwright.signalling import kill, own
@@ -49,6 +50,7 @@ def leftovers() -> list[Leftover]:
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(alive)
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
+    found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.nameless()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(place(os.environ))]
     return [*found, *_records(alive)]
 
@@ -69,6 +71,9 @@ def remove(leftover: Leftover) -> None:
             _uncover(leftover)
         case "directory":
             _remove_scratch()
+        case "run's directory":
+            if not rundirs.remove_nameless(Path(leftover.name)):
+                raise HostError(f"{leftover.name} can't be removed")
         case "cache":
             persistent.remove_cache(leftover.name)
         case "bridge":

@@ -77,12 +77,12 @@ static bool right(const struct record *record, const struct mount *mount)
 }
 
 /* The record that says most about a path. */
-static const struct record *about(const struct mount_plan *plan, const char *path)
+static const struct record *about(const struct mount_plan *plan, const char *path, size_t length)
 {
     const struct record *found = NULL;
     for (size_t index = 0; index < plan->count; index++) {
         const struct record *each = &plan->records[index];
-        if (is_below(path, each->target) && (found == NULL || strlen(each->target) > strlen(found->target)))
+        if (is_below(path, length, each->target, each->length) && (found == NULL || each->length > found->length))
             found = each;
     }
     return found;
@@ -94,9 +94,9 @@ static const char *unplanned(const struct mount_plan *plan, const struct mounts 
     struct stat status;
     for (size_t index = 0; index < mounts->count; index++) {
         const struct mount *each = &mounts->all[index];
-        if (each->readonly || mounts_at(mounts, each->point) != each)
+        if (each->readonly || mounts_at(mounts, each->point, each->length) != each)
             continue;
-        const struct record *record = about(plan, each->point);
+        const struct record *record = about(plan, each->point, each->length);
         bool open = record == NULL || record->kind == WRITE || (record->kind == OWN && record->writable) ||
                     record->kind == COVER_DIRECTORY;
         if (open || (root >= 0 && look(root, each->point, &status) == EACCES))
@@ -113,7 +113,7 @@ const struct record *compare(struct mount_plan *plan, const struct mounts *mount
         struct record *each = &plan->records[index];
         if (each->gone)
             continue;
-        const struct mount *mount = mounts_at(mounts, each->target);
+        const struct mount *mount = mounts_at(mounts, each->target, each->length);
         if (strcmp(mount->point, each->target) != 0 || !right(each, mount) || (!first && mount->id != each->mount) ||
             (first && !shows(each, root)))
             return each;

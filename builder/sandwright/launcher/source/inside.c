@@ -34,7 +34,7 @@ bool inside_open(int process, struct inside *inside)
 static bool in_child(const struct inside *inside, bool (*action)(const char *), const char *path)
 {
     int status;
-    pid_t child = fork();
+    pid_t child = vfork(); /* the child makes some calls and ends */
     if (child == 0) {
         bool there = inside->here || ((inside->spaces[0] < 0 || setns(inside->spaces[0], CLONE_NEWUSER) == 0) &&
                                          setns(inside->spaces[1], CLONE_NEWNS) == 0);

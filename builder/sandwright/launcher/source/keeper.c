@@ -114,19 +114,21 @@ static bool is_spared(pid_t child)
 bool end_descendants(void)
 {
     pid_t found[256];
-    for (long until = milliseconds() + ENDING; !childless(); poll(NULL, 0, 1)) {
-        size_t left = 0, count = children_of(getpid(), found, sizeof found / sizeof *found);
+    for (long until = milliseconds() + ENDING; !childless();) {
+        size_t killed = 0, alive = 0, count = children_of(getpid(), found, sizeof found / sizeof *found);
         for (size_t index = 0; index < count; index++) {
             if (is_spared(found[index]))
                 continue;
             kill(found[index], SIGKILL);
-            waitpid(found[index], NULL, WNOHANG);
-            left++;
+            alive += waitpid(found[index], NULL, WNOHANG) != found[index];
+            killed++;
         }
-        if (left == 0)
+        if (killed == 0)
             return true;
         if (milliseconds() > until)
             return false;
+        if (alive > 0)
+            poll(NULL, 0, 1);
     }
     return true;
 }

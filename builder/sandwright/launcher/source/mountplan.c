@@ -47,6 +47,7 @@ static const char *fill(struct record *record, char **words)
     if (!plain(words[1]) || (words[2][0] != '\0' && !plain(words[2])))
         return "a path that is not absolute and plain";
     *record = (struct record){.kind = (enum kind)kind, .target = words[1], .source = words[2], .held = -1};
+    record->length = strlen(record->target);
     for (const char *flag = words[3]; *flag != '\0'; flag++) {
         if (*flag == 'w')
             record->watched = true;

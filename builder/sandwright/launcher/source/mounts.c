@@ -7,12 +7,12 @@
 
 #include "watch.h"
 
-bool is_below(const char *path, const char *above)
+bool is_below(const char *path, size_t length, const char *above, size_t above_length)
 {
-    size_t length = strlen(above);
-    if (length == 1)
+    if (above_length == 1)
         return true;
-    return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '/');
+    return length >= above_length && (path[above_length] == '\0' || path[above_length] == '/') &&
+           memcmp(path, above, above_length) == 0;
 }
 
 /* In place: blanks and backslashes are written as three octal digits (fs/proc_namespace.c, mangle). */
@@ -52,11 +52,11 @@ static bool line(char *text, struct mount *mount)
         return false;
     mount->point = fields[4];
     decode(mount->point);
+    mount->length = strlen(mount->point);
     mount->readonly = strncmp(fields[5], "ro", 2) == 0 && (fields[5][2] == ',' || fields[5][2] == '\0');
-    mount->follows = false;
     char *field;
     while ((field = strtok_r(NULL, " ", &rest)) != NULL && strcmp(field, "-") != 0)
-        mount->follows |= strncmp(field, "master:", 7) == 0 || strncmp(field, "shared:", 7) == 0;
+        ;
     mount->type = field == NULL ? NULL : strtok_r(NULL, " ", &rest);
     return mount->type != NULL;
 }
@@ -148,7 +148,7 @@ bool mounts_read(int file, struct mounts *mounts)
 }
 
 /* From the root on, the first mount on the way that lies on the one before; each hides what is under it. */
-const struct mount *mounts_at(const struct mounts *mounts, const char *path)
+const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length)
 {
     const struct mount *seen = mounts->root;
     for (size_t steps = 0; steps <= mounts->count; steps++) {
@@ -156,8 +156,9 @@ const struct mount *mounts_at(const struct mounts *mounts, const char *path)
         for (size_t index = children(mounts, seen->id);
              index < mounts->count && mounts->all[index].parent == seen->id; index++) {
             const struct mount *each = &mounts->all[index];
-            if (each != seen && is_below(path, each->point) && is_below(each->point, seen->point) &&
-                (found == NULL || strlen(each->point) < strlen(found->point)))
+            if (each != seen && is_below(path, length, each->point, each->length) &&
+                is_below(each->point, each->length, seen->point, seen->length) &&
+                (found == NULL || each->length < found->length))
                 found = each;
         }
         if (found == NULL)

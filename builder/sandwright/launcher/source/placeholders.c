@@ -180,8 +180,6 @@ static void look(const struct place *place)
 
 static void ensure(const struct place *place)
 {
-    if (state_of(place) == OURS)
-        return;
     int fault = place->directory < 0 ? ENOENT : make(place);
     if (fault != 0 && fault != EEXIST)
         refuse_place(place, fault);

@@ -106,7 +106,7 @@ void make_run_directory(struct run *run, const char *method)
         refuse_errno("no directory can be made for the run");
 }
 
-static void remove_all(int directory)
+static void remove_all(int directory, const char *last)
 {
     struct dirent *entry;
     DIR *entries = fdopendir(directory);
@@ -115,24 +115,27 @@ static void remove_all(int directory)
         return;
     }
     while ((entry = readdir(entries)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, last) == 0 ||
             unlinkat(dirfd(entries), entry->d_name, 0) == 0)
             continue;
         int below = open_without_links(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
         if (below >= 0)
-            remove_all(below);
+            remove_all(below, "");
         unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
     }
     closedir(entries);
 }
 
+/* What says whose it is goes last: whoever is killed meanwhile leaves something that can be known. */
 void remove_tree(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
     int above = open(text("%.*s", (int)(name - path), path), O_PATH | O_DIRECTORY | O_CLOEXEC);
     int directory = open_without_links(above, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (directory >= 0) {
-        remove_all(directory);
+        remove_all(fcntl(directory, F_DUPFD_CLOEXEC, 3), "owner");
+        unlinkat(directory, "owner", 0);
+        close(directory);
         unlinkat(above, name, AT_REMOVEDIR);
     }
     close(above);

@@ -121,7 +121,7 @@ static bool hidden_again(struct record *record)
             return true;
         if (!hidden || !mounts_read(sandbox.mounts, &mounts))
             continue;
-        const struct mount *mount = mounts_at(&mounts, record->target);
+        const struct mount *mount = mounts_at(&mounts, record->target, record->length);
         there = strcmp(mount->point, record->target) == 0;
         record->mount = mount->id;
         mounts_free(&mounts);
@@ -129,12 +129,13 @@ static bool hidden_again(struct record *record)
     return there;
 }
 
-static void compare_all(void)
+/* What is on the host; and, where that is asked for, what is mounted inside. */
+static void compare_all(bool inside_too)
 {
     for (int tries = 0; tries < 1000; tries++) {
         char *where = NULL;
         const struct record *wrong = host_compare(&plan);
-        if (wrong == NULL && sandbox.mounts >= 0)
+        if (wrong == NULL && inside_too && sandbox.mounts >= 0)
             wrong = compare_mounts(false, &where);
         if (where != NULL)
             end(where, " was mounted inside while this ran, and can be written");
@@ -170,8 +171,9 @@ static _Noreturn void follow(void)
         bool told = (each[2].revents != 0 && host_events(watching)) || host_incomplete;
         if (told && !last)
             look_for_gone();
+        /* At the end, mounts that didn't change since the last look are not looked at again. */
         if (told || last || each[1].revents != 0)
-            compare_all();
+            compare_all(told || each[1].revents != 0);
         if (last)
             _exit(0);
     }
@@ -256,7 +258,8 @@ static void begin_here(void)
     sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t index = 0; index < plan.count; index++) {
         struct record *each = &plan.records[index];
-        each->target = text("%s%s", root, strcmp(each->target, "/") == 0 ? "" : each->target);
+        each->target = text("%s%s", root, each->length == 1 ? "" : each->target);
+        each->length = strlen(each->target);
     }
     if (sandbox.mounts < 0 || !inside_private(&inside))
         forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
@@ -270,9 +273,9 @@ static void find(void)
     int step = STEP;
     while ((first = number_in(options.pid_file)) <= 0) {
         if (watching >= 0 && host_events(watching))
-            compare_all();
+            compare_all(true);
         if (ended(step)) {
-            compare_all();
+            compare_all(true);
             _exit(0);
         }
         step = step < LOOK ? step + step / 16 + 1 : LOOK;

@@ -11,6 +11,7 @@ enum kind { OWN, MASK_FILE, MASK_DIRECTORY, READ, WRITE, COVER_FILE, COVER_DIREC
 struct record {
     enum kind kind;
     const char *target; /* the path inside */
+    size_t length;      /* of `target` */
     const char *source; /* the path on the host, which is watched where `watched` says so */
     bool watched;       /* whoever replaces it on the host takes the mount away */
     bool again;         /* nobody inside can write where it is: it is hidden again */
@@ -29,7 +30,8 @@ struct mount_plan {
 struct mount {
     unsigned long id, parent;
     char *point, *type;
-    bool readonly, follows; /* `follows`: mounts of others come in (master: in proc_pid_mountinfo(5)) */
+    size_t length; /* of `point` */
+    bool readonly;
 };
 
 struct mounts {
@@ -46,8 +48,8 @@ const char *mount_plan_parse(char *text, size_t length, struct mount_plan *plan)
 bool mounts_parse(char *text, struct mounts *mounts); /* takes `text`, which ends with NUL */
 bool mounts_read(int file, struct mounts *mounts);
 void mounts_free(struct mounts *mounts);
-const struct mount *mounts_at(const struct mounts *mounts, const char *path);
-bool is_below(const char *path, const char *above); /* or the same */
+const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length);
+bool is_below(const char *path, size_t length, const char *above, size_t above_length); /* or the same */
 
 /* compare.c: the record that is not as it was planned, or NULL. `where` is the path of an unplanned mount, else NULL. */
 const struct record *compare(struct mount_plan *plan, const struct mounts *mounts, int root, bool first, const char **where);

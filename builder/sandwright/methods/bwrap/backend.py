@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from sandwright.errors import HostError
 from sandwright.host import MachineFacts
 from sandwright.methods.bwrap.render import render_bwrap
 from sandwright.methods.bwrap.support import DECLARATION
-from sandwright.methods.contract import LIMIT, Code, Delivery, Preflight
-from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight
+from sandwright.methods.shared.launched import LAUNCHER, Launched, signalled, status_numbers
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
+from sandwright.signalling import kill
 
 _SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
 _APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -50,6 +55,48 @@ class Bwrap(Launched):
     def deliver(self, launcher: int, number: int) -> Delivery:
         """By the launcher."""
         return signalled([launcher], number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
+        """Those that wait for ever to be let go, as all that could do it was killed at once."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            if _is_forsaken(int(entry.name)):
+                yield Leftover(self.name, "process", entry.name)
+
+    def remove(self, leftover: Leftover) -> None:
+        """End it: nothing runs in it yet."""
+        process = int(leftover.name)
+        if not kill(process, sure=lambda: _is_forsaken(process)):
+            raise HostError(f"{leftover} is no process that a run left behind")
+
+
+def _is_forsaken(process: int) -> bool:
+    """Whether it is process 1 of a sandbox of this user that a launcher began, and its bubblewrap has gone.
+
+    bubblewrap has the kernel end process 1 with it only when that is let go (`--block-fd`). Until then it
+    holds what it waits for, which the launcher gave it open for reading and writing: no other process has the
+    end of a pipe so, whatever it calls itself.
+    """
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        own = Path(f"/proc/{process}")
+        words = (own / "cmdline").read_bytes().partition(b"\0--\0")[0].split(b"\0")
+        if words[0] != b"bwrap" or b"--json-status-fd" not in words:
+            return False
+        waits_on = int(words[words.index(b"--block-fd") + 1])
+        parent = int((own / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        above = Path(f"/proc/{parent}/comm").read_bytes().strip()
+        return (
+            status_numbers(process, b"NSpid")[1:] == [1]
+            and status_numbers(process, b"Uid")[0] == os.geteuid()
+            and above not in (b"bwrap", LAUNCHER.encode())
+            and _is_whole_pipe(own, waits_on)
+        )
+    return False
+
+
+def _is_whole_pipe(process: Path, descriptor: int) -> bool:
+    flags = (process / "fdinfo" / str(descriptor)).read_text().partition("flags:")[2].split()[0]
+    pipe = str((process / "fd" / str(descriptor)).readlink()).startswith("pipe:")
+    return pipe and int(flags, 8) & os.O_ACCMODE == os.O_RDWR
 
 
 def explained(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:

@@ -114,7 +114,7 @@ def all_children(process: int) -> list[int]:
 def first_processes(launcher: int) -> Iterator[int]:
     """The processes below a launcher that are process 1 of a namespace of their own."""
     for process in _descendants(launcher):
-        ids = namespaced_ids(process)
+        ids = status_numbers(process, b"NSpid")
         if len(ids) > 1 and ids[-1] == 1:
             yield process
 
@@ -125,13 +125,14 @@ def _descendants(process: int) -> Iterator[int]:
         yield from _descendants(child)
 
 
-def namespaced_ids(process: int) -> list[int]:
-    """A process's ids, from our namespace of processes inwards (proc(5), NSpid)."""
+def status_numbers(process: int, field: bytes) -> list[int]:
+    """A line of numbers of a process's status (proc(5)): `Uid`; `NSpid`, its ids from our own inwards."""
     try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_bytes().splitlines()
     except OSError:
         return []
-    return next(([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [])
+    words = next((line.split() for line in lines if line.startswith(field + b":")), [b""])
+    return [int(word) for word in words[1:]]
 
 
 def _session(process: int) -> int:

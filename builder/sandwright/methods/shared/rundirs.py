@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from sandwright.signalling import started
 OWNER = "owner"
 _LINES = 3
 """How many it has when it is whole."""
+_STARTING = 10.0
+"""Seconds in which a launcher has written it, or was killed."""
 
 
 def abandoned(method: str) -> Iterator[Path]:
@@ -26,6 +29,29 @@ def abandoned(method: str) -> Iterator[Path]:
         lines = _owner(directory)
         if len(lines) == _LINES and lines[0] == method and not any(map(_there, lines[1:])):
             yield directory
+
+
+def nameless() -> Iterator[Path]:
+    """Directories that say of no method: who made or removed them was killed at that.
+
+    `owner` is the first and the last thing in one, so there is nothing else in it.
+    """
+    for directory in _directories():
+        with suppress(OSError, UnicodeDecodeError):
+            names = [entry.name for entry in directory.iterdir()]
+            owner = (directory / OWNER).read_text(encoding="ascii") if names else ""
+            whole = len(owner.splitlines()) >= _LINES
+            if names in ([], [OWNER]) and not whole and time.time() - directory.stat().st_mtime > _STARTING:
+                yield directory
+
+
+def remove_nameless(directory: Path) -> bool:
+    """Remove one, if it still is; give whether it has gone."""
+    if directory in nameless():
+        with suppress(OSError):
+            (directory / OWNER).unlink(missing_ok=True)
+            directory.rmdir()
+    return not directory.exists()
 
 
 def _directories() -> list[Path]:

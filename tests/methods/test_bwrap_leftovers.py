@@ -1,0 +1,91 @@
+"""A bubblewrap that nobody is left to let go is found and ended; one that its launcher looks after is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandwright.errors import HostError
+from sandwright.methods import registry
+from sandwright.methods.contract import Leftover
+from sandwright.methods.shared.launched import status_numbers
+from session.conftest import eventually
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+def _first(bwrap: int) -> int:
+    children = Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().split()
+    return int(children[0]) if children else 0
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[1])
+
+
+def _found() -> set[str]:
+    return {each.name for each in registry.backend("bwrap").leftovers(())}
+
+
+@contextlib.contextmanager
+def _waiting(*, whole_pipe: bool) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A bubblewrap that waits to be let go, and its process 1."""
+    read, write = os.pipe()
+    words = ("--ro-bind", "/", "/", "--unshare-pid", "--json-status-fd", "2", "--block-fd", "0", "--", "true")
+    given = os.open(f"/proc/self/fd/{read}", os.O_RDWR if whole_pipe else os.O_RDONLY)
+    waiting = subprocess.Popen(("bwrap", *words), stdin=given, stdout=given, stderr=subprocess.DEVNULL)
+    handle = -1
+    try:
+        eventually(lambda: _first(waiting.pid) != 0, "bubblewrap has no child")
+        handle = os.pidfd_open(first := _first(waiting.pid))
+        yield waiting, first
+    finally:
+        waiting.kill()
+        waiting.wait()
+        with contextlib.suppress(ProcessLookupError, OSError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        for each in {read, write, given, handle} - {-1}:
+            os.close(each)
+
+
+def test_one_that_waits_for_nobody_is_ended() -> None:
+    """As a launcher starts it: it can write to what it waits for, so that its end doesn't let it go."""
+    with _waiting(whole_pipe=True) as (bwrap, first):
+        assert str(first) not in _found(), "its bubblewrap is there"
+        bwrap.kill()
+        bwrap.wait()
+        eventually(lambda: str(first) in _found(), "it is not found")
+        (leftover,) = (each for each in registry.backend("bwrap").leftovers(()) if each.name == str(first))
+        registry.backend("bwrap").remove(leftover)
+        eventually(lambda: str(first) not in _found(), "it is still there")
+
+
+def test_one_that_another_program_can_let_go_is_not() -> None:
+    with _waiting(whole_pipe=False) as (bwrap, first):
+        bwrap.kill()
+        bwrap.wait()
+        eventually(lambda: _parent(first) != bwrap.pid, "it has no other parent")
+        assert str(first) not in _found()
+        with pytest.raises(HostError):
+            registry.backend("bwrap").remove(Leftover("bwrap", "process", str(first)))
+        assert Path(f"/proc/{first}").exists()
+
+
+def test_a_process_may_call_itself_what_it_likes() -> None:
+    """Bytes that are no text don't keep `cleanup` from looking at the others."""
+    named = (
+        "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'\\xff\\xfe'); print(flush=True); sys.stdin.read()"
+    )
+    words = (sys.executable, "-c", named)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert status_numbers(process.pid, b"Uid") == [os.getuid()] * 4
+        process.communicate()
