@@ -30,8 +30,8 @@ from sandwright.host import MachineFacts, collect_host
 from sandwright.methods import METHODS, registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.registry import render
+from sandwright.policy.agents import AGENTS
 from sandwright.policy.load import layer
-from sandwright.policy.names import AGENTS
 from sandwright.policy.schema import policy_schema
 from sandwright.session import preflights
 

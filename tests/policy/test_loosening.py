@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from sandwright.api import Policy
 from sandwright.errors import DocumentError
 from sandwright.policy import load
+from sandwright.policy.agents import AGENTS
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.loosening import considered, loosenings, trusted
-from sandwright.policy.names import AGENTS, GENERAL
+from sandwright.policy.names import GENERAL
 from sandwright.policy.secretnames import why_secret
 from thorough import examples
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.policy.agents import AGENTS
 from sandwright.policy.load import preset
-from sandwright.policy.names import AGENTS
 from session.conftest import Project
 
 pytestmark = pytest.mark.needs("bwrap")

@@ -134,6 +134,29 @@ def test_allowed_and_denied(sandbox: Project) -> None:
     assert (sandbox.root / "file").read_text() == "new\n"
 
 
+def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) -> None:
+    """With its preset: the package that its link on PATH leads to, and no other; the policy's image stays."""
+    packages = sandbox.home / "npm" / "lib" / "node_modules"
+    for name in ("@agent/claude", "@agent/other", "other"):
+        (packages / name / "bin").mkdir(parents=True)
+        (packages / name / "data").write_text(f"{name}\n")
+    program = packages / "@agent" / "claude" / "bin" / "start.sh"
+    lines = ["#!/bin/sh", 'cd "${0%/*}/.."', 'cat data; echo "$@"; (echo x >data); (echo x >new); rm "$0"']
+    program.write_text("\n".join([*lines, 'find "$HOME/npm" -type f', ""]))
+    program.chmod(0o755)
+    (sandbox.home / "npm" / "bin").mkdir()
+    (sandbox.home / "npm" / "bin" / "claude").symlink_to("../lib/node_modules/@agent/claude/bin/start.sh")
+    sandbox.environment["PATH"] = f"{sandbox.home}/npm/bin:{sandbox.environ['PATH']}"
+    closed = ("--set", "network.mode=none", "--set", "network.allow=[]")
+    for preset, status in ((("--preset", "agent-claude"), 0), (("--preset", "agent-codex"), 127)):
+        ended = sandbox.run("claude", "a b", "c", options=(*preset, *closed))
+        assert ended.returncode == status, ended.stderr
+        shown = f"{program.parents[1]}/data", str(program)
+        said = ["@agent/claude", "a b c", *shown] if status == 0 else []
+        assert sorted(ended.stdout.decode().splitlines()) == sorted(said), ended.stderr
+        assert ended.stderr.count(b"Read-only file system") == (3 if status == 0 else 0), ended.stderr
+
+
 def test_input_is_bytes(sandbox: Project) -> None:
     sent = bytes(range(256)) * 1024
     assert sandbox.run("cat", stdin=sent).stdout == sent

@@ -121,7 +121,8 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
     commands = [each.try_out for each in project.languages if each.try_out]
     command = "make test" if "make test" in commands else (commands or ["COMMAND"])[0]
-    image = ("sandwright build-images --name debian",) if registry.properties(method).needs_image else ()
+    needed = "dev" if agent else "debian"
+    image = (f"sandwright build-images --name {needed}",) if registry.properties(method).needs_image else ()
     if agent:
         return (*image, "sandwright trust", "sandwright verify", f"sandwright run -- {agent}")
     return (*image, "sandwright render", "sandwright verify", f"sandwright run -- {command}")

@@ -439,7 +439,11 @@ COMMANDS = (
                 "REFERENCE",
                 "the image's name once it is loaded (default: sandwright/NAME:latest)",
             ),
-            _BUILT,
+            Option(
+                "output",
+                "DIR",
+                "directory that build-images wrote to (default: $SANDWRIGHT_BUILD, else build)",
+            ),
         ),
     ),
     Command(

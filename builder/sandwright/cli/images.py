@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -123,16 +124,18 @@ def export_image(
     to: str = "",
     platform: str = "",
     reference: str = "",
-    output: str = "build",
+    output: str = "",
 ) -> None:
     """Write a built image as one archive that `docker load` and `podman load` take."""
     from sandwright.host import collect_host  # noqa: PLC0415
     from sandwright.image.export import save_archive  # noqa: PLC0415
+    from sandwright.methods.shared.images import VARIABLE  # noqa: PLC0415
 
     platform = platform or collect_host().platform
     target = Path(to or f"{name}-{platform.rpartition('/')[2]}.tar")
     reference = reference or f"sandwright/{name}:latest"
-    save_archive(Path(output) / "images" / name, platform, target, reference=reference)
+    built = Path(output or os.environ.get(VARIABLE) or "build")
+    save_archive(built / "images" / name, platform, target, reference=reference)
     console.line(f"{target}: {reference}, {console.size(target.stat().st_size)}")
 
 

@@ -102,15 +102,25 @@ def presets(names: Iterable[str]) -> tuple[Layer, ...]:
     return tuple(dict.fromkeys(each for name in names for each in preset(name)))
 
 
-def given_presets(names: Sequence[str], base: Iterable[str]) -> tuple[Layer, ...]:
-    """What presets say beyond those of a policy's base, as layers of this run. Raise UsageError for none."""
+def given_presets(names: Sequence[str], base: Iterable[str], *, image: bool) -> tuple[Layer, ...]:
+    """What presets say beyond those of a policy's base, as layers of this run. Raise UsageError for none.
+
+    Without `image` they name none: the policy's own stays.
+    """
     for name in names:
         preset_text(name)
     below = presets(base)
     own = (each for each in presets(names) if each not in below)
-    return tuple(
-        replace(each, kind="run", preset="", policy=replace(each.policy, extends=None)) for each in own
+    policies = (
+        (each, replace(each.policy, extends=None, image=each.policy.image if image else None)) for each in own
     )
+    return tuple(replace(each, kind="run", preset="", policy=policy) for each, policy in policies)
+
+
+def shown(paths: Iterable[str], *, what: str) -> Layer:
+    """A layer of this run that lets some paths be read. `what` is its name for messages."""
+    spelled: list[document.Value] = ["...", *(path.replace("$", "$$") for path in paths)]
+    return _checked(Document(what, {"filesystem": {"read": spelled}}, {(): (0, 0)}, {}), kind="run")
 
 
 def preset_text(name: str) -> str:

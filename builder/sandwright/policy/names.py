@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
+from sandwright.policy.agents import AGENTS
+
 Method = Literal[
     "bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes", "user", "alcless", "noop"
 ]
@@ -25,9 +27,6 @@ Outer = Literal["none", "docker", "podman"]
 
 SECCOMP_PROFILES = ("strict", "default", "build")
 """The syscall profiles with a name, each looser than the one before."""
-
-AGENTS = ("claude", "codex", "gemini", "aider", "opencode")
-"""The coding agents that have a preset, `agent-NAME`."""
 
 GENERAL = ("strict", "default", "build", "ci")
 """The shipped presets for work of any kind."""

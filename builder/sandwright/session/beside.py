@@ -44,7 +44,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
 def _start(session: CommandSession, environment: dict[str, str], passed: tuple[int, ...]) -> int:
     prepared = session.prepared
     relay = not session.native and prepared.terminal != "passed" and foreground.on_terminal()
-    words = [*(prepared.wrap_terminal if relay else prepared.wrap), *session.request.argv]
+    words = [*(prepared.wrap_terminal if relay else prepared.wrap), *session.command()]
     try:
         return foreground.run(
             words,

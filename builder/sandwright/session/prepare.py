@@ -25,10 +25,11 @@ from sandwright.methods import registry
 from sandwright.methods.contract import Backend
 from sandwright.methods.properties import Properties
 from sandwright.methods.shared.artifacts import write_artifacts
+from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect, observe
 from sandwright.policy.installation import refuse_changeable
 from sandwright.policy.layers import base
-from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer
+from sandwright.policy.load import FLOOR, given_presets, layers_for, read_layer, shown
 from sandwright.policy.merged import MergedPolicy
 from sandwright.policy.remarks import remarks
 from sandwright.policy.reserved import Reserved
@@ -38,7 +39,8 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
-from sandwright.session import persistent, preflights, render_cache, trust, writable
+from sandwright.session import hostprogram, persistent, preflights, render_cache, trust, writable
+from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
@@ -63,11 +65,18 @@ def prepare(request: RunRequest) -> CachedSandbox:
     found = loosened(policy, request.policy, cwd=request.cwd, inputs=inputs)
     trust.require(found, word=request.trusted)
     backend, notes = chosen(resolved, inputs, proposed=not request.has_policy())
+    agent = _agent(policy, request, backend)
+    program = hostprogram.find(agent, resolved, inputs) if agent else None
+    if program is not None:
+        seen = shown(program.paths, what=f"{agent}, which is this host's")
+        resolved = resolved_here(MergedPolicy.from_layers([*policy.layers, seen]), request, inputs)
+    notes += [_about_agent(agent, program, resolved.image)] if agent else []
     rendered = registry.render(resolved, backend.name)
     _check_rendered(policy, backend, rendered.method, request, inputs)
     directory = store(rendered.artifacts)
     prepared = _prepared(resolved, backend, rendered, directory, policy=policy, inputs=inputs)
     prepared.loosened = found.fields()
+    prepared.starts = list(program.words) if program is not None else []
     prepared.instead = "" if request.has_policy() else _instead(policy, request, backend.name)
     told = remarks(resolved, inputs, mounts=registry.declaration(backend.name).mounts)
     prepared.notes = [*notes, *told, *(str(each) for each in rendered.findings if each.kind != "left-out")]
@@ -96,7 +105,9 @@ def load(request: RunRequest, inputs: InputTracker) -> MergedPolicy:
             f"there is no {file.name} here, and {file.parent} holds your whole home directory, which the "
             "command could write: change into the project's directory"
         )
-    given = given_presets(request.presets, base([each for each in layers if each.kind != "floor"]))
+    below = base([each for each in layers if each.kind != "floor"])
+    own = any(each.policy.image for each in layers)
+    given = given_presets(request.presets, below, image=not own)
     return MergedPolicy.from_layers([*given, *layers])
 
 
@@ -123,6 +134,20 @@ def resolved_here(policy: MergedPolicy, request: RunRequest, inputs: InputTracke
     refuse_changeable(resolved)
     process.avoid(resolved.filesystem.tree.changes_host)
     return resolved
+
+
+def _agent(policy: MergedPolicy, request: RunRequest, backend: Backend) -> str:
+    """The coding agent that is run, where its preset holds and the root inside is an image's; else empty."""
+    name = request.argv[0] if request.argv else ""
+    names = {*request.presets, *base([each for each in policy.layers if each.kind not in ("floor", "run")])}
+    known = name in AGENTS and f"agent-{name}" in names
+    return name if known and registry.properties(backend.name).root == "image" else ""
+
+
+def _about_agent(agent: str, program: HostProgram | None, image: str) -> str:
+    if program is None:
+        return f"{agent} is no program of yours on PATH: the image {image} has to have it"
+    return f"{agent} is this host's, read-only inside: {', '.join(program.paths)}"
 
 
 def _instead(policy: MergedPolicy, request: RunRequest, method: str) -> str:
@@ -282,6 +307,7 @@ def _prepared(
         notes=[],
         loosened=("", "", []),
         instead="",
+        starts=[],
         fresh=True,
     )
 

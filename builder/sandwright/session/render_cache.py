@@ -13,7 +13,7 @@ import sys
 
 from sandwright import digests, inputs, places, smalljson
 
-SCHEMA = 3
+SCHEMA = 4
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
@@ -28,7 +28,8 @@ class CachedSandbox:
     (`egress.start.ProxyPlan`), None without; `shimmed`: it starts a bridge. `digests` are those of
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
-    `instead` says what holds where no file says a policy.
+    `instead` says what holds where no file says a policy. `starts` are the words that the command's first is
+    replaced by, none where it stays.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class CachedSandbox:
             "notes",
             "policy",
             "project",
+            "starts",
         ),
         *("proxy", "shimmed", "terminal", "wrap", "wrap_terminal"),
     )
@@ -68,6 +70,7 @@ class CachedSandbox:
     fresh: bool
     loosened: tuple[str, str, list[str]]
     instead: str
+    starts: list[str]
 
     def __init__(self, **values: object) -> None:
         """`values` are all of the fields."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from sandwright.places import is_there
+from sandwright.policy.agents import AGENTS
 
 
 class RunRequest:
@@ -58,6 +59,7 @@ class RunRequest:
         names = ("SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME")
         environment = [f"{name}={os.environ.get(name)}" for name in names]
         given = [f"policy {self.has_policy()}", *[f"preset {name}" for name in self.presets], *self.settings]
+        given += [f"agent {self.argv[0]}"] if self.argv and self.argv[0] in AGENTS else []
         return [self.policy, self.cwd, self.method, str(os.geteuid()), *environment, *given]
 
 

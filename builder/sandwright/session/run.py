@@ -143,6 +143,11 @@ class CommandSession:
         named = self._name(self.request.cidfile) if self.request.cidfile else {}
         return {**os.environ, **self.prepared.environment, "SANDWRIGHT_SESSION": self.id, **named}
 
+    def command(self) -> list[str]:
+        """What is started inside: the command, with the words that start it there in place of its name."""
+        starts = self.prepared.starts
+        return [*starts, *self.request.argv[1:]] if starts else self.request.argv
+
     def replaces_us(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
@@ -151,7 +156,7 @@ class CommandSession:
 
     def become(self, say: Callable[[str], None]) -> int:
         """Be the launcher; comes back only with an error, having cleaned up."""
-        words = [*self.prepared.wrap, *self.request.argv]
+        words = [*self.prepared.wrap, *self.command()]
         try:
             after = {_AFTER: "\n".join(ending(state.write(self.id, self.record)))}
             _as_given()
