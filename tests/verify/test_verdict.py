@@ -33,4 +33,10 @@ def test_a_pass_needs_a_pass_and_nothing_worse(parts: list[Verdict]) -> None:
 
 
 def test_names() -> None:
-    assert [str(verdict) for verdict in Verdict] == ["pass", "fail", "inconclusive", "skipped"]
+    assert [str(verdict) for verdict in Verdict] == [
+        "pass",
+        "fail",
+        "inconclusive",
+        "skipped",
+        "not-promised",
+    ]

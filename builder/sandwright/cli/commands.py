@@ -275,6 +275,12 @@ COMMANDS = (
             Option("html", "FILE", "write a page with all evidence to it"),
             _METHODS_REQUIRED,
             Option("work", "", "also do what people do in projects, with the programs that are installed"),
+            Option(
+                "subject",
+                "COMMAND",
+                "prove this command instead, which runs the words behind it in a sandbox",
+            ),
+            Option("promises", "FILE", "what it promises: a file, or the name of a subject that ships"),
             _SET,
             _TRUST,
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.cli.trust import require_trust
-from sandwright.errors import VerdictError
+from sandwright.errors import UsageError, VerdictError
 
 if TYPE_CHECKING:
     from sandwright.verify.report import PolicyReport
@@ -26,14 +26,22 @@ def verify(
     work: bool = False,
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     trust_policy: bool = False,
+    subject: str = "",
+    promises: str = "",
 ) -> None:
     """Prove a policy: attempt in a real sandbox what it denies and what it allows.
 
+    With `subject` or `promises` prove somebody else's sandbox command instead, by what it promises.
     With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
     another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """
     from sandwright.verify import command as proving  # noqa: PLC0415
 
+    if subject or promises:
+        if method or require or work or set:
+            raise UsageError("--subject and --promises take no --method, --require, --work or --set")
+        _verify_subject(subject, promises, json=json, junit=junit, html=html)
+        return
     require_trust(policy, set, accepted=trust_policy)
     with console.watching() as progress:
         report, named = proving.verify_policy(
@@ -49,6 +57,17 @@ def verify(
         report, json=json, junit=junit, html=html, faults=report.faults(named=named, required=required)
     )
     _show(report, named=named, required=required)
+
+
+def _verify_subject(subject: str, promises: str, *, json: str, junit: str, html: str) -> None:
+    """Prove a command that is not ours. Raise VerdictError when it does not keep what it promises."""
+    from sandwright.verify import command as proving  # noqa: PLC0415
+    from sandwright.verify.foreign.command import verify_subject  # noqa: PLC0415
+
+    with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
+        report = verify_subject(subject, promises)
+    proving.write(report, json=json, junit=junit, html=html, faults=report.faults(named=report.methods))
+    _show(report, named=report.methods, required=())
 
 
 def prove(

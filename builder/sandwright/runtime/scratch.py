@@ -20,13 +20,14 @@ RECORDS = "scratch"
 
 
 @contextlib.contextmanager
-def scratch_directory() -> Iterator[Path]:
+def scratch_directory(beside: Path | None = None) -> Iterator[Path]:
     """A temporary directory for runtimes. Gone at the end, with what is mounted in it.
 
-    A record says which it is. Its owner holds a lock on that, which the kernel releases however the owner
-    ends. Raise HostError when it can't be removed.
+    It is made in `beside`, absent in the directory of temporary files. A record says which it is. Its owner
+    holds a lock on that, which the kernel releases however the owner ends. Raise HostError when it can't be
+    removed.
     """
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=beside))
     record = _records() / directory.name
     try:
         # Others must be able to pass: the sandbox's user looks its root up through it.

@@ -39,6 +39,12 @@ def expected(claim: str, method: str) -> Expected:
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 
 
+def listed(claim: str) -> Expected:
+    """What a claim expects where no method says otherwise. Raise KeyError for a claim that is in no row."""
+    row = _TABLE[claim]
+    return Expected(claim, row.feature, row.about, tuple(row.answers.split()))
+
+
 def claims() -> Iterator[str]:
     """All claims there are."""
     return iter(_TABLE)

@@ -85,9 +85,12 @@ class Fixture:
 
 
 @contextmanager
-def planted() -> Iterator[Fixture]:
-    """Plant everything in a new directory, with a copy of the probe program. Gone at the end."""
-    with scratch_directory() as root:
+def planted(beside: Path | None = None) -> Iterator[Fixture]:
+    """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
+
+    `beside` is the directory that it is made in; absent, the one of temporary files.
+    """
+    with scratch_directory(beside) as root:
         fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex)
         for directory in _directories(fixture):
             directory.mkdir(parents=True)

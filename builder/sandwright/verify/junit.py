@@ -16,6 +16,7 @@ _ELEMENTS: Mapping[Verdict, JunitElement] = {
     Verdict.FAIL: "failure",
     Verdict.INCONCLUSIVE: "error",
     Verdict.SKIPPED: "skipped",
+    Verdict.NOT_PROMISED: "skipped",
 }
 _PLURALS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _UNPRINTABLE = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -39,6 +39,30 @@ GRACE = 30.0
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
     """The verdicts on runs as a whole."""
     before = _names(Path(runs.subject.policy.facts.project))
+    yield from _statuses(runs)
+    yield _unchanged_only(runs)
+    if runs.short is not None:
+        yield _time(runs, runs.short)
+    yield from _ends(runs)
+    yield _ghosts(runs, before)
+    if runs.subject.properties.outer and runs.subject.policy.outer != "none":
+        yield from outer(runs)
+
+
+COMMAND_RUNS = (
+    *("lifecycle/exit-status", "lifecycle/signal", "lifecycle/killed", "lifecycle/terminated"),
+    "environment/arguments",
+)
+"""The names of what `command_runs` gives."""
+
+
+def command_runs(runs: Runs) -> Iterator[ProbeOutcome]:
+    """The verdicts on runs of a command that is no launcher of ours."""
+    yield from _statuses(runs)
+    yield from _ends(runs)
+
+
+def _statuses(runs: Runs) -> Iterator[ProbeOutcome]:
     yield _status(runs, "exit-status", ("exit", "42"), 42, "a command's exit status is the launcher's")
     yield _status(
         runs,
@@ -47,14 +71,11 @@ def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
         128 + signal.SIGSEGV,
         "a command that signal N ends has exit status 128 + N",
     )
-    yield _unchanged_only(runs)
-    if runs.short is not None:
-        yield _time(runs, runs.short)
+
+
+def _ends(runs: Runs) -> Iterator[ProbeOutcome]:
     yield from _ended(runs, "killed", signal.SIGKILL)
     yield from _ended(runs, "terminated", signal.SIGTERM)
-    yield _ghosts(runs, before)
-    if runs.subject.properties.outer and runs.subject.policy.outer != "none":
-        yield from outer(runs)
 
 
 def _outcome(
@@ -140,7 +161,7 @@ def _ended(runs: Runs, name: str, number: signal.Signals) -> Iterator[ProbeOutco
     about = f"nothing is left when the launcher gets {number.name}: no process, no mount, no directory"
     given = runs.sandbox
     with process.start(
-        *given.argv(()), stdin=b"", env=given.environment, pass_fds=given.descriptors
+        *given.argv(()), stdin=b"", env=given.environment, cwd=given.cwd, pass_fds=given.descriptors
     ) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -195,8 +216,17 @@ def _alive(stdin: IO[bytes], stdout: IO[bytes], mark: Path) -> bool:
     with contextlib.suppress(BrokenPipeError):
         stdin.write(requests([attempt("create", mark)], word="alive"))
         stdin.flush()
-    readable, _, _ = select.select([stdout], [], [], START)
-    return bool(readable) and stdout.readline().startswith(b"alive 0 ok") and mark.exists()
+    said, until = b"", time.monotonic() + START
+    while b"\n" not in said and len(said) < _LONGEST_ANSWER and (left := until - time.monotonic()) > 0:
+        if select.select([stdout], [], [], left)[0]:
+            more = os.read(stdout.fileno(), 4096)
+            said += more
+            if not more:
+                break
+    return said.startswith(b"alive 0 ok") and mark.exists()
+
+
+_LONGEST_ANSWER = 1 << 16
 
 
 def _arguments(runs: Runs, *, alive: bool) -> ProbeOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,16 +65,28 @@ class _Judged:
         return f"{self.step.attempt} → {told}{wrong}"
 
 
+Wanted = Callable[[str, str], Expected]
+"""What must come of a claim's attempts, by claim and method."""
+
+
 def judge(
-    probe: Probe, method: str, answers: Sequence[ProbeAnswer], *, simulated: bool = False
+    probe: Probe,
+    method: str,
+    answers: Sequence[ProbeAnswer],
+    *,
+    simulated: bool = False,
+    wanted: Wanted = expected,
 ) -> ProbeOutcome:
     """The verdict on a probe from the answers to what it asked, in that order.
 
     A breach is a fail whatever the controls say; where a control did not succeed, a denial proves nothing.
     """
     if probe.skip:
-        return skipped(probe, method, probe.skip, simulated=simulated)
-    judged = [_judged(step, method, answer) for step, answer in zip(probe.asked, answers, strict=True)]
+        return skipped(probe, method, probe.skip, simulated=simulated, wanted=wanted)
+    judged = [
+        _judged(step, wanted(step.claim, method), answer)
+        for step, answer in zip(probe.asked, answers, strict=True)
+    ]
     controls, steps = judged[: len(probe.controls)], judged[len(probe.controls) :]
     verdict, words = _verdict(steps, controls)
     for seen in _on_host(probe, answered=any(each.kind != "none" for each in answers)):
@@ -94,14 +106,16 @@ def judge(
     )
 
 
-def skipped(probe: Probe, method: str, reason: str, *, simulated: bool = False) -> ProbeOutcome:
+def skipped(
+    probe: Probe, method: str, reason: str, *, simulated: bool = False, wanted: Wanted = expected
+) -> ProbeOutcome:
     """A probe that was not tried."""
     return ProbeOutcome(
         probe=probe.name,
         method=method,
         family=probe.family,
         verdict=Verdict.SKIPPED,
-        expected=_joined(" or ".join(expected(each.claim, method).answers) for each in probe.steps),
+        expected=_joined(" or ".join(wanted(each.claim, method).answers) for each in probe.steps),
         observed="",
         evidence=reason,
         about=probe.about,
@@ -129,8 +143,7 @@ def _verdict(steps: Sequence[_Judged], controls: Sequence[_Judged]) -> tuple[Ver
     return (Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS), []
 
 
-def _judged(step: ProbeStep, method: str, answer: ProbeAnswer) -> _Judged:
-    wanted = expected(step.claim, method)
+def _judged(step: ProbeStep, wanted: Expected, answer: ProbeAnswer) -> _Judged:
     verdict, wrong = _compared(step, wanted.answers, answer)
     return _Judged(step, wanted, answer, verdict, wrong)
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from sandwright.render.templates import render_page
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.report import VERDICTS, PolicyReport, label
+from sandwright.verify.report import PolicyReport, label, verdicts
 from sandwright.verify.verdict import Verdict
 
 _FOLDER = Path(__file__).parent
@@ -62,7 +62,7 @@ class _Group:
     def counts(self) -> str:
         """`12 pass, 1 fail`: outcomes, so a probe counts once for each method."""
         found = Counter(each.verdict for probe in self.probes for each in probe.outcomes)
-        return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+        return ", ".join(f"{found[verdict]} {verdict}" for verdict in Verdict if found[verdict])
 
 
 def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
@@ -80,7 +80,7 @@ def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
         badge=Verdict.FAIL if faults else Verdict.PASS,
         statements=[*_statements(report, faults)],
         facts=[*_facts(report)],
-        verdicts=VERDICTS,
+        verdicts=verdicts(report),
         methods=[*_methods(report)],
         families=[*_groups(report)],
         style=Markup(style),  # noqa: S704 - ours
@@ -147,7 +147,7 @@ def _facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
 def _methods(report: PolicyReport) -> Iterator[tuple[str, list[int]]]:
     for method in report.methods:
         counts = Counter(each.verdict for each in report.of(method))
-        yield label(report, method), [counts[verdict] for verdict in VERDICTS]
+        yield label(report, method), [counts[verdict] for verdict in verdicts(report)]
 
 
 def _groups(report: PolicyReport) -> Iterator[_Group]:

@@ -162,7 +162,7 @@ def _cloud(
         except RenderError as error:
             yield from (skipped(each, subject.method, str(error)) for each in probes)
             continue
-        _, found = _answers(probes, sandbox)
+        _, found = answers_of(probes, sandbox)
         yield from (judge(each, subject.method, own) for each, own in zip(probes, found, strict=True))
 
 
@@ -179,16 +179,16 @@ def _proved(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator[Probe
     Those that don't come first: a breach in the others could take away what later starts need.
     """
     tried = [probe for probe in probes if not probe.skip]
-    answers = {probe.name: _answers([probe], sandbox)[1][0] for probe in tried if probe.alone}
+    answers = {probe.name: answers_of([probe], sandbox)[1][0] for probe in tried if probe.alone}
     together = [probe for probe in tried if not probe.alone]
-    batch, shared = _answers(together, sandbox)
+    batch, shared = answers_of(together, sandbox)
     answers |= {probe.name: own for probe, own in zip(together, shared, strict=True)}
-    yield _started(batch, sandbox)
+    yield start_outcome(batch, sandbox)
     for probe in probes:
         yield judge(probe, sandbox.method, answers.get(probe.name, ()))
 
 
-def _answers(
+def answers_of(
     probes: Sequence[Probe], sandbox: RenderedSandbox
 ) -> tuple[Batch, list[tuple[ProbeAnswer, ...]]]:
     """The answers to each probe's steps, from one start."""
@@ -197,7 +197,8 @@ def _answers(
     return batch, [tuple(next(remaining) for _ in probe.asked) for probe in probes]
 
 
-def _started(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
+def start_outcome(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
+    """Whether a sandbox started and the probe program ran in it to its end."""
     answered = sum(each.kind != "none" for each in batch.answers)
     good = batch.status == 0 and answered == len(batch.answers)
     ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"

@@ -80,6 +80,12 @@ class PolicyReport:
         return [outcome.to_json() for outcome in self.outcomes]
 
 
+def verdicts(report: PolicyReport) -> tuple[Verdict, ...]:
+    """Those that a report shows: what is not promised only where somebody promises less."""
+    less = any(each.verdict is Verdict.NOT_PROMISED for each in report.outcomes)
+    return (*VERDICTS, Verdict.NOT_PROMISED) if less else VERDICTS
+
+
 def encode(report: PolicyReport) -> bytes:
     """`verify.json`."""
     return (json.dumps(report.to_json(), indent=2) + "\n").encode()
@@ -89,7 +95,7 @@ def summary(report: PolicyReport) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: a row for each method, in each family how many passed, and the four sums."""
     families = [family for family in Family if any(each.family is family for each in report.outcomes)]
     rows = [[label(report, method), *_counts(report, method, families)] for method in report.methods]
-    return ["method", *map(str, families), *map(str, VERDICTS)], rows
+    return ["method", *map(str, families), *map(str, verdicts(report))], rows
 
 
 def label(report: PolicyReport, method: str) -> str:
@@ -105,7 +111,7 @@ def _counts(report: PolicyReport, method: str, families: Sequence[Family]) -> It
         passed = sum(each.verdict is Verdict.PASS for each in own)
         yield f"{passed}/{len(own)}" if own else "–"
     counts = Counter(each.verdict for each in outcomes)
-    yield from (str(counts[verdict]) for verdict in VERDICTS)
+    yield from (str(counts[verdict]) for verdict in verdicts(report))
 
 
 def _line(outcome: ProbeOutcome) -> str:

@@ -33,7 +33,8 @@ class RenderedSandbox:
     """A rendered method that can be started.
 
     `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
-    which is no more than the host's with what a method needs besides; `descriptors` are what it inherits.
+    which is no more than the host's with what a method needs besides; `descriptors` are what it inherits,
+    `cwd` is where it starts (None: here).
     """
 
     method: str
@@ -41,6 +42,7 @@ class RenderedSandbox:
     program: Path
     environment: Mapping[str, str] = field(repr=False)
     descriptors: tuple[int, ...] = ()
+    cwd: Path | None = None
 
     def attempt(self, attempts: Sequence[Attempt], *, limit: float = LIMIT) -> Batch:
         """Start it once and make all attempts in it."""
@@ -60,15 +62,21 @@ class RenderedSandbox:
     def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
         """Start the probe program with words of its command line. Raise CommandFailed when time runs out."""
         argv = self.argv(words)
-        with _planted() as planted:
+        with inherited() as planted:
             passed = (*self.descriptors, *planted)
             return process.run(
-                *argv, stdin=stdin, check=False, timeout=limit, env=self.environment, pass_fds=passed
+                *argv,
+                stdin=stdin,
+                check=False,
+                timeout=limit,
+                env=self.environment,
+                cwd=self.cwd,
+                pass_fds=passed,
             )
 
 
 @contextlib.contextmanager
-def _planted() -> Iterator[tuple[int, int]]:
+def inherited() -> Iterator[tuple[int, int]]:
     """The root directory, open under a number of two digits and one of three: shells close them unlike."""
     with contextlib.ExitStack() as stack:
         root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)

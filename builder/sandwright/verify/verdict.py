@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The four ends of a check. Only `PASS` is green."""
+    """The ends of a check. Only `PASS` is green."""
 
     PASS = "pass"  # noqa: S105 - a verdict, no password
     """What must work worked, and what must be denied was denied in the expected way."""
@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     """What was seen decides nothing: a control failed, or a denial came for another reason than expected."""
     SKIPPED = "skipped"
     """It was not tried, for the reason given."""
+    NOT_PROMISED = "not-promised"
+    """Somebody else's sandbox does not promise it: what was seen is told, and counts neither way."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Proves anybody's sandbox command: our probes, controls and reports, by what it promises."""

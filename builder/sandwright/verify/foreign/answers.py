@@ -1,0 +1,73 @@
+"""What must come of each attempt in a sandbox of somebody else's, whose ways to deny we don't choose.
+
+A denial counts whichever error says it, as long as it is one by which a sandbox denies. That the error is not
+this host's own is seen by making the same attempts outside (`sandwright.verify.foreign.outside`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sandwright.verify.expected import Expected, listed
+
+_DENIED = "EROFS EACCES EPERM"
+_HIDDEN = "ENOENT EACCES EPERM"
+_RIGHTS = "EPERM EACCES ENOSYS"
+_FILTERED = "EPERM EACCES ENOSYS SIGSYS"
+_NO_NETWORK = "ENETUNREACH EHOSTUNREACH EADDRNOTAVAIL EPERM EACCES ENOSYS EAFNOSUPPORT"
+_SOCKET = "EPERM EACCES ENOSYS EAFNOSUPPORT ENOENT ECONNREFUSED"
+
+_ANSWERS: Mapping[str, str] = {
+    "readonly.write": _DENIED,
+    "readonly.move": f"{_DENIED} EBUSY EXDEV",
+    "covered.write": _DENIED,
+    "covered.make": f"{_DENIED} EEXIST EBUSY EISDIR",
+    "covered.replace": f"{_DENIED} EISDIR EBUSY EXDEV EEXIST ENOTDIR",
+    "covered.inside": f"{_DENIED} ENOTDIR ENOENT",
+    "hidden.entry": _HIDDEN,
+    "hidden.list": f"{_HIDDEN} ok",
+    "hidden.create": f"{_DENIED} ENOENT ok",  # `never` shows that it was not made on the host
+    "hidden.file": f"{_HIDDEN} ok",  # where it is empty
+    "hidden.file.write": f"{_DENIED} ENOENT",
+    "hidden.kind": f"{_HIDDEN} ENOTDIR",
+    "absent": _HIDDEN,
+    "absent.create": f"{_DENIED} ENOENT",
+    "tmp.hidden": _HIDDEN,
+    "device.none": _HIDDEN,
+    "device.own": _HIDDEN,
+    "device.make": _DENIED,
+    "exchange": f"{_DENIED} EBUSY EXDEV",
+    "link.across": f"{_DENIED} EXDEV",
+    "privilege.none": f"{_RIGHTS} ENOSPC",
+    "privilege.identity": f"{_RIGHTS} EINVAL",
+    "privilege.enter": f"{_RIGHTS} ENOENT EINVAL",  # setns(2): one's own user namespace
+    "privilege.trace": _RIGHTS,
+    "filtered": _FILTERED,
+    "filtered.nosys": _FILTERED,
+    "filtered.family": f"{_FILTERED} EAFNOSUPPORT",
+    "filtered.netlink": f"{_FILTERED} EAFNOSUPPORT EPROTONOSUPPORT",
+    "foreign-abi": _FILTERED,
+    "foreign-abi.x32": _FILTERED,
+    "outside.directory": _HIDDEN,
+    "kernel.write": f"{_DENIED} ENOENT",
+    "kernel.rights": f"{_DENIED} ENOENT",
+    "kernel.cgroup": f"{_DENIED} ENOENT",
+    "kernel.cgroup-rights": f"{_DENIED} ENOENT",
+    "kernel.hidden": f"{_HIDDEN} ok",  # where it is empty
+    "kernel.memory": _HIDDEN,
+    "net.loopback": f"{_NO_NETWORK} ECONNREFUSED",
+    "net.datagram": f"{_NO_NETWORK} ECONNREFUSED ok",  # the listener shows that nothing arrived
+    "net.outside": _NO_NETWORK,
+    "unix.unlisted": _SOCKET,
+    "unix.later": _SOCKET,
+    "unix.host": _SOCKET,
+    "unix.abstract": _SOCKET,
+}
+"""By claim; of the others the answers are those of our own methods."""
+
+
+def wanted(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
+    """What a claim expects of somebody else's sandbox. Raise KeyError for a claim that is in no row."""
+    row = listed(claim)
+    return replace(row, answers=tuple(_ANSWERS[claim].split())) if claim in _ANSWERS else row

@@ -1,0 +1,78 @@
+"""The control of all denials: the same attempts on this host without the sandbox.
+
+What this host denies to this user anyway says nothing of a sandbox that seems to deny it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.verify.catalogue import catalogue
+from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.foreign.answers import wanted
+from sandwright.verify.foreign.sandbox import SubjectSandbox
+from sandwright.verify.foreign.subject import ForeignSubject
+from sandwright.verify.listeners import listening
+from sandwright.verify.outcome import ProbeOutcome, judge
+from sandwright.verify.probe import Probe
+from sandwright.verify.prove import answers_of
+from sandwright.verify.verdict import Verdict
+
+_OF_THE_HOST = frozenset({"mount", "umount", "pivot", "sethostname"})
+"""What would change this host where root attempts it without a namespace of its own."""
+
+
+def changes_host(probe: Probe) -> bool:
+    """Whether root must not attempt a probe where the namespaces are the host's."""
+    return os.geteuid() == 0 and any(step.attempt.operation in _OF_THE_HOST for step in probe.asked)
+
+
+def outside(
+    subject: ForeignSubject, resolve: Callable[[Fixture], ResolvedPolicy], environment: Mapping[str, str]
+) -> Mapping[str, ProbeOutcome]:
+    """What comes of each probe without the sandbox, by its name, on files that are planted anew."""
+    with contextlib.ExitStack() as stack:
+        fixture = stack.enter_context(planted(subject.fixture.root.parent))
+        listeners = stack.enter_context(listening(fixture.read, fixture.word))
+        own = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
+        probes = [each for each in catalogue(own) if not (each.alone or each.skip or changes_host(each))]
+        bare = SubjectSandbox(
+            "outside",
+            Path("/nonexistent"),
+            fixture.program,
+            environment,
+            cwd=fixture.write,
+            root=fixture.root,
+            word=fixture.word,
+        )
+        _, found = answers_of(probes, bare)
+        return {
+            each.name: judge(each, "outside", answers, wanted=wanted)
+            for each, answers in zip(probes, found, strict=True)
+        }
+
+
+def without_hosts_own(
+    outcomes: Sequence[ProbeOutcome], probes: Sequence[Probe], control: Mapping[str, ProbeOutcome]
+) -> Iterator[ProbeOutcome]:
+    """The outcomes; a denial that this host makes without the sandbox too is none of the sandbox's."""
+    denials = {probe.name for probe in probes if _is_denial(probe)}
+    for outcome in outcomes:
+        alone = control.get(outcome.probe)
+        same = alone is not None and alone.verdict is Verdict.PASS and outcome.probe in denials
+        if outcome.verdict is Verdict.PASS and same:
+            assert alone is not None
+            said = f"this host denies it to this user without the sandbox too ({alone.observed})"
+            yield replace(outcome, verdict=Verdict.SKIPPED, evidence=said)
+        else:
+            yield outcome
+
+
+def _is_denial(probe: Probe) -> bool:
+    """Whether a probe shows that something can't be done, or that something is not there."""
+    return any(step.claim != "works" or step.lacks for step in probe.steps)

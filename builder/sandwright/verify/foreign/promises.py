@@ -1,0 +1,163 @@
+"""What a sandbox command promises: the policy it was given, in our terms, and what it does not claim.
+
+A file of promises holds data only. Where `{read}`, `{write}` and the other names of `PLACES` stand in a
+command or in a file of settings, this run's paths are put; `{for: denied, words: [--tmpfs, "{path}"]}` in a
+list is repeated for each path of a kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sandwright.document import FieldErrors, parse
+from sandwright.errors import UsageError
+from sandwright.methods import registry
+from sandwright.policy.names import FEATURES
+from sandwright.validation import load_model
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""A file of promises for each subject that ships, by its name."""
+
+GENERIC = "generic"
+"""The promises of a command of which nothing else is said."""
+
+PLACES = ("root", "bin", "read", "write", "files", "image", "path")
+"""The names that are replaced: see docs/subject.md."""
+
+GROUPS = ("denied", "denied-directories", "denied-files", "readonly", "readable")
+"""The kinds of paths that a list is repeated for."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_PLACE = re.compile(r"\{([a-z-]+)\}")
+
+
+def _named(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("is no name: lower-case letters, digits, dots and dashes")
+    return text
+
+
+def _engine(text: str) -> str:
+    engines = [name for name in registry.policy_names() if registry.properties(name).engine]
+    if text and text not in engines:
+        raise ValueError(f"is none of the engines {', '.join(engines)}")
+    return text
+
+
+def _file_names(files: Mapping[str, Any]) -> Mapping[str, Any]:
+    wrong = [((name,), "is no plain file name") for name in files if not _FILE.fullmatch(name)]
+    if wrong:
+        raise FieldErrors(wrong)
+    return files
+
+
+def _reasons(reasons: Mapping[str, str]) -> Mapping[str, str]:
+    wrong = [((name,), "needs a reason") for name, reason in reasons.items() if not reason.strip()]
+    wrong += [
+        ((name,), "is neither a feature of policies nor the name of a probe, FAMILY/NAME")
+        for name in reasons
+        if name not in FEATURES and "/" not in name
+    ]
+    if wrong:
+        raise FieldErrors(wrong)
+    return reasons
+
+
+class Promises(BaseModel):
+    """One file of promises."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_: Literal[1] = Field(alias="schema")
+    name: Annotated[str, AfterValidator(_named)]
+    """What reports call it."""
+
+    about: str
+    """What it is, in a line."""
+
+    version: tuple[str, ...] = ()
+    """The command that says its version."""
+
+    command: tuple[Any, ...] = ()
+    """The words before the command that is to run in it; `--subject` goes before it."""
+
+    files: Annotated[Mapping[str, Any], AfterValidator(_file_names)] = {}
+    """Files of settings, by name: text as it is, anything else as JSON. They lie in `{files}`."""
+
+    at: str = ""
+    """The directory to plant in, for commands whose settings name fixed paths. It must not exist."""
+
+    cwd: str = ""
+    """Where the command starts; absent: where sandwright was started."""
+
+    root: Literal["host", "image"] = "host"
+    """Whose files are at its root."""
+
+    image: Annotated[str, AfterValidator(_engine)] = ""
+    """The engine that is given an empty image, `{image}`."""
+
+    policy: Mapping[str, Any]
+    """What it was told, as sandbox.yaml says it; what is planted for the run is granted besides."""
+
+    not_promised: Annotated[Mapping[str, str], AfterValidator(_reasons)] = {}
+    """Features of policies, or names of probes in which `*` stands for anything, with the reason."""
+
+
+def read_promises(named: str) -> Promises:
+    """The promises in a file, or of a subject that ships. Raise UsageError, and DocumentError for a fault."""
+    path = SHIPPED / f"{named}.yaml" if named in shipped() else Path(named)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        known = ", ".join(shipped())
+        raise UsageError(
+            f"the promises {named} can't be read: {error.strerror}; there ship those of {known}"
+        ) from None
+    return load_model(Promises, parse(content, file=path.name if named in shipped() else named))
+
+
+def shipped() -> tuple[str, ...]:
+    """The subjects that ship."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+
+
+def policy_text(promises: Promises) -> str:
+    """The policy as a document of its own."""
+    return yaml.safe_dump({"schema": 1, "extends": [], **promises.policy}, sort_keys=False)
+
+
+def filled(given: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
+    """A value with this run's paths. Raise UsageError for a name that there is not."""
+    if isinstance(given, str):
+        return _PLACE.sub(lambda found: _place(found[1], places), given)
+    if isinstance(given, Mapping):
+        return {name: filled(value, places, groups) for name, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [each for item in given for each in _items(item, places, groups)]
+    return given
+
+
+def _items(item: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Iterator[Any]:
+    """What an item of a list stands for: itself, or a group of words for each path of a kind."""
+    if not isinstance(item, Mapping) or "for" not in item:
+        yield filled(item, places, groups)
+        return
+    if set(item) != {"for", "words"} or item["for"] not in groups:
+        raise UsageError(f"a list is repeated by `for` ({', '.join(groups)}) and `words`, and nothing else")
+    for path in groups[item["for"]]:
+        yield from filled(item["words"], {**places, "path": path}, groups)
+
+
+def _place(name: str, places: Mapping[str, str]) -> str:
+    if name not in places:
+        raise UsageError(
+            f"there is no {{{name}}} here; there is {', '.join(f'{{{each}}}' for each in places)}"
+        )
+    return places[name]

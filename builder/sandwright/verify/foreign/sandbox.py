@@ -1,0 +1,132 @@
+"""Starts somebody else's sandbox command with the probe program, and ends all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import IO, cast
+
+from sandwright import process
+from sandwright.errors import CommandFailed
+from sandwright.signalling import kill
+from sandwright.verify.sandbox import LIMIT, RenderedSandbox, inherited
+
+MOST = 32 << 20
+"""Bytes of output that are read; a probe's answers are a hundredth of that."""
+
+_STEP, _LINGER = 0.5, 5.0
+"""Seconds between two looks, and in which what a command that has ended left behind may still write."""
+
+MARK = "SANDWRIGHT_SUBJECT"
+"""The variable by which what a command started is found: it holds this run's word."""
+
+
+@dataclass(frozen=True)
+class SubjectSandbox(RenderedSandbox):
+    """A command that runs other commands. `prefix` are its words, `word` is this run's."""
+
+    prefix: tuple[str, ...] = ()
+    root: Path = Path("/nonexistent")
+    word: str = ""
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """The command line that starts the probe program with some words."""
+        return [*self.prefix, str(self.program), *words]
+
+    def run(self, words: Sequence[str], *, stdin: bytes = b"", limit: float = LIMIT) -> process.Result:
+        """Start it. Raise CommandFailed when time runs out, or when it writes without end."""
+        argv = self.argv(words)
+        try:
+            with (
+                inherited() as planted,
+                process.start(
+                    *argv, stdin=b"", env=self.environment, cwd=self.cwd, pass_fds=planted
+                ) as started,
+            ):
+                assert started.stdin is not None
+                assert started.stdout is not None
+                assert started.stderr is not None
+                given = _Exchange(
+                    started.stdin, started.stdout, started.stderr, started.poll, memoryview(stdin)
+                )
+                ended = given.until(time.monotonic() + limit)
+                err = given.err.decode(errors="replace")
+                if not ended:
+                    raise CommandFailed(tuple(argv), None, err, timeout=limit)
+                return process.Result(tuple(argv), started.returncode, bytes(given.out), err)
+        finally:
+            self.end_all()
+
+    def end_all(self) -> None:
+        """End what is left of it: processes that hold this run's word, or name a planted file."""
+        for pid in self.processes():
+            kill(pid, sure=partial(self._is_ours, pid))
+
+    def processes(self) -> Iterator[int]:
+        """What of it runs."""
+        for directory in Path("/proc").glob("[0-9]*"):
+            pid = int(directory.name)
+            if pid != os.getpid() and self._is_ours(pid):
+                yield pid
+
+    def _is_ours(self, pid: int) -> bool:
+        mark, root = f"{MARK}={self.word}".encode(), os.fsencode(self.root)
+        with contextlib.suppress(OSError):
+            if root in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        with contextlib.suppress(OSError):
+            return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return False
+
+
+@dataclass
+class _Exchange:
+    """What is sent to a command and read of it, until it ends, its time is up, or it wrote too much."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    poll: Callable[[], int | None]
+    rest: memoryview
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+
+    def until(self, end: float) -> bool:
+        """Go on until a time of the monotonic clock; whether the command ended by itself."""
+        quiet = time.monotonic()
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self.stdout, selectors.EVENT_READ, self.out)
+            waiting.register(self.stderr, selectors.EVENT_READ, self.err)
+            os.set_blocking(self.stdin.fileno(), False)
+            waiting.register(self.stdin, selectors.EVENT_WRITE)
+            while waiting.get_map() and time.monotonic() < end and len(self.out) + len(self.err) < MOST:
+                ready = waiting.select(_STEP)
+                for key, _ in ready:
+                    if self._moved(key.fd, key.data):
+                        waiting.unregister(key.fd)
+                        cast("IO[bytes]", key.fileobj).close()
+                quiet = time.monotonic() if ready else quiet
+                if not ready and self.poll() is not None and time.monotonic() - quiet > _LINGER:
+                    return True  # what it left behind holds the pipes open
+            closed = not waiting.get_map()
+        while closed and self.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        return closed and self.poll() is not None
+
+    def _moved(self, descriptor: int, into: bytearray | None) -> bool:
+        """Read or write what there is; whether that was the end."""
+        if into is not None:
+            data = os.read(descriptor, 1 << 16)
+            into += data
+            return not data
+        try:
+            self.rest = self.rest[os.write(descriptor, self.rest[: 1 << 16]) :]
+        except BrokenPipeError:
+            return True
+        return not self.rest

@@ -1,0 +1,95 @@
+"""A subject that is somebody else's command: what the catalogue's probes ask about it, from its promises."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sandwright.errors import UsageError
+from sandwright.methods.properties import Properties
+from sandwright.policy.declaration import Declaration, Support
+from sandwright.policy.names import FEATURES
+from sandwright.verify.expected import listed
+from sandwright.verify.foreign.promises import Promises
+from sandwright.verify.outcome import ProbeOutcome
+from sandwright.verify.probe import Probe
+from sandwright.verify.subject import ProofSubject
+from sandwright.verify.verdict import Verdict
+
+_NOTHING = Promises.model_construct(name="", root="host", not_promised={})
+
+
+@dataclass(frozen=True)
+class ForeignSubject(ProofSubject):
+    """What is proved of a command: it has no row in the table of methods."""
+
+    promises: Promises = _NOTHING
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the plainest method, but for whose root it has."""
+        return Properties(root=self.promises.root, verifiable=True)
+
+    @property
+    def declaration(self) -> Declaration:
+        """All that is not left out by name is promised as the policy says it."""
+        return Declaration(self.method, dict.fromkeys(FEATURES, Support("exact")))
+
+    @property
+    def engine(self) -> str:
+        """None that we could ask about it."""
+        return ""
+
+    @property
+    def owner(self) -> int:
+        """Who started it."""
+        return os.geteuid()
+
+
+def without_promise(
+    outcomes: Sequence[ProbeOutcome], probes: Sequence[Probe], promises: Promises
+) -> Iterator[ProbeOutcome]:
+    """The outcomes, those that the subject does not promise told apart.
+
+    That it starts is promised by every sandbox.
+    """
+    features = {probe.name: frozenset(_features(probe)) for probe in probes}
+    for outcome in outcomes:
+        reason = _reason(outcome.probe, features.get(outcome.probe, frozenset()), promises)
+        yield outcome if reason is None else _apart(outcome, reason)
+
+
+def check_names(promises: Promises, names: Sequence[str]) -> None:
+    """Raise UsageError where the promises leave out a probe that there is not."""
+    for what in promises.not_promised:
+        if what not in FEATURES and not fnmatch.filter(names, what):
+            raise UsageError(f"{promises.name}: not_promised: no probe of this run is called {what!r}")
+
+
+def _features(probe: Probe) -> Iterator[str]:
+    """The features that a probe's steps are about."""
+    yield from (feature for step in probe.steps if (feature := listed(step.claim).feature))
+
+
+def _reason(name: str, features: frozenset[str], promises: Promises) -> str | None:
+    """Why a probe is not promised; None where it is."""
+    if name == "lifecycle/starts":
+        return None
+    for what, reason in promises.not_promised.items():
+        if what in features or ("/" in what and fnmatch.fnmatchcase(name, what)):
+            return reason
+    return None
+
+
+def _apart(outcome: ProbeOutcome, reason: str) -> ProbeOutcome:
+    if outcome.verdict in (Verdict.SKIPPED, Verdict.NOT_PROMISED):
+        return outcome
+    held = "held all the same" if outcome.verdict is Verdict.PASS else f"seen: {outcome.verdict}"
+    return replace(
+        outcome,
+        verdict=Verdict.NOT_PROMISED,
+        note=f"not promised: {reason}",
+        evidence=f"{held}\n{outcome.evidence}",
+    )
