@@ -73,8 +73,8 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("bwrap", "env", "CI", "allow", "agrees", "args: --setenv CI 1", "project sandbox.yaml:3:47"),
         ("bwrap", "connect", "github.com:443", "deny", "agrees", "args: --unshare-net", "built-in presets/built-in.yaml:12:9"),
         ("bwrap", "connect", "/run/agent", "deny", "agrees", "seccomp.bpf: socket (41): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:14:17"),
-        ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:19:12"),
-        ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:19:12"),
+        ("bwrap", "syscall", "ptrace", "deny", "agrees", "seccomp.bpf: ptrace (101): SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
+        ("bwrap", "syscall", "read", "allow", "agrees", "seccomp.bpf: read (0): SCMP_ACT_ALLOW", "built-in presets/built-in.yaml:20:12"),
         ("oci", "read", "/etc/hosts", "deny", "stricter", None, "preset default presets/default.yaml:6:7"),
         ("oci", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
         ("docker", "read", "~/.ssh/id_rsa", "deny", "agrees", None, "preset default presets/default.yaml:17:7"),
@@ -86,11 +86,11 @@ def _row(question: str, subject: str, method: str, policy: ResolvedPolicy | None
         ("docker", "connect", "github.com:443", "deny", "agrees", "--network=none", "built-in presets/built-in.yaml:12:9"),
         ("podman", "connect", "/run/agent", "deny", "agrees", None, "built-in presets/built-in.yaml:14:17"),
         ("podman", "write", "/tmp/x", "allow", "agrees", None, "built-in presets/built-in.yaml:10:8"),
-        ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:19:12"),
+        ("podman", "syscall", "ptrace", "deny", "agrees", None, "built-in presets/built-in.yaml:20:12"),
         ("seatbelt", "read", "~/.ssh/id_rsa", "deny", "agrees", '(deny file-read* … (subpath "/home/u/.ssh") …)', "preset default presets/default.yaml:17:7"),
         ("seatbelt", "write", "$PROJECT/new", "allow", "agrees", '(allow file-write* file-link (subpath "/home/u/p"))', "preset default presets/default.yaml:14:11"),
-        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:19:12"),
-        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:19:12"),
+        ("gvisor", "syscall", "clone3", "allow", "looser", None, "built-in presets/built-in.yaml:20:12"),
+        ("gvisor", "syscall", "ptrace", "deny", "agrees", "config.json: defaultAction: SCMP_ACT_ERRNO 1 (EPERM)", "built-in presets/built-in.yaml:20:12"),
     ],
 )  # fmt: skip
 def test_answers_come_from_the_artifact(
@@ -360,7 +360,7 @@ def test_a_proxy_variable_that_the_host_gives_disagrees(monkeypatch: pytest.Monk
 
 
 def test_a_container_on_the_engines_own_network_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    _tampered(monkeypatch, "docker", "launch.plan", b"\0proxy\x000\0", b"\0shims\x000\0")
+    _tampered(monkeypatch, "docker", "launch.plan", b"\0proxy\x000\0", b"\0")
     row = _row("connect", "example.org:443", "docker", _policy(PROXIED))
     assert (row.decision, row.status) == ("allow", "disagrees")
 

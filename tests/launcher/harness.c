@@ -165,6 +165,12 @@ static void show_files(char letter)
     }
 }
 
+static void show_certificates(const char *content, size_t length)
+{
+    const char *kept = only_certificates(content, length);
+    show("%s", kept != NULL ? kept : "");
+}
+
 static void feed(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -179,6 +185,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'm':
         show_mount_plan(content, length);
+        break;
+    case 'a':
+        show_certificates(content, length);
         break;
     case 'i':
         show_mounts(ended);

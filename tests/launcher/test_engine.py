@@ -114,3 +114,26 @@ def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path
         launch, "sh", "-c", "exit 7", env={**environment, "PATH": path}, timeout=60, check=False
     )
     assert (ended.status, said.read_text().split()) == (7, ["run"]), ended.stderr
+
+
+def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: Path) -> None:
+    """In each place that an image may have, read-only, without the key that was in the same file."""
+    project, own = tmp_path / "home" / "p", tmp_path / "own.pem"
+    project.mkdir(parents=True)
+    (tmp_path / "run").mkdir(mode=0o700)
+    certificate = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
+    own.write_text(f"{certificate}-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
+    text = f"schema: 1\nmethod: {host.name}\nimage: {host.image}\nnetwork: {{mode: host}}\n"
+    policy = Policy.from_text(text)
+    facts = collect(policy, project=project, environ={"HOME": str(project.parent)})
+    write_artifacts(tmp_path / "out", render(policy.resolve(facts), host.name).artifacts)
+    script = (
+        'for each in "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" "$REQUESTS_CA_BUNDLE" '
+        '/etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do cat "$each" || exit 3; done; '
+        'echo >>"$SSL_CERT_FILE" && exit 4; exit 0'
+    )
+    environment = {**_environment(host, tmp_path), "SSL_CERT_FILE": str(own)}
+    ended = process.run(
+        tmp_path / "out" / "launch", "sh", "-c", script, env=environment, timeout=120, check=False
+    )
+    assert (ended.status, ended.text) == (0, (5 * certificate).strip()), ended.stderr

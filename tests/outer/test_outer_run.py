@@ -318,3 +318,16 @@ def test_less_than_was_measured_is_too_little(sandbox: Sandbox) -> None:
             result = outer.run("true", limit=LIMIT)
             assert result.status == 125
             assert "sandbox: the container's" in result.stderr, result.stderr
+
+
+def test_the_hosts_authorities_lie_over_the_images(sandbox: Sandbox, tmp_path: Path) -> None:
+    place = sandbox.root / "etc/ssl/certs/ca-certificates.crt"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("the image's\n")
+    certificate = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
+    own = tmp_path / "own.pem"
+    own.write_text(f"{certificate}-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n")
+    script = 'cat "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" && ! echo >>"$SSL_CERT_FILE"'
+    result = sandbox.sh(script, "network: {mode: host}\n", SSL_CERT_FILE=str(own))
+    assert (result.status, result.stdout.decode()) == (0, 2 * certificate), result.stderr
+    assert place.read_text() == "the image's\n"

@@ -53,6 +53,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
         "network.unix_sockets": list(policy.network.unix_sockets),
         "network.localhost": list(policy.network.localhost),
         "network.expose": list(policy.network.expose),
+        "network.ca": policy.network.ca,
         "process.privileged": policy.process.privileged,
         "process.seccomp": policy.process.seccomp,
         "cache": [item.value for item in policy.settings.items("cache")],
@@ -79,6 +80,7 @@ VALUES = [
     ("prefer", [], "prefer: [bwrap]", ["bwrap"], "prefer: [gvisor, docker]", ["gvisor", "docker"]),
     ("filesystem.tmp", "private", "filesystem: {tmp: shared}", "shared", "filesystem: {tmp: private}", "private"),
     ("network.mode", "none", "network: {mode: host}", "host", "network: {mode: proxy}", "proxy"),
+    ("network.ca", "host", "network: {ca: image}", "image", "network: {ca: host}", "host"),
     ("process.privileged", False, "process: {privileged: true}", True, "process: {privileged: false}", False),
     ("process.seccomp", "default", "process: {seccomp: build}", "build", "process: {seccomp: $HOME/p.json}", "/home/u/p.json"),
     ("credentials.cloud", "none", "credentials: {cloud: readonly}", "readonly", "credentials: {cloud: none}", "none"),
@@ -254,7 +256,7 @@ def test_each_value_knows_where_it_is_said() -> None:
     )
     assert str(policy.source("network.mode")) == "user user.yaml:2:17"
     assert str(policy.source("network.allow")) == "project project.yaml:3:5"
-    assert str(policy.source("process.seccomp")) == "built-in presets/built-in.yaml:19:12"
+    assert str(policy.source("process.seccomp")) == "built-in presets/built-in.yaml:20:12"
     denied = {rule.path: rule.source for rule in policy.filesystem.rules if rule.origin == "listed"}
     assert str(denied["/a"]) == "user user.yaml:4:10"
     assert denied["/a"].field == "filesystem.deny[0]"

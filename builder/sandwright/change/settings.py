@@ -65,6 +65,7 @@ def _others(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]
         ("method", ", ".join(old.methods), ", ".join(new.methods)),
         ("image", old.image, new.image),
         ("outer", old.outer, new.outer),
+        ("network.ca", old.network.ca, new.network.ca),
     ):
         if before != after:
             yield SettingChange(f"{name}: {before or 'none'} → {after or 'none'}", widened=None)

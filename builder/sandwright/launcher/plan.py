@@ -45,6 +45,8 @@ class LaunchPlan:
     proxy: bool = False
     expose: Words = ()
     localhost: Words = ()
+    authorities: Words = ()
+    authority_names: Words = ()
     shims: bool = False
     shims_place: str | None = None
     shims_search: str | None = None
@@ -56,6 +58,7 @@ class LaunchPlan:
     image_points: Words = ()
     image_private: Words = ()
     own_network: bool = False
+    host_names: bool = False
     config_holes: Pairs = ()
     engine: str | None = None
     options: Words = ()

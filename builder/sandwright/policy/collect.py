@@ -28,7 +28,7 @@ from sandwright.policy.path_resolver import CLOUD, GOOGLE_KEY
 from sandwright.policy.paths import MAX_LINKS, below, folded, follow, same_name
 from sandwright.policy.repositories import Repositories, plain_content
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.policy.startup import PATHS
+from sandwright.policy.startup import BUNDLES, PATHS
 from sandwright.policy.worktree import linked_worktree
 
 MAX_TEXT = 1 << 20
@@ -312,7 +312,7 @@ def _sockets(policy: MergedPolicy, facts: HostFacts, inputs: InputTracker) -> tu
 
 def _named(policy: MergedPolicy, facts: HostFacts) -> list[str]:
     """Every path that the policy names, and those that are looked at under every policy."""
-    own = [*SOCKETS, *CLOUD, *PATHS[facts.os]]
+    own = [*SOCKETS, *CLOUD, *PATHS[facts.os], *BUNDLES]
     own += hidden_paths() if facts.os == "linux" else ()
     own += [f"${{{GOOGLE_KEY}}}"] if GOOGLE_KEY in facts.environment else []
     remote = facts.environment.get("DOCKER_HOST", "")

@@ -13,6 +13,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | network.allow                      | each pattern is covered by one of the floor's                         |
 | network.unix_sockets, localhost    | a subset                                                              |
 | network.expose                     | a subset                                                              |
+| network.ca                         | the same                                                              |
 | process.privileged                 | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
@@ -126,6 +127,7 @@ _VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
     **dict.fromkeys(_ORDERS, _ordered),
     **dict.fromkeys((f"resources.{each}" for each in ("memory", "cpus", "pids", "files", "time")), _limit),
     "process.seccomp": _seccomp,
+    "network.ca": _same,
     "image": _same,
     "outer": _same,
 }

@@ -44,6 +44,7 @@ FIELDS: Mapping[str, Way] = {
     "network.unix_sockets": "grants",
     "network.localhost": "grants",
     "network.expose": "grants",
+    "network.ca": "value",
     "process.privileged": "value",
     "process.seccomp": "value",
     "macos": "grants",

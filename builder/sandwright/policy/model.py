@@ -19,7 +19,7 @@ from typing import Annotated
 
 from sandwright.policy import field_checks
 from sandwright.policy.decoding import ValueCheck
-from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
+from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
 Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
 Method = Annotated[str, ValueCheck(field_checks.method, field_checks.METHOD_SCHEMA, context=True)]
@@ -165,6 +165,13 @@ class NetworkSection:
 
     With `mode: host` a server inside is one of the host's, and this has no effect. Absent: as the layers
     below say. Empty: none. Filled: these.
+    """
+
+    ca: CaSource | None = None
+    """Whose certificates of authorities are trusted in an image: the `host`'s, or the `image`'s own.
+
+    Where the root is the host's, it is the host's bundle that is seen anyway. Absent: as the layers below
+    say; without any, `host`.
     """
 
 

@@ -20,6 +20,7 @@ PathKind = Literal["deny", "readonly", "write", "read"]
 PATH_KINDS: tuple[PathKind, ...] = get_args(PathKind)
 
 NetworkMode = Literal["none", "proxy", "host"]
+CaSource = Literal["host", "image"]
 TmpMode = Literal["private", "shared"]
 CloudMode = Literal["none", "readonly"]
 MappingMode = Literal["auto", "off", "required"]
@@ -102,6 +103,7 @@ FEATURES: Mapping[str, str] = {
     "network.abstract-sockets": "with the host's network, Unix sockets without a path can't be connected to",
     "network.localhost": "listed ports of the host's localhost can be connected to",
     "network.expose": "servers inside are reached on listed ports of the host's localhost, and only there",
+    "network.ca": "the host's certificates of authorities are trusted inside",
     "process.unprivileged": "no program gains rights",
     "process.privileged": "sudo and capabilities work inside",
     "process.root": "when root runs it, root inside is root of a user namespace of its own",

@@ -241,6 +241,7 @@ def _network(
         unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
         localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
         expose=tuple(dict.fromkeys(item.value for item in settings.items("network.expose"))),
+        ca=settings.value("network.ca") or "host",
     )
 
 

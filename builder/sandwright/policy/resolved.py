@@ -11,7 +11,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.hosts import HostPattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import ReplaceableLink
-from sandwright.policy.names import CloudMode, MappingMode, NetworkMode, Outer, TmpMode
+from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 from sandwright.policy.path_resolver import Unprotected
 from sandwright.policy.paths import canonical
 from sandwright.policy.rules import PathRule, PathRules, Protection
@@ -56,6 +56,7 @@ class Network:
     unix_sockets: tuple[str, ...]
     localhost: tuple[int, ...]
     expose: tuple[int, ...]
+    ca: CaSource
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,13 @@ from collections.abc import Mapping
 
 from sandwright.policy.facts import System
 
+BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine, distroless, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
+    "/etc/ssl/cert.pem",  # OpenSSL's own on Alpine and others
+)
+"""Where systems keep all certificates of authorities in one file."""
+
 PATHS: Mapping[System, Mapping[str, str]] = {
     "linux": {
         "/usr": "programs and libraries",

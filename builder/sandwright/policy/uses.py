@@ -211,6 +211,8 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
     if network.expose:
         yield Use("network.expose", "expose", policy.source("network.expose"))
+    if network.ca == "host" and network.mode != "none":
+        yield Use("network.ca", "ca: host", policy.source("network.ca"))
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Use]:

@@ -13,6 +13,7 @@ from sandwright.policy.declaration import Declaration, Support
 from sandwright.policy.paths import is_inside
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import RenderFinding
+from sandwright.render.authorities import NAMES
 from sandwright.render.recipe import proxy_environment
 from sandwright.seccomp import profile
 
@@ -117,6 +118,8 @@ def is_own(policy: ResolvedPolicy, asked: Asked, verdict: MethodVerdict) -> str:
             return "the sandbox's own temporary directory"
         if policy.network.mode == "proxy" and asked.name in proxy_environment():
             return "the way to the proxy; the host's value is not passed on"
+        if asked.name in NAMES:
+            return "where the host's certificates of authorities are"
     if not asked.path or asked.kind == "connect":
         return ""
     rules = policy.filesystem.tree.deciding(asked.path)

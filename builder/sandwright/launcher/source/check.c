@@ -61,7 +61,7 @@ static bool is_below(const char *path, const char *above)
     return strncmp(path, above, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-static bool is_writable_inside(const struct run *run, const char *path)
+bool is_writable_inside(const struct run *run, const char *path)
 {
     for (size_t index = 0; index < run->plan.writable.count; index++)
         if (is_below(path, run->plan.writable.at[index]))

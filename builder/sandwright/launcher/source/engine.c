@@ -393,9 +393,24 @@ static void add_outer(struct run *run, const char *names)
     }
 }
 
+/* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
+ * that name them, each behind a blank. */
+static const char *add_authorities(struct run *run)
+{
+    const char *copy = authorities_copy(run), *names = "";
+    struct words places = copy != NULL ? authorities_in(run, root) : (struct words){0};
+    for (size_t index = 0; index < places.count; index++)
+        add_file(copy, text("dst=%s%s", root != NULL ? "/sandwright/rootfs" : "", places.at[index]));
+    for (size_t index = 0; places.count > 0 && index < run->plan.authority_names.count; index++) {
+        add(&words, text("--env=%s=%s", run->plan.authority_names.at[index], places.at[0]));
+        names = text("%s %s", names, run->plan.authority_names.at[index]);
+    }
+    return names;
+}
+
 static void add_variables(struct run *run)
 {
-    const char *names = "";
+    const char *names = add_authorities(run);
     for (size_t index = 0; index < run->passed.count; index++) {
         char *name = text("%.*s", (int)strcspn(run->passed.at[index], "="), run->passed.at[index]);
         names = text("%s %s", names, name);

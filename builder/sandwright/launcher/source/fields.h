@@ -20,6 +20,8 @@ NUMBER(files)
 FLAG(proxy)
 WORDS(expose)             /* ports inside that the host's loopback leads to */
 WORDS(localhost)          /* ports of the host's loopback that the one inside leads to */
+WORDS(authorities)        /* where the host's certificates of authorities lie inside, as far as there is something */
+WORDS(authority_names)    /* variables that name the first of these places */
 FLAG(shims)
 WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
 WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */
@@ -32,6 +34,7 @@ WORD(image)               /* the root of a runtime, or what is shown to gVisor i
 WORDS(image_points)       /* paths that the image has to have, since they are mounted on */
 WORDS(image_private)      /* names at the root that are not the image's */
 FLAG(own_network)         /* the launcher makes the network namespace, not the runtime */
+FLAG(host_names)          /* the host's files of names lie over the image's, as they are when the run starts */
 PAIRS(config_holes)       /* what a run puts into config.json, and in place of which bytes: "12 34"; in that order */
 /* Docker and Podman (engine.c) */
 WORD(engine)          /* docker or podman, the client */

@@ -120,6 +120,7 @@ void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; 
 void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
 void check_path(struct run *run);        /* run->path, given_path */
 const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
+bool is_writable_inside(const struct run *run, const char *path);
 void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
 char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
 void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
@@ -219,6 +220,15 @@ void ports_start(struct run *run);   /* keeper, before the child */
 int network_of(pid_t process);       /* its network namespace; -1 and errno */
 /* Keeper or child, which closes `network`: false, having said why. `waits`: somebody else brings the loopback up there. */
 bool ports_open(int network, bool waits);
+
+/* ---- authorities.c: the host's certificates of authorities, for an image's root */
+const char *authorities_copy(const struct run *run); /* keeper: a file in the run's directory; NULL: the image's stay */
+/* plan.authorities; those that an unpacked `image` has, links followed; all of them without one. */
+struct words authorities_in(const struct run *run, const char *image);
+char *only_certificates(const char *content, size_t length); /* of PEM; NULL without any */
+
+/* ---- imagefiles.c, keeper: places inside, and after each the file that lies over the image's; adds to run->passed */
+struct words image_files(struct run *run, const char *image);
 
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
 void shims_check(struct run *run);                              /* launcher */

@@ -28,6 +28,7 @@ static int image_handle = -1;
 static struct termios keys; /* the terminal before the runtime changed it */
 static bool keys_known;
 static struct words shown;  /* names at the image's root that are mounted */
+static struct words laid;   /* places inside, and files that lie there */
 static struct watch watch;
 
 /* ---- launcher: what it needs is there */
@@ -155,27 +156,12 @@ static void put_mount(FILE *out, const char *destination, const char *source, co
     fprintf(out, ", \"options\": [\"rbind\", \"rprivate\", \"nosuid\", \"nodev\", %s\"ro\"]},\n    ", options);
 }
 
-/* The image's accounts lie under those that say who one is, where it has them. */
-static void put_account(FILE *out, const struct run *run, const char *name)
-{
-    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-    const char *inside = text("/etc/%s", name);
-    struct stat status;
-    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int file = (int)syscall(SYS_openat2, above, inside + 1, &how, sizeof how);
-    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
-        put_mount(out, inside, text("%s/%s", run->directory, name), "\"noexec\", ");
-    close(file);
-    close(above);
-}
-
 static void put_mounts(FILE *out, const struct run *run)
 {
     for (size_t index = 0; index < shown.count; index++)
         put_mount(out, text("/%s", shown.at[index]), text("%s/%s", image, shown.at[index]), "");
-    for (size_t index = 0; index < run->plan.artifacts.count; index += 2)
-        if (strcmp(run->plan.artifacts.at[index], "passwd") == 0 || strcmp(run->plan.artifacts.at[index], "group") == 0)
-            put_account(out, run, run->plan.artifacts.at[index]);
+    for (size_t index = 0; index < laid.count; index += 2)
+        put_mount(out, laid.at[index], laid.at[index + 1], "\"noexec\", ");
     if (run->plan.shims)
         put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
 }
@@ -240,6 +226,7 @@ static void prepare(struct run *run)
     if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
         refuse_errno("nothing can be made to hide files with");
     make_root(run);
+    laid = image_files(run, image);
     write_config(run);
     umask(mask);
     if (!watch_mounted(&watch))

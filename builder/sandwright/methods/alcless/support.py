@@ -49,6 +49,7 @@ DECLARATION = Declaration(
         "network.expose": Support(
             "cannot", "an account has the network of its machine, and no filter of ours"
         ),
+        "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("cannot", "macOS can't forbid an account set-id programs"),
         "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
         "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),

@@ -16,6 +16,7 @@ from typing import assert_never
 from sandwright.methods.bwrap.launch import BPF, bwrap_launcher
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import bpf_filter
@@ -59,7 +60,7 @@ def bwrap_arguments(policy: ResolvedPolicy, plan: MountPlan) -> Iterator[str]:
         if cover.entry == "directory" and policy.process.privileged:  # to whom the mode says nothing
             yield from ("--remount-ro", cover.path)
     yield from ("--chdir", start_directory(policy, plan))
-    for name, value in sandbox_environment(policy).items():
+    for name, value in {**authority_environment(policy), **sandbox_environment(policy)}.items():
         yield from ("--setenv", name, value)
 
 

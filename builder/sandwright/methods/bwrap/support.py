@@ -31,6 +31,7 @@ DECLARATION = Declaration(
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
         "network.localhost": Support("exact", reasons.PORTS),
         "network.expose": Support("exact", reasons.PORTS),
+        "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact"),
         "process.privileged": Support("stricter", "root of a user namespace has no rights outside it"),
         "process.root": Support("exact"),

@@ -39,6 +39,7 @@ DECLARATION = Declaration(
         "network.expose": Support(
             "cannot", "a Pod is on another machine: `kubectl port-forward` leads there"
         ),
+        "network.ca": Support("stricter", "a Pod is on another machine: the image's own are trusted"),
         "process.unprivileged": Support("exact"),
         "process.privileged": Support("stricter", "the Pod Security profile `restricted` forbids it"),
         "process.root": Support("exact"),

@@ -31,6 +31,7 @@ DECLARATION = Declaration(
         "network.abstract-sockets": Support("cannot", "noop enforces nothing"),
         "network.localhost": Support("exact"),
         "network.expose": Support("cannot", "noop enforces nothing"),
+        "network.ca": Support("exact"),
         "process.unprivileged": Support("cannot", "noop enforces nothing"),
         "process.privileged": Support("exact"),
         "process.root": Support("cannot", "noop enforces nothing"),

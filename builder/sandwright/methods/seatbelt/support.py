@@ -37,6 +37,7 @@ DECLARATION = Declaration(
         "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
         "network.localhost": Support("exact"),
         "network.expose": Support("exact", "the sandbox may listen there itself"),
+        "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact", "set-id programs can't be executed"),
         "process.privileged": Support("stricter", "set-id programs can't be executed"),
         "process.root": Support("partly", "macOS has no user namespaces"),

@@ -31,6 +31,7 @@ SUPPORT: Mapping[str, Support] = {
     "network.other-sockets": Support("exact"),
     "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
     "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
+    "network.ca": Support("exact", reasons.HOSTS_AUTHORITIES),
     "process.unprivileged": Support("exact"),
     "process.privileged": Support("exact"),
     "macos": Support("unused", reasons.FRAGMENTS),

@@ -16,6 +16,10 @@ COVERED = "during a run an empty directory stands in for the missing path, or fo
 FIRST_PROCESS = "the first process, which the engine brings, is one of them"
 FRAGMENTS = "fragments are Seatbelt's"
 HOST_ROOT = "the root is the host's"
+HOSTS_AUTHORITIES = (
+    "a copy of the host's bundle lies over the image's, made when the run starts; Java reads another"
+)
+HOSTS_OWN_FILES = "the host's own files are seen"
 KERNEL_AT_RENDERING = "what of it the host had when this was rendered"
 LATER = "what listens when a run starts is hidden; programs inside may have Unix sockets of their own"
 LINKS = "a mount holds what a link leads to, and whoever can write its directory can replace the link"

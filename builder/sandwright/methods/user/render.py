@@ -19,6 +19,7 @@ from sandwright.methods.user.launch import account_launcher
 from sandwright.policy.paths import ancestors, depth
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import authority_environment
 from sandwright.render.baseline import load_baseline
 from sandwright.render.filters import bpf_filter
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
@@ -84,7 +85,8 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
 
 def _environment(policy: ResolvedPolicy, account: DedicatedAccount) -> dict[str, str]:
     """What is set: the home is the account's, unless the policy says otherwise."""
-    return {"HOME": account.home or "/nonexistent", **sandbox_environment(policy)}
+    own = {"HOME": account.home or "/nonexistent"}
+    return {**own, **authority_environment(policy), **sandbox_environment(policy)}
 
 
 def _words(policy: ResolvedPolicy, plan: MountPlan, account: DedicatedAccount) -> Iterator[str]:

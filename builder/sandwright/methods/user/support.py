@@ -33,6 +33,7 @@ DECLARATION = Declaration(
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
         "network.localhost": Support("exact", reasons.PORTS_BY_ROOT),
         "network.expose": Support("exact", reasons.PORTS_BY_ROOT),
+        "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),
         "process.unprivileged": Support("exact"),
         "process.privileged": Support("stricter", reasons.ACCOUNT_RIGHTS),
         "process.root": Support("exact", reasons.ACCOUNT_IS_NOT_ROOT),

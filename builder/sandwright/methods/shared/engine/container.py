@@ -13,6 +13,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy, Resources
 from sandwright.render.accounts import Account, account_of
 from sandwright.render.baseline import load_baseline
+from sandwright.render.hostnames import name_files
 from sandwright.render.mounts import MountPlan
 from sandwright.render.recipe import proxy_environment
 from sandwright.resources import shipped_images
@@ -129,13 +130,7 @@ def network_files(container: Container) -> dict[str, bytes]:
 
     Docker's resolv.conf(5) and Podman's hosts(5) are made of the host's, which nothing lists.
     """
-    if container.network == "host":
-        return {}
-    names = f"127.0.0.1\tlocalhost {container.hostname}\n::1\tlocalhost\n"
-    return {
-        "hosts": names.encode(),
-        "resolv.conf": b"# There are no names here.\n" if container.proxied else b"# There is no network.\n",
-    }
+    return {} if container.network == "host" else name_files(container.hostname, proxied=container.proxied)
 
 
 def _network(policy: ResolvedPolicy) -> Literal["none", "host"]:

@@ -22,6 +22,7 @@ from sandwright.methods.shared.engine.launch import (
 from sandwright.methods.shared.shims import shim_values
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import authority_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 from sandwright.render.watched import PLAN
@@ -74,6 +75,7 @@ def engine_plan(
         image_points=outer.points if outer else (),
     )
 
+    done = replace(done, **authority_fields(policy, plan, done.never))
     if not made.proxied:
         return done
     return replace(

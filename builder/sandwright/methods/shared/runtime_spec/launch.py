@@ -9,6 +9,7 @@ from dataclasses import replace
 from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.authorities import authority_fields
 from sandwright.render.launcher import common_plan, launch_program
 from sandwright.render.mounts import MountPlan
 
@@ -48,6 +49,7 @@ def runtime_launcher(
     limited = any(each is not None for each in (limits.memory, limits.cpus, limits.pids))
     rootless = policy.facts.uid != 0
     config = next(each.content for each in files if each.name == "config.json")
+    base = replace(base, **authority_fields(policy, plan, base.never))
     every = replace(
         base,
         refused=_NO_GROUP if gvisor and rootless and limited else None,
@@ -58,6 +60,7 @@ def runtime_launcher(
         image_points=tuple(points),
         image_private=tuple(private),
         own_network=own_network,
+        host_names=policy.network.mode == "host",
         config_holes=config_holes(config, own_network=own_network),
         **shims,
     )

@@ -20,6 +20,7 @@ from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import gvisor_filter, oci_filter
+from sandwright.render.hostnames import name_files
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -52,9 +53,10 @@ It is a file without rights, in the bundle of each run."""
 
 
 def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
-    """`config.json`, `launch` and its plan, and `passwd` and `group` to lie over the image's.
+    """`config.json`, `launch` and its plan, and files to lie over the image's.
 
-    Not these two when `user.mapping` is off. `gvisor`: for runsc, which `launch` starts with `--oci-seccomp`;
+    Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
+    host's network. `gvisor`: for runsc, which `launch` starts with `--oci-seccomp`;
     otherwise for runc and crun.
     """
     plan = mount_plan(policy, root="image")
@@ -62,7 +64,12 @@ def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, .
     config = json_artifact("config.json", document, "the runtime's configuration (OCI runtime-spec)")
     shims = shim_place(policy, "gvisor" if gvisor else "oci", "")
     points, private = list(_points(plan)), _private(plan, load_baseline(), shims)
-    files = (config, *root_accounts(policy), mounts_artifact(plan.mounts, plan.covers))
+    files = (
+        config,
+        *root_accounts(policy),
+        *_names(policy),
+        mounts_artifact(plan.mounts, plan.covers),
+    )
     launchers = runtime_launcher(policy, plan, files, gvisor=gvisor, points=points, private=private)
     return *files, *launchers
 
@@ -73,6 +80,14 @@ def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
         account = account_of(policy, 0, 0)
         yield Artifact("passwd", passwd_file(account), "the accounts, over the image's /etc/passwd")
         yield Artifact("group", group_file(account), "their groups, over the image's /etc/group")
+
+
+def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
+    """The names of hosts; in the host's network the launcher takes the host's."""
+    proxied = policy.network.mode == "proxy"
+    files = name_files(load_baseline().hostname, proxied=proxied) if policy.network.mode != "host" else {}
+    for name, content in files.items():
+        yield Artifact(name, content, f"over the image's /etc/{name}")
 
 
 def runtime_config(policy: ResolvedPolicy, plan: MountPlan, *, gvisor: bool) -> dict[str, Any]:

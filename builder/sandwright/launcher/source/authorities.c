@@ -1,0 +1,151 @@
+/* The host's certificates of authorities, for a root that is an image's: a copy in the run's directory, so that what is
+ * mounted stays the same while the host replaces its own. Nothing but certificates is copied. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+enum { MOST_BUNDLE = 1 << 24 }; /* bytes */
+
+/* Where Debian, Fedora, openSUSE, Alpine and others keep all of them in one file. */
+static const char *const bundles[] = {
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+};
+
+static const char begin[] = "-----BEGIN CERTIFICATE-----", end[] = "-----END CERTIFICATE-----";
+
+/* The line at `from`, before `last`: behind it, and whether it is these words (RFC 7468: blanks may follow). */
+static const char *next_line(const char *from, const char *last, const char *words, bool *is)
+{
+    const char *stop = memchr(from, '\n', (size_t)(last - from)), *to = stop != NULL ? stop : last;
+    size_t length = strlen(words);
+    while (to > from && (to[-1] == '\r' || to[-1] == ' ' || to[-1] == '\t'))
+        to--;
+    *is = (size_t)(to - from) == length && memcmp(from, words, length) == 0;
+    return stop != NULL ? stop + 1 : last;
+}
+
+/* Behind the line that ends the certificate whose data begins at `from`; NULL where something else is in it. */
+static const char *certificate_end(const char *from, const char *last)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= \t\r\n";
+    while (from < last) {
+        bool ends;
+        const char *next = next_line(from, last, end, &ends);
+        if (ends)
+            return next;
+        for (; from < next; from++)
+            if (*from == '\0' || strchr(digits, *from) == NULL)
+                return NULL;
+    }
+    return NULL;
+}
+
+char *only_certificates(const char *content, size_t length)
+{
+    const char *last = content + length;
+    char *kept = take(length + 2), *to = kept;
+    while (content < last) {
+        bool begins;
+        const char *data = next_line(content, last, begin, &begins), *behind = NULL;
+        if (begins && (behind = certificate_end(data, last)) != NULL) {
+            to = mempcpy(to, content, (size_t)(behind - content));
+            if (to[-1] != '\n')
+                *to++ = '\n';
+        }
+        content = behind != NULL ? behind : data;
+    }
+    return to == kept ? NULL : kept;
+}
+
+/* NULL, or why a file is not believed: who is inside must not choose whom to trust, nor other users of the host. */
+static const char *doubt(const struct run *run, int file)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    ssize_t length = readlink(text("/proc/self/fd/%d", file), path, sizeof path - 1);
+    if (length < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+        return "it is no file";
+    path[length] = '\0';
+    if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
+        return "others than root and you can write it";
+    return is_writable_inside(run, path) ? "the sandbox can write it" : NULL;
+}
+
+/* The certificates in a file; NULL where there are none, or it is not believed, which is said of one that was `given`. */
+static char *certificates_of(const struct run *run, const char *path, bool given)
+{
+    size_t length = 0;
+    char *content = NULL;
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const char *why = file < 0 ? strerror(errno) : doubt(run, file);
+    if (why == NULL && (content = read_file(AT_FDCWD, text("/proc/self/fd/%d", file), MOST_BUNDLE, &length)) == NULL)
+        why = strerror(errno);
+    if (content != NULL && (content = only_certificates(content, length)) == NULL)
+        why = "no certificate is in it";
+    if (file >= 0)
+        close(file);
+    if (content == NULL && given)
+        say("SSL_CERT_FILE is not taken along: %s", why);
+    return content;
+}
+
+/* Where links lead to in an image, as runtimes go by them in ways of their own; NULL where there is no file. */
+static char *file_in(const char *image, const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    char real[PATH_MAX];
+    struct stat status;
+    int above = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int file = (int)syscall(SYS_openat2, above, path, &how, sizeof how);
+    ssize_t length = file < 0 ? -1 : readlink(text("/proc/self/fd/%d", file), real, sizeof real - 1);
+    bool found = length >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    close(file);
+    close(above);
+    real[found ? length : 0] = '\0';
+    return found && strncmp(real, image, strlen(image)) == 0 ? text("%s", real + strlen(image)) : NULL;
+}
+
+struct words authorities_in(const struct run *run, const char *image)
+{
+    const struct words *asked = &run->plan.authorities;
+    struct words places = {0};
+    for (size_t index = 0; index < asked->count; index++) {
+        char *place = image != NULL ? file_in(image, asked->at[index]) : asked->at[index];
+        bool known = place == NULL;
+        for (size_t other = 0; other < places.count && !known; other++)
+            known = strcmp(places.at[other], place) == 0;
+        if (!known)
+            add(&places, place);
+    }
+    return places;
+}
+
+const char *authorities_copy(const struct run *run)
+{
+    const char *given = getenv("SSL_CERT_FILE"), *path = text("%s/authorities.pem", run->state);
+    char *content = NULL;
+    if (run->plan.authorities.count == 0)
+        return NULL;
+    if (given != NULL && given[0] == '/')
+        content = certificates_of(run, given, true);
+    for (size_t index = 0; content == NULL && index < sizeof bundles / sizeof *bundles; index++)
+        content = certificates_of(run, bundles[index], false);
+    if (content == NULL)
+        return NULL;
+    if (write_file(AT_FDCWD, path, content, strlen(content), 0644) != 0 || chmod(path, 0644) != 0)
+        refuse_errno("%s can't be written", path);
+    return path;
+}

@@ -1,0 +1,58 @@
+"""Where an image's root gets the host's certificates of authorities, so that TLS is trusted as outside.
+
+A company's proxy signs with an authority of its own, which its machines know and no image does. The launcher
+copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only
+over the image's. Most programs read the bundle of the system; those that bring one along read a variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandwright.policy.paths import is_inside
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.policy.startup import BUNDLES
+from sandwright.render.mounts import MountPlan
+
+NAMES = (
+    "SSL_CERT_FILE",  # OpenSSL (SSL_CTX_set_default_verify_paths(3)), Go, rustls, uv, Ruby
+    "REQUESTS_CA_BUNDLE",  # Python's requests and pip, which bring certifi along
+    "NODE_EXTRA_CA_CERTS",  # Node and npm, whose authorities are compiled in
+)
+"""Variables of programs that don't read the system's bundle by themselves."""
+
+
+def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
+    """The variables where the root is the host's: its own bundle, as far as that is seen.
+
+    What the policy sets or passes on stays as it is.
+    """
+    if not _wanted(policy):
+        return {}
+    there = (policy.canonical(place) for place in BUNDLES)
+    seen = [path for path in there if policy.facts.kind(path) == "file" and policy.is_path_readable(path)]
+    rules = policy.environment
+    free = (name for name in NAMES if name not in rules.set and not rules.passes(name))
+    return dict.fromkeys(free, seen[0]) if seen else {}
+
+
+def _wanted(policy: ResolvedPolicy) -> bool:
+    network = policy.network
+    return network.ca == "host" and network.mode != "none" and policy.facts.os == "linux"
+
+
+def authority_fields(policy: ResolvedPolicy, plan: MountPlan, never: tuple[str, ...]) -> dict[str, Any]:
+    """What a launcher's plan says of them; `never` are the variables that it passes on to nobody anyway.
+
+    Nothing where the policy wants the image's, or where there is no network. Where a listed path of the host
+    is mounted on or above a place, that stays. A variable that the policy sets keeps its value.
+    """
+    if not _wanted(policy):
+        return {}
+    taken = [mount.target for mount in plan.mounts if mount.target != "/"]
+    names = tuple(name for name in NAMES if name not in policy.environment.set)
+    return {
+        "authorities": tuple(each for each in BUNDLES if not any(is_inside(each, path) for path in taken)),
+        "authority_names": names,
+        "never": (*never, *sorted(set(names) - set(never))),
+    }

@@ -1,0 +1,269 @@
+"""What lies over files of an image: the host's certificates of authorities, and names of hosts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goldens import write_artifacts
+from sandwright.api import Policy
+from sandwright.methods.registry import render
+from sandwright.policy.collect import collect
+from sanitized import fed
+
+BUNDLE = "etc/ssl/certs/ca-certificates.crt"
+FEDORA = "etc/pki/tls/certs/ca-bundle.crt"
+NAMES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+FAKE = """\
+#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    --bundle) cp -a "$2" {made}/bundle ;;
+    delete) exit 0 ;;
+    esac
+    shift
+done
+"""
+
+
+def pem(text: str, label: str = "CERTIFICATE") -> str:
+    return f"-----BEGIN {label}-----\n{base64.b64encode(text.encode()).decode()}\n-----END {label}-----\n"
+
+
+ONE, OTHER, KEY = pem("one"), pem("other"), pem("secret", "PRIVATE KEY")
+
+
+@dataclass
+class Started:
+    """A launcher with a runtime of ours, which keeps the bundle of its run."""
+
+    scratch: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    said: str = ""
+
+    @property
+    def image(self) -> Path:
+        return self.scratch / "image"
+
+    @property
+    def bundle(self) -> Path:
+        return self.scratch / "made" / "bundle"
+
+    def run(self, **variables: str) -> dict[str, Any]:
+        ended = subprocess.run(
+            [self.scratch / "out" / "launch", "true"],
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        self.said = ended.stderr
+        assert ended.returncode == 0, ended.stderr
+        found: dict[str, Any] = json.loads((self.bundle / "config.json").read_bytes())
+        return found
+
+    def trusted(self, **variables: str) -> tuple[dict[str, str], set[str], list[str]]:
+        """What lies where of authorities, the options of these mounts, and the variables that name them."""
+        config = self.run(**variables)
+        laid = [each for each in config["mounts"] if each["source"].endswith("/authorities.pem")]
+        content = (self.bundle / "authorities.pem").read_text() if laid else ""
+        named = [each for each in config["process"]["env"] if each.split("=")[0] in NAMES]
+        return (
+            {each["destination"]: content for each in laid},
+            {option for each in laid for option in each["options"]},
+            sorted(named),
+        )
+
+
+Make = Callable[..., Started]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    for name in ("image/etc/ssl/certs", "bin", "state", "made", "home/p/.git"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def made(policy: str, method: str = "oci") -> Started:
+        for name in ("runc", "runsc"):
+            program = tmp_path / "bin" / name
+            program.write_text(FAKE.format(made=tmp_path / "made"))
+            program.chmod(0o755)
+        loaded = Policy.from_text(f"schema: 1\nmethod: {method}\n{policy}")
+        facts = collect(loaded, project=tmp_path / "home" / "p", environ={"HOME": str(tmp_path / "home")})
+        write_artifacts(tmp_path / "out", render(loaded.resolve(facts), method).artifacts)
+        environment = {
+            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+            "SANDWRIGHT_ROOTFS": str(tmp_path / "image"),
+            "XDG_RUNTIME_DIR": str(tmp_path / "state"),
+        }
+        return Started(tmp_path, environment)
+
+    return made
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_the_hosts_certificates_and_nothing_else_are_taken_along(make: Make, method: str) -> None:
+    """Also where their file has a key in it; the image's file itself is not touched."""
+    started = make("network: {mode: host}\n", method)
+    (started.image / BUNDLE).write_text("the image's\n")
+    own = started.scratch / "own.pem"
+    own.write_text(f"# A company\n{ONE}{KEY}some text\n{OTHER}")
+    laid, options, named = started.trusted(SSL_CERT_FILE=str(own))
+    assert laid == {f"/{BUNDLE}": ONE + OTHER}
+    assert {"ro", "nosuid", "nodev", "noexec"} <= options
+    assert named == [f"{name}=/{BUNDLE}" for name in NAMES]
+    assert (started.image / BUNDLE).read_text() == "the image's\n"
+    assert started.said == ""
+
+
+def test_links_in_an_image_lead_to_what_is_in_it(make: Make) -> None:
+    started = make("network: {mode: host}\n")
+    outside = started.scratch / "outside"
+    outside.write_text("the host's")
+    (started.image / "etc/pki/tls/certs").mkdir(parents=True)
+    (started.image / "real").write_text("")
+    (started.image / FEDORA).symlink_to("/real")
+    (started.image / "etc/ssl/cert.pem").symlink_to(outside)
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    laid, _, named = started.trusted(SSL_CERT_FILE=str(own))
+    assert laid == {"/real": ONE}
+    assert named == [f"{name}=/real" for name in NAMES]
+
+
+def test_an_image_without_a_bundle_gets_one(make: Make) -> None:
+    started = make("network: {mode: host}\n")
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    laid, _, named = started.trusted(SSL_CERT_FILE=str(own))
+    place = "/.sandwright-authorities.pem"
+    assert laid == {place: ONE}
+    assert named == [f"{name}={place}" for name in NAMES]
+    assert (started.bundle / "rootfs" / place[1:]).read_text() == ""
+
+
+@pytest.mark.parametrize("policy", ["", "network: {mode: none}\n", "network: {mode: host, ca: image}\n"])
+def test_the_images_own_stay(make: Make, policy: str) -> None:
+    started = make(policy)
+    (started.image / BUNDLE).write_text("")
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    assert started.trusted(SSL_CERT_FILE=str(own)) == ({}, set(), [])
+
+
+def test_what_the_policy_sets_stays(make: Make) -> None:
+    started = make(
+        "network: {mode: host}\nenvironment: {set: {SSL_CERT_FILE: /a}, pass: [NODE_EXTRA_CA_CERTS]}\n"
+    )
+    (started.image / BUNDLE).write_text("")
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    _, _, named = started.trusted(SSL_CERT_FILE=str(own), NODE_EXTRA_CA_CERTS="/of/the/host")
+    assert named == [f"{NAMES[0]}=/{BUNDLE}", f"{NAMES[1]}=/{BUNDLE}", "SSL_CERT_FILE=/a"]
+
+
+def _refused(started: Started, path: Path) -> str:
+    """Why a bundle was not taken; that of the system, if there is one, is taken in its place."""
+    laid, _, _ = started.trusted(SSL_CERT_FILE=str(path))
+    assert all(ONE not in content for content in laid.values())
+    assert started.said.startswith("sandbox: SSL_CERT_FILE is not taken along: ")
+    return started.said.removeprefix("sandbox: SSL_CERT_FILE is not taken along: ").strip()
+
+
+def test_who_is_inside_does_not_choose_whom_to_trust(make: Make) -> None:
+    """Neither by a file in the project, nor by a link of the host's that leads there."""
+    started = make("network: {mode: host}\nfilesystem: {write: [$PROJECT]}\n")
+    inside = started.scratch / "home/p/own.pem"
+    inside.write_text(ONE)
+    link = started.scratch / "link.pem"
+    link.symlink_to(inside)
+    assert _refused(started, inside) == "the sandbox can write it"
+    assert _refused(started, link) == "the sandbox can write it"
+
+
+def test_a_bundle_that_others_can_write_is_not_taken(make: Make) -> None:
+    started = make("network: {mode: host}\n")
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    own.chmod(0o666)
+    assert _refused(started, own) == "others than root and you can write it"
+    own.chmod(0o620)
+    assert _refused(started, own) == "others than root and you can write it"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_bundle_of_another_user_is_not_taken(make: Make) -> None:
+    started = make("network: {mode: host}\n")
+    own = started.scratch / "own.pem"
+    own.write_text(ONE)
+    os.chown(own, 12345, -1)
+    assert _refused(started, own) == "others than root and you can write it"
+
+
+def test_what_is_no_bundle_is_not_taken(make: Make) -> None:
+    started = make("network: {mode: host}\n")
+    key, pipe = started.scratch / "key.pem", started.scratch / "pipe"
+    key.write_text(KEY)
+    os.mkfifo(pipe)
+    assert _refused(started, key) == "no certificate is in it"
+    assert _refused(started, pipe) == "it is no file"
+    assert _refused(started, started.scratch) == "it is no file"
+    assert _refused(started, started.scratch / "gone") == "No such file or directory"
+
+
+NO_KEYS: Sequence[tuple[str, str]] = (
+    (ONE, ONE),
+    (ONE + OTHER, ONE + OTHER),
+    (f"{KEY}{ONE}{KEY}", ONE),
+    (ONE.rstrip("\n"), ONE),
+    (ONE.replace("\n", "\r\n"), ONE.replace("\n", "\r\n")),
+    (f" {ONE}", ""),
+    (f"x{ONE}", ""),
+    ("", ""),
+    (KEY, ""),
+    (pem("x", "TRUSTED CERTIFICATE"), ""),
+    (f"-----BEGIN CERTIFICATE-----\n{KEY}-----END CERTIFICATE-----\n", ""),
+    (f"-----BEGIN CERTIFICATE-----\n{ONE}", ONE),
+    ("-----BEGIN CERTIFICATE-----\nYQ==\n", ""),
+    ("-----BEGIN CERTIFICATE-----\nY\0Q==\n-----END CERTIFICATE-----\n", ""),
+    ("-----BEGIN CERTIFICATE-----\nkey: value\n-----END CERTIFICATE-----\n", ""),
+)
+
+
+@pytest.mark.needs("cc")
+def test_only_certificates_are_kept(harness: Path) -> None:
+    told = fed(harness, [b"a" + given.encode() for given, _ in NO_KEYS])
+    assert told == [kept.replace("\n", "?").replace("\r", "?") for _, kept in NO_KEYS]
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_names_of_hosts_are_the_sandboxs_own(make: Make, method: str) -> None:
+    started = make("", method)
+    for name in ("hosts", "resolv.conf"):
+        (started.image / "etc" / name).write_text("")
+    config = started.run()
+    sources = {each["destination"]: each["source"] for each in config["mounts"]}
+    assert Path(sources["/etc/hosts"]).read_text() == "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
+    assert Path(sources["/etc/resolv.conf"]).read_text() == "# There is no network.\n"
+
+
+@pytest.mark.parametrize("method", ["oci", "gvisor"])
+def test_in_the_hosts_network_names_are_the_hosts(make: Make, method: str) -> None:
+    """A link there, as systemd-resolved makes it, is followed; one in the image never is."""
+    started = make("network: {mode: host}\n", method)
+    (started.image / "etc/hosts").write_text("")
+    (started.image / "etc/resolv.conf").symlink_to("hosts")
+    sources = {each["destination"]: each["source"] for each in started.run()["mounts"]}
+    assert sources["/etc/hosts"].endswith("/hosts")
+    assert (started.bundle / "hosts").read_bytes() == Path("/etc/hosts").read_bytes()
+    assert "/etc/resolv.conf" not in sources
