@@ -323,6 +323,94 @@ def test_a_linked_work_tree_is_told_from_a_repository(folder: Path) -> None:
     )
 
 
+@pytest.mark.needs("git")
+def test_in_a_linked_work_tree_the_grant_to_commit_is_proposed(folder: Path) -> None:
+    repository, project = folder / "r", folder.parent / "linked"
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+    environ = _environ(folder)
+    for words in (
+        ("init", "-q", str(repository)),
+        ("-C", str(repository), "commit", "-q", "--allow-empty", "-m", "first"),
+        ("-C", str(repository), "worktree", "add", "-q", str(project)),
+    ):
+        process.run(*git, *words, cwd=folder, env=environ, timeout=60)
+    assert look(project).git == "worktree"
+    proposed = _proposed(project, "bwrap")
+    assert [item.value for item in proposed.settings.items("filesystem.git")] == ["worktree"]
+    done = _sandwright(project, "init", "--yes", "--method", "kubernetes")
+    assert (done.returncode, "sandwright trust" in done.stdout + done.stderr) == (0, True), done.stderr
+    (repository / ".git" / "worktrees" / "linked" / "gitdir").write_text("/elsewhere/.git\n")
+    assert look(project).git == "elsewhere"  # rendering would refuse the grant
+
+
+@pytest.mark.needs("git")
+def test_what_git_ignores_tells_nothing_of_the_project_but_secrets(folder: Path) -> None:
+    process.run("git", "init", "-q", cwd=folder, env=_environ(folder), timeout=60)
+    names = ["go.mod", "data/package.json", "data/keys/a.pem", "node_modules/x/b.pem", ".env", "new/.env"]
+    _make(folder, [*names, "data/deep/er/c.pem", "web/gone/d.key"])
+    (folder / ".gitignore").write_text("/data\nnode_modules\n.env\ngone\n")
+    found = look(folder)
+    assert [each.name for each in found.languages] == ["Go"]
+    assert found.secrets == (".env", "data/deep/er/c.pem", "data/keys/a.pem", "new/.env", "web/gone/d.key")
+    assert found.whole
+
+
+@pytest.mark.needs("git")
+def test_a_large_directory_that_git_ignores_hides_nothing_of_the_project(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandwright.adopt.project.MOST", 50)
+    process.run("git", "init", "-q", cwd=folder, env=_environ(folder), timeout=60)
+    _make(folder, ["z/package.json", "z.pem", ".gitignore", *(f"data/{number}" for number in range(60))])
+    (folder / ".gitignore").write_text("data\n")
+    found = look(folder)
+    assert ([each.name for each in found.languages], found.secrets) == (["Node"], ("z.pem",))
+    assert not found.whole
+
+
+@pytest.mark.parametrize(
+    ("names", "command"),
+    [
+        (["pyproject.toml", "tests/test_a.py"], "python3 -m pytest"),
+        (["setup.py", "a.py"], "python3 -m unittest"),
+        (["package.json"], "npm test"),
+        (["package.json", "yarn.lock"], "yarn test"),
+        (["package.json", "pnpm-lock.yaml"], "pnpm test"),
+        (["pom.xml"], "mvn test"),
+        (["build.gradle", "gradlew"], "./gradlew test"),
+        (["go.mod", "Makefile"], "go test ./..."),
+        (["CMakeLists.txt"], ""),
+    ],
+)
+def test_the_command_to_try_fits(folder: Path, names: list[str], command: str) -> None:
+    assert (*look(_make(folder, names)).try_out, "")[0] == command
+
+
+@pytest.mark.parametrize(
+    ("text", "makes"),
+    [
+        ("test: all\n", True),
+        ("all:\nlint test:\n\ttrue\n", True),
+        ("test ::\n", True),
+        ("test := yes\n", False),
+        ("tests:\n", False),
+        ("\ttest:\n", False),
+        (".PHONY: test\n", False),
+    ],
+)
+def test_make_is_tried_where_it_has_a_target_for_that(folder: Path, text: str, *, makes: bool) -> None:
+    _make(folder, ["go.mod"])
+    (folder / "Makefile").write_text(text)
+    assert look(folder).try_out[0] == ("make test" if makes else "go test ./...")
+
+
+def test_a_makefile_that_is_none_is_not_opened(folder: Path) -> None:
+    os.mkfifo(folder / "Makefile")
+    (folder / "GNUmakefile").symlink_to(folder.parent / "outside")
+    (folder.parent / "outside").write_text("test:\n")
+    assert look(folder).try_out == ()
+
+
 def test_a_directory_of_a_repository_has_it_elsewhere(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / "packages" / "web").mkdir(parents=True)

@@ -119,13 +119,13 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 
 
 def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
-    commands = [each.try_out for each in project.languages if each.try_out]
-    command = "make test" if "make test" in commands else (commands or ["COMMAND"])[0]
+    command = (project.try_out or ("COMMAND",))[0]
+    trust = ("sandwright trust",) if agent or project.git == "worktree" else ()
     needed = "dev" if agent else "debian"
     image = (f"sandwright build-images --name {needed}",) if registry.properties(method).needs_image else ()
     if agent:
-        return (*image, "sandwright trust", "sandwright verify", f"sandwright run -- {agent}")
-    return (*image, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
+        return (*image, *trust, "sandwright verify", f"sandwright run -- {agent}")
+    return (*image, *trust, "sandwright render", "sandwright verify", f"sandwright run -- {command}")
 
 
 def _refuse_existing(directory: Path) -> None:

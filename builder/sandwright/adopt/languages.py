@@ -6,7 +6,7 @@ registries that each asks by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -17,7 +17,8 @@ class Language:
 
     `caches` are variables that lead its tools to the run's own directory, as the home is not writable.
     `registries` are what it downloads from. `fragments` are those of the Seatbelt profile that it needs
-    beyond the preset `default`. `try_out` is a command that shows that it works.
+    beyond the preset `default`. `try_out` are commands that test a project, each with the names, as patterns
+    of paths, of which one must be there; the first that fits is taken.
     """
 
     name: str
@@ -25,8 +26,11 @@ class Language:
     caches: Mapping[str, str] = field(default_factory=dict)
     registries: tuple[str, ...] = ()
     fragments: tuple[str, ...] = ()
-    try_out: str = ""
+    try_out: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+"""The names of which make takes the first."""
 
 LANGUAGES = (
     Language(
@@ -37,28 +41,35 @@ LANGUAGES = (
         ),
         {"PIP_CACHE_DIR": "$TMP/cache/pip", "UV_CACHE_DIR": "$TMP/cache/uv"},
         ("pypi.org", "files.pythonhosted.org"),
-        try_out="python3 -m unittest",
+        try_out=(
+            ("python3 -m pytest", ("conftest.py", "*/conftest.py", "pytest.ini", "*/test_*.py")),
+            ("python3 -m unittest", ("*",)),
+        ),
     ),
     Language(
         "Node",
         ("package.json",),
         {"npm_config_cache": "$TMP/cache/npm", "YARN_CACHE_FOLDER": "$TMP/cache/yarn"},
         ("registry.npmjs.org", "registry.yarnpkg.com"),
-        try_out="npm test",
+        try_out=(
+            ("pnpm test", ("pnpm-lock.yaml",)),
+            ("yarn test", ("yarn.lock",)),
+            ("npm test", ("package.json",)),
+        ),
     ),
     Language(
         "Go",
         ("go.mod", "go.work"),
         {"GOCACHE": "$TMP/cache/go-build"},
         ("proxy.golang.org", "sum.golang.org"),
-        try_out="go test ./...",
+        try_out=(("go test ./...", ("*",)),),
     ),
     Language(
         "Rust",
         ("Cargo.toml",),
         {},
         ("index.crates.io", "static.crates.io", "crates.io"),
-        try_out="cargo test",
+        try_out=(("cargo test", ("*",)),),
     ),
     Language(
         "Java",
@@ -66,21 +77,39 @@ LANGUAGES = (
         {"GRADLE_USER_HOME": "$TMP/cache/gradle"},
         ("repo.maven.apache.org", "repo1.maven.org", "plugins.gradle.org", "services.gradle.org"),
         ("java",),
+        try_out=(
+            ("./gradlew test", ("gradlew",)),
+            ("gradle test", ("build.gradle", "build.gradle.kts")),
+            ("mvn test", ("pom.xml",)),
+        ),
     ),
-    Language("Ruby", ("Gemfile",), {}, ("rubygems.org", "index.rubygems.org"), try_out="bundle exec rake"),
+    Language(
+        "Ruby",
+        ("Gemfile",),
+        {},
+        ("rubygems.org", "index.rubygems.org"),
+        try_out=(("bundle exec rake", ("Rakefile",)),),
+    ),
     Language(
         ".NET",
         ("*.csproj", "*.fsproj", "*.sln"),
         {"DOTNET_CLI_HOME": "$TMP/cache/dotnet"},
         ("api.nuget.org",),
-        try_out="dotnet test",
+        try_out=(("dotnet test", ("*",)),),
     ),
     Language(
         "PHP", ("composer.json",), {"COMPOSER_CACHE_DIR": "$TMP/cache/composer"}, ("repo.packagist.org",)
     ),
-    Language("Swift", ("Package.swift", "*.xcodeproj"), {}, (), ("xcode",), try_out="swift test"),
+    Language(
+        "Swift",
+        ("Package.swift", "*.xcodeproj"),
+        {},
+        (),
+        ("xcode",),
+        try_out=(("swift test", ("Package.swift",)),),
+    ),
     Language("C and C++", ("CMakeLists.txt", "meson.build", "configure.ac"), {}, ()),
-    Language("Make", ("Makefile", "makefile", "GNUmakefile"), {}, (), try_out="make test"),
+    Language("Make", MAKEFILES, {}, ()),
 )
 """In the order in which they are named to a person."""
 
@@ -128,6 +157,23 @@ PASSED_OVER = frozenset((
 def languages(name: str) -> tuple[Language, ...]:
     """The languages that a file of this name tells of."""
     return tuple(each for each in LANGUAGES if any(fnmatchcase(name, marker) for marker in each.markers))
+
+
+def try_out(names: Collection[str], makes_test: bool) -> Iterator[str]:
+    """The commands that test a project with some files, one for each of its languages, in their order.
+
+    `makes_test`: its Makefile has a target `test`, which then comes first.
+    """
+    if makes_test:
+        yield "make test"
+    for each in LANGUAGES:
+        if any(fnmatchcase(name, marker) for marker in each.markers for name in names):
+            fitting = (command for command, needed in each.try_out if _any_like(names, needed))
+            yield from list(fitting)[:1]
+
+
+def _any_like(names: Collection[str], patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 def is_secret(name: str) -> bool:

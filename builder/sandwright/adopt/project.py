@@ -1,29 +1,39 @@
-"""Looks at a project: names of files, and nothing in them. It opens no file and follows no link.
+"""Looks at a project: names of files, and which targets a Makefile has. It follows no link.
 
-Git says which of the names it tracks.
+Git says which of the names it tracks, and which directories it ignores: what lies in those tells nothing of
+the project, but may be a secret.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from sandwright.adopt import languages
 from sandwright.adopt.languages import LANGUAGES, PASSED_OVER, PIPELINES, Language
-from sandwright.adopt.tracked import tracked
+from sandwright.adopt.tracked import ignored_directories, tracked
 from sandwright.errors import UsageError
+from sandwright.inputs import InputTracker
 from sandwright.places import holds_home
+from sandwright.policy.worktree import linked_worktree
 
 DEPTH = 3
 """How many directories deep a project is looked at."""
 
 MOST = 20_000
-"""Names after which the look ends."""
+"""Names after which the look ends: at the project, and at what Git ignores of it."""
 
-Git = Literal["", "repository", "elsewhere"]
+Git = Literal["", "repository", "worktree", "elsewhere"]
+
+_MOST_TEXT = 1 << 20
+"""Bytes of a Makefile that are looked at."""
+
+_TEST = re.compile(rb"^(?:[\w-]+ )*test(?: [\w-]+)*[ \t]*::?(?!=)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -32,9 +42,10 @@ class ProjectFacts:
 
     `languages` in the order of the table; `markers` are the names that told of them. `secrets` are paths
     relative to the project, sorted: files that Git doesn't track; `shared` are those that it does, and links,
-    `strange` those of both that no policy can name. `git` is
-    `elsewhere` for a linked work tree, a submodule, and a directory inside a repository. `pipelines` pairs
-    each path with its CI system. `whole` is false when the project is larger than what was looked at.
+    `strange` those of both that no policy can name. `git` is `worktree` for a linked work tree whose
+    repository says the same, `elsewhere` for a submodule, a directory inside a repository, and other linked
+    work trees. `pipelines` pairs each path with its CI system. `whole` is false when the project is larger
+    than what was looked at. `try_out` are commands that test it.
     """
 
     languages: tuple[Language, ...] = ()
@@ -46,6 +57,7 @@ class ProjectFacts:
     containers: tuple[str, ...] = ()
     pipelines: tuple[tuple[str, str], ...] = ()
     whole: bool = True
+    try_out: tuple[str, ...] = ()
 
 
 def look(directory: Path) -> ProjectFacts:
@@ -53,10 +65,13 @@ def look(directory: Path) -> ProjectFacts:
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory")
     _refuse_too_much(directory)
-    names = list(_names(directory))
+    git = _git(directory)
+    ignored = ignored_directories(directory) if git else frozenset()
+    names = list(_names(directory, ignored))
+    beside = list(islice(_in_ignored(directory, ignored), MOST))
     found = [(path, path.rpartition("/")[2]) for path in names]
     told = [(path, each) for path, name in found for each in languages.languages(name)]
-    secrets = sorted(path for path, name in found if languages.is_secret(name))
+    secrets = sorted(path for path in (*names, *beside) if languages.is_secret(path.rpartition("/")[2]))
     known = {each.name for _, each in told}
     with_git = tracked(directory) if secrets else frozenset()
     shared = {path for path in secrets if path in with_git or (directory / path).is_symlink()}
@@ -66,11 +81,24 @@ def look(directory: Path) -> ProjectFacts:
         secrets=tuple(path for path in secrets if spellable(path) and path not in shared),
         shared=tuple(path for path in secrets if spellable(path) and path in shared),
         strange=tuple(path for path in secrets if not spellable(path)),
-        git=_git(directory),
+        git=git,
         containers=tuple(sorted(path for path, name in found if languages.is_container_file(name))),
         pipelines=tuple(each for each in PIPELINES if _is_there(directory / each[0])),
-        whole=len(names) < MOST,
+        whole=len(names) < MOST and len(beside) < MOST,
+        try_out=tuple(languages.try_out(frozenset(names), _has_test(directory))),
     )
+
+
+def _has_test(directory: Path) -> bool:
+    """Whether a Makefile of the project says how to make `test`."""
+    for name in languages.MAKEFILES:
+        try:
+            descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+                return bool(_TEST.search(file.read(_MOST_TEXT)))
+        except OSError:
+            continue
+    return False
 
 
 def spellable(path: str) -> bool:
@@ -98,8 +126,11 @@ def _refuse_too_much(directory: Path) -> None:
         )
 
 
-def _names(directory: Path) -> Iterator[str]:
-    """Paths of files below a directory, relative to it; links are names like others, and not followed."""
+def _names(directory: Path, ignored: Collection[str], below: str = "") -> Iterator[str]:
+    """Paths of files below a directory, relative to it; links are names like others, and not followed.
+
+    `ignored` are directories that are left out. `below` is what stands before each path.
+    """
     seen = 0
     for folder, directories, files in os.walk(directory):
         inside = os.path.relpath(folder, directory)
@@ -109,18 +140,30 @@ def _names(directory: Path) -> Iterator[str]:
         prefix = "" if inside == "." else f"{inside}/"
         bundles = [name for name in directories if name.endswith(".xcodeproj")]
         deep = prefix.count("/") >= DEPTH - 1
-        directories[:] = [] if deep else sorted(set(directories) - PASSED_OVER - set(bundles))
+        left_out = {*PASSED_OVER, *bundles, *(name for name in directories if prefix + name in ignored)}
+        directories[:] = [] if deep else sorted(set(directories) - left_out)
         for name in sorted([*files, *bundles]):
             if seen == MOST:
                 return
             seen += 1
-            yield prefix + name
+            yield below + prefix + name
+
+
+def _in_ignored(directory: Path, ignored: Collection[str]) -> Iterator[str]:
+    """Paths of files in directories that Git ignores, but for those that tools fill."""
+    for each in sorted(ignored):
+        if each.count("/") < DEPTH - 1 and PASSED_OVER.isdisjoint(each.split("/")):
+            yield from _names(directory / each, (), f"{each}/")
 
 
 def _git(directory: Path) -> Git:
     if (directory / ".git").is_dir():
         return "repository"
-    above = Path(os.path.realpath(directory)).parents
+    real = os.path.realpath(directory)
+    home = os.path.realpath(Path.home())
+    if linked_worktree(real, home, os.geteuid(), InputTracker()).directory:
+        return "worktree"
+    above = Path(real).parents
     return "elsewhere" if any((each / ".git").exists() for each in (directory, *above)) else ""
 
 

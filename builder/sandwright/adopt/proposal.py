@@ -89,6 +89,13 @@ def _filesystem(project: ProjectFacts, choice: Choice) -> Iterator[str]:
     yield "  write:"
     yield from ['    - "..."  # what the preset grants'] if choice.agent else []
     yield "    - $PROJECT"
+    if project.git == "worktree":
+        yield from _comment(
+            "This is a linked worktree: what commits write is in its repository, elsewhere. That needs your "
+            "word once (`sandwright trust`). Without this line, commit outside.",
+            2,
+        )
+        yield "  git: [worktree]"
     if project.pipelines:
         systems = ", ".join(dict.fromkeys(name for _, name in project.pipelines))
         yield from _comment(f"What {systems} runs, with secrets of its own: changed by people only.", 2)
@@ -118,6 +125,7 @@ def _filesystem(project: ProjectFacts, choice: Choice) -> Iterator[str]:
 _GIT = {
     "": "",
     "repository": " In .git, hooks and config stay read-only.",
+    "worktree": " In the repository, hooks and config stay read-only.",
     "elsewhere": " The repository lies elsewhere and stays read-only as a whole: commit outside.",
 }
 

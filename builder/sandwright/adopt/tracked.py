@@ -1,9 +1,9 @@
-"""Asks Git which files of a project it tracks: everybody who has the repository has those."""
+"""Asks Git which files of a project it tracks, which everybody has, and which directories it ignores."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sandwright import process
 from sandwright.errors import CommandFailed, ToolMissing
@@ -17,12 +17,21 @@ _OWN = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.useReplaceRefs
 
 def tracked(directory: Path) -> frozenset[str]:
     """The paths below a directory that Git tracks, relative to it; none without Git, or a repository."""
-    words = [*(word for each in _OWN for word in ("-c", each)), "ls-files", "-z", "--cached"]
+    return frozenset(_listed(directory, "--cached"))
+
+
+def ignored_directories(directory: Path) -> frozenset[str]:
+    """The directories below one in which Git ignores all, relative to it, but for those in one of them."""
+    found = _listed(directory, "--others", "--ignored", "--exclude-standard", "--directory")
+    paths = {path[:-1] for path in found if path.endswith("/")}
+    return frozenset(path for path in paths if paths.isdisjoint(map(str, PurePosixPath(path).parents)))
+
+
+def _listed(directory: Path, *options: str) -> list[str]:
+    words = [*(word for each in _OWN for word in ("-c", each)), "ls-files", "-z", *options]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         listed = process.run("git", *words, cwd=directory, env=environ, timeout=_TIMEOUT, check=False)
     except (ToolMissing, CommandFailed, OSError):
-        return frozenset()
-    if listed.status != 0:
-        return frozenset()
-    return frozenset(os.fsdecode(each) for each in listed.stdout.split(b"\0") if each)
+        return []
+    return [os.fsdecode(each) for each in listed.stdout.split(b"\0") if each] if listed.status == 0 else []
