@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -55,6 +56,20 @@ def test_run(place: World) -> None:
     assert (place.root / "home/.local/state/sandwright/bridge.jsonl").read_text().count(
         '"event": "call"'
     ) == 1
+
+
+@pytest.mark.needs("bwrap")
+def test_calls_and_refusals_are_in_the_audit_log(place: World) -> None:
+    log = place.root / "home" / "audit"
+    result = _sandwright(
+        place, "run", "--audit", str(log), "--", "sh", "-c", "show 7; gh repo list", SANDBOX_SHOWN=TOKEN
+    )
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["event"] for each in lines] == ["start", "call", "refused", "exit"], result.stderr
+    assert (lines[1]["program"], lines[1]["arguments"], lines[1]["status"]) == ("show", ["7"], 7)
+    assert (lines[2]["by"], lines[2]["program"]) == ("bridge", "gh")
+    assert TOKEN not in log.read_text()
+    assert _sandwright(place, "audit", str(log)).status == 0
 
 
 @pytest.mark.needs("bwrap")

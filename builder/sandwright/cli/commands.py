@@ -248,11 +248,25 @@ COMMANDS = (
                 "FILE",
                 "append a line about the session to this file (default: $SANDWRIGHT_TELEMETRY)",
             ),
+            Option(
+                "audit", "FILE", "append start, refusals, calls and end to this audit log, out of its reach"
+            ),
             _TRUST,
         ),
         details="Exits with 125 when it ran nothing, with the reason on standard error; with 124 when the "
         "time was up.",
         takes_command=True,
+    ),
+    Command(
+        "audit",
+        _EVERY_DAY,
+        "Check an audit log: whether a line was changed, moved, removed or cut off.",
+        positional=(Option("file", "FILE", "the file that `run --audit` wrote", required=True),),
+        options=(
+            Option("head", "DIGEST", "what a run said at its end: some line must have it"),
+            _JSON,
+        ),
+        details="Exits with 8 when something is wrong, and names the line.",
     ),
     Command(
         "verify",

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 def function_of(command: str) -> Callable[..., int | None]:
     """The function of a command of the table: it gives an exit status, or None for 0."""
     match command:
+        case "audit":
+            from sandwright.cli.sessions import audit
+
+            return audit
         case "setup":
             from sandwright.cli.images import setup
 

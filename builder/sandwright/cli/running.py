@@ -40,6 +40,7 @@ def request_of(
     time: str = "",
     cidfile: str = "",
     telemetry: str = "",
+    audit: str = "",
     trust_policy: bool = False,
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
@@ -53,5 +54,6 @@ def request_of(
         time=time,
         cidfile=cidfile,
         telemetry=telemetry,
+        audit=audit,
         trusted=trust_policy,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json as encoder
 from collections.abc import Sequence
+from pathlib import Path
 
 from sandwright.cli import console
-from sandwright.errors import HostError, SandwrightError
+from sandwright.errors import HostError, IntegrityError, SandwrightError
 
 
 def doctor(
@@ -60,6 +61,26 @@ def _enforced(data: object) -> str:
     parts += [f"{name} {value}" for name, value in dict(data.get("limits") or {}).items()]
     parts += [f"NOT {name}" for name in data.get("degraded", ())]
     return ", ".join(parts)
+
+
+def audit(*, file: str, head: str = "", json: bool = False) -> None:
+    """Check an audit log. Raise IntegrityError where a line was changed, moved, removed or cut off."""
+    from sandwright.session import state  # noqa: PLC0415
+    from sandwright.session.audit_check import check  # noqa: PLC0415
+
+    running = {str(data["session"]) for data in state.read_all() if state.runs(data)}
+    found = check(Path(file), head=head, runs=running.__contains__)
+    if json:
+        data = {name: getattr(found, name) for name in ("lines", "sessions", "head", "faults", "notes")}
+        console.line(encoder.dumps(data, indent=2))
+    else:
+        console.line(f"{file}: {found.lines} lines of {found.sessions} sessions, head {found.head}")
+        for note in found.notes:
+            console.line(note)
+    if found.faults:
+        raise IntegrityError("\n".join(found.faults))
+    if not json:
+        console.line("no line was changed, moved or removed")
 
 
 def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from sandwright import foreground, places
 from sandwright.session import state
 from sandwright.session.after import end
+from sandwright.session.trail import Trail
 
 if TYPE_CHECKING:
+    from sandwright.bridge.start import Bridge
     from sandwright.session.run import CommandSession
 
 
@@ -22,6 +24,7 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
     status: int | None = None
     refused: Callable[[], dict[str, int]] | None = None
     denials: dict[str, int] | None = None
+    trail = Trail(session, say)
     try:
         with ExitStack() as stack:
             environment = session.environment()
@@ -30,13 +33,16 @@ def attend(session: CommandSession, say: foreground.Say) -> int:
                 variables, refused = _proxy(session.prepared.proxy, stack)
                 environment |= variables
             if session.prepared.shimmed:
-                variables, channel = _bridge(session, stack)
-                environment, passed = environment | variables, (channel,)
+                bridge = _bridge(session, stack)
+                environment, passed = environment | bridge.environment, (bridge.channel,)
+                trail.watch(bridge.audit, bridge.session)
             state.write(session.id, session.record)
             stack.callback(state.forget, session.id)
+            trail.begin()
             status = _start(session, environment, passed)
             denials = refused() if refused else None
     finally:
+        trail.finish(status, denials)
         end(session.record, status, say, denials)
     return status
 
@@ -81,7 +87,7 @@ def _proxy(plan: dict[str, object], stack: ExitStack) -> tuple[dict[str, str], C
     return dict(running.environment), refused
 
 
-def _bridge(session: CommandSession, stack: ExitStack) -> tuple[dict[str, str], int]:
+def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:
     from sandwright.session.prepare import start_bridge  # noqa: PLC0415 - it needs the policy
 
     return start_bridge(session.request, stack, session.prepared.policy)

@@ -11,6 +11,7 @@ import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jinja2
 import yaml
@@ -44,6 +45,9 @@ from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox
 from sandwright.session.request import RunRequest
+
+if TYPE_CHECKING:
+    from sandwright.bridge.start import Bridge
 
 RENDERED = ".sandbox"
 """Where `sandwright render` writes, beside the policy."""
@@ -379,16 +383,15 @@ def _as_looked_at(request: RunRequest, digest: str) -> ResolvedPolicy:
     return resolved_here(policy, request, inputs)
 
 
-def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> tuple[dict[str, str], int]:
+def start_bridge(request: RunRequest, stack: contextlib.ExitStack, digest: str) -> Bridge:
     """Start the bridge of a session, for as long as `stack` is open.
 
-    Give the launcher's variables for it, and the descriptor that the launcher has to be given. `digest` is
-    the policy's. Raise IntegrityError for another one.
+    The launcher has to be given its variables and its channel. `digest` is the policy's. Raise IntegrityError
+    for another one.
     """
     from sandwright.bridge.start import serve  # noqa: PLC0415 - few sessions have one
 
-    bridge = stack.enter_context(serve(_as_looked_at(request, digest)))
-    return bridge.environment, bridge.channel
+    return stack.enter_context(serve(_as_looked_at(request, digest)))
 
 
 def _ask_program(inputs: InputTracker) -> None:

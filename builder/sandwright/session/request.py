@@ -15,11 +15,12 @@ class RunRequest:
     `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
     unit.
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
-    a line about the session is appended to.
+    a line about the session is appended to. `audit` is the audit log (`session.audit`), which the sandbox is
+    denied.
     """
 
     __slots__ = (
-        *("argv", "cidfile", "cwd", "method", "named", "policy", "presets", "settings", "telemetry"),
+        *("argv", "audit", "cidfile", "cwd", "method", "named", "policy", "presets", "settings", "telemetry"),
         "trusted",
     )
 
@@ -35,6 +36,7 @@ class RunRequest:
         time: str = "",
         cidfile: str = "",
         telemetry: str = "",
+        audit: str = "",
         trusted: bool = False,
     ) -> None:
         """Paths are relative to the current directory."""
@@ -48,6 +50,13 @@ class RunRequest:
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
+        self.audit = audit and os.path.join(
+            os.path.realpath(os.path.join(self.cwd, os.path.dirname(audit))), os.path.basename(audit)
+        )
+        if audit:
+            from json import dumps  # noqa: PLC0415 - costs milliseconds
+
+            self.settings.append(f"filesystem.deny={dumps([self.audit])}")
         self.trusted = trusted
 
     def has_policy(self) -> bool:

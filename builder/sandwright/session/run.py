@@ -20,6 +20,8 @@ TYPE_CHECKING = False  # imports are most of what a run takes: each of them coun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sandwright.session.audit import AuditLog
+
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 PLAN = "launch.plan"
@@ -41,19 +43,46 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
         raise UsageError("give a command to run, behind --")
     began = time.time()
     elsewhere.check(request.policy)
-    prepared = ready(request)
+    log = _opened(request.audit)
+    try:
+        prepared = ready(request)
+        if log is not None:
+            _check_apart(log, prepared)
+    except BaseException:
+        if log is not None:
+            log.discard()
+        raise
     said = trust.Loosened(*prepared.loosened).line()
     for note in (prepared.instead, *(prepared.notes if prepared.fresh else ()), said):
         if note:
             say(note)
     sweep()
     _check_visible(request.argv[0], prepared.after)
-    session = CommandSession(request, prepared, began)
+    session = CommandSession(request, prepared, began, log)
     if session.replaces_us():
         return session.become(say)
     from sandwright.session.beside import attend  # noqa: PLC0415 - costs milliseconds
 
     return attend(session, say)
+
+
+def _opened(path: str) -> AuditLog | None:
+    """The audit log, open before anything of it can be changed from inside. Raise UsageError, HostError."""
+    if not path:
+        return None
+    from sandwright.session.audit import AuditLog  # noqa: PLC0415 - few runs have one
+
+    return AuditLog(path)
+
+
+def _check_apart(log: AuditLog, prepared: CachedSandbox) -> None:
+    """Raise UsageError where the sandbox could write the log."""
+    from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
+    from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs have an audit log
+
+    if not declaration(prepared.method).enforces:
+        raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
+    log.check_apart(prepared.after["roots"])
 
 
 def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
@@ -109,7 +138,10 @@ def sweep() -> None:
 class CommandSession:
     """One run. Of its `record`, `after` is for what is done at the end (`after.end`)."""
 
-    def __init__(self, request: RunRequest, prepared: CachedSandbox, began: float) -> None:
+    def __init__(
+        self, request: RunRequest, prepared: CachedSandbox, began: float, log: AuditLog | None = None
+    ) -> None:
+        self.log = log
         self.id = state.new_id()
         self.request = request
         self.prepared = prepared
@@ -151,7 +183,7 @@ class CommandSession:
     def replaces_us(self) -> bool:
         """Whether nobody has to be beside the launcher."""
         prepared = self.prepared
-        beside = prepared.proxy is not None or prepared.shimmed or traced()
+        beside = prepared.proxy is not None or prepared.shimmed or traced() or self.log is not None
         return self.native and not beside and can_follow(state.directory())
 
     def become(self, say: Callable[[str], None]) -> int:

@@ -1,0 +1,209 @@
+"""An audit log of runs that no sandbox can touch: lines of JSON, each with the SHA-256 of the line before it.
+
+| field | what |
+|---|---|
+| `number` | 1, 2, 3 … in the file |
+| `previous` | SHA-256 of the line before, without its line break; zeros in the first one |
+| `time` | UTC, RFC 3339 |
+| `session` | the run, as `sandwright status` shows it |
+| `event` | `start`, `refused`, `call`, `bridge`, `omitted`, `exit` |
+
+`start` has the method, the project, the program's name, the policy's digest and the user's id. `refused` and
+`call` say by whom (`proxy`, `bridge`), and what. `exit` has the status, null when nothing was started. What a
+sandbox can choose is cut to `MAX_TEXT` characters. Secrets, arguments of the command and variables are never
+there; arguments of calls are as the bridge's own log has them, with secrets masked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import HostError, UsageError
+
+NOTHING = "0" * 64
+"""What is before the first line."""
+
+MAX_TEXT = 256
+"""Characters of a text that a sandbox chooses."""
+
+MAX_LINE = 1 << 16
+"""Bytes of a line."""
+
+MAX_LINES = 10_000
+"""Lines of one session, but for its end: so no sandbox fills a disk."""
+
+PATIENCE = 30.0
+"""Seconds in which another run writes its line."""
+
+
+class AuditLog:
+    """One file, open from before anything is started until the end of a run. Runs write to it in turn."""
+
+    def __init__(self, path: str) -> None:
+        """Open it, or make it. Raise UsageError for what can't be one, and HostError."""
+        self.path = str(Path(path).parent.resolve() / Path(path).name)
+        self.session = ""
+        self._lines = self._left_out = 0
+        self._lock = threading.Lock()
+        self.made = not os.path.lexists(self.path)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            self._fd = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise UsageError(f"the audit log {self.path} can't be opened: {error.strerror}") from error
+        try:
+            self._check()
+            with self._locked():
+                self._last()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> None:
+        status = os.fstat(self._fd)
+        faults = {
+            "is no regular file": not stat.S_ISREG(status.st_mode),
+            "belongs to somebody else": status.st_uid != os.geteuid(),
+            "has another name elsewhere (a hard link)": status.st_nlink != 1,
+            "may be read or written by others: chmod 600": bool(status.st_mode & 0o077),
+        }
+        for fault, found in faults.items():
+            if found:
+                raise UsageError(f"the audit log {self.path} {fault}")
+
+    def check_apart(self, roots: list[str]) -> None:
+        """Raise UsageError where the file is in one of `roots`, which the sandbox may write."""
+        for root in roots:
+            if f"{self.path}/".startswith(f"{root.rstrip('/')}/"):
+                raise UsageError(f"the audit log {self.path} is in {root}, which the sandbox may write")
+
+    def write(self, event: str, **fields: object) -> None:
+        """Write a line of the session's."""
+        with self._lock:
+            if event != "exit" and self._lines >= MAX_LINES:
+                self._left_out += 1
+                return
+            self._lines += 1
+            with self._locked():
+                number, digest = self._last()
+                head = {"number": number + 1, "previous": digest, "time": _now(), "session": self.session}
+                self._append(_encoded({**head, "event": event}, fields))
+
+    def _append(self, line: bytes) -> None:
+        """Write the whole line, or nothing of it."""
+        before = os.fstat(self._fd).st_size
+        try:
+            if os.write(self._fd, line) != len(line):
+                raise OSError(0, "there is no room")
+            os.fsync(self._fd)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, before)
+            raise HostError(f"the audit log {self.path} can't be written: {error.strerror}") from error
+
+    def end(self, status: int | None, seconds: float) -> str:
+        """Write the end of the session; give what a person keeps: how many lines there are, and the head."""
+        if self._left_out:
+            left_out, self._lines = self._left_out, 0
+            self.write("omitted", count=left_out)
+        self.write("exit", status=status, seconds=round(seconds, 3))
+        with self._locked():
+            number, digest = self._last()
+        return f"audit log {self.path}: {number} lines, head {digest}"
+
+    def in_place(self) -> bool:
+        """Whether the path still leads to the file that is written."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.lstat(self.path), os.fstat(self._fd))
+        return False
+
+    def discard(self) -> None:
+        """Nothing was started: let it go, and remove it where it was made for this run and holds nothing."""
+        if self.made and self.in_place() and os.fstat(self._fd).st_size == 0:
+            Path(self.path).unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Let it go."""
+        os.close(self._fd)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone in the file. Raise HostError when somebody else stays in it."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise HostError(f"another process holds the audit log {self.path}") from None
+                time.sleep(0.005)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _last(self) -> tuple[int, str]:
+        """Number and digest of the last line. Raise UsageError for a file that is no audit log."""
+        size = os.fstat(self._fd).st_size
+        if size == 0:
+            return 0, NOTHING
+        end = os.pread(self._fd, MAX_LINE, max(0, size - MAX_LINE))
+        line = end[:-1].rpartition(b"\n")[2]
+        record = parsed(line) if end.endswith(b"\n") else None
+        if record is None:
+            raise UsageError(f"the last line of {self.path} is none of an audit log, or was cut")
+        return record["number"], digest_of(line)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _encoded(head: Mapping[str, object], fields: Mapping[str, object]) -> bytes:
+    """A line: texts are cut to `MAX_TEXT`, and to less where their escapes would make the line too long."""
+    line = b""
+    for most in (MAX_TEXT, MAX_TEXT // 8, 1):
+        given = {name: shortened(each, most) for name, each in fields.items()}
+        line = json.dumps({**head, **given}).encode() + b"\n"
+        if len(line) < MAX_LINE:
+            break
+    return line
+
+
+def shortened(value: object, most: int = MAX_TEXT) -> object:
+    """A value with no text longer than `most`, and no list longer than 64."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:most]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        return [shortened(each, most) for each in value[:64]]
+    return value
+
+
+def digest_of(line: bytes) -> str:
+    """What the next line says of this one."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def parsed(line: bytes) -> Mapping[str, Any] | None:
+    """A line as a record; None for what none of ours is."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    shape = {"number": int, "previous": str, "time": str, "session": str, "event": str}
+    return data if all(type(data.get(name)) is kind for name, kind in shape.items()) else None

@@ -1,0 +1,113 @@
+"""Checks the chain of an audit log, and says which line was changed, moved, removed or cut off."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandwright.errors import UsageError
+from sandwright.session.audit import MAX_LINE, NOTHING, digest_of, parsed
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line: its place in the file, its digest, what it says."""
+
+    place: int
+    digest: str
+    record: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """Its own number."""
+        return int(self.record["number"])
+
+
+@dataclass
+class AuditFindings:
+    """What was found. `faults` are sentences; without any the chain is whole. `head` is the last digest."""
+
+    lines: int = 0
+    sessions: int = 0
+    head: str = NOTHING
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def check(path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False) -> AuditFindings:
+    """Check a file. `head` is a digest that a run stated; `runs` says whether a session goes on.
+
+    Raise UsageError for a file that can't be read.
+    """
+    found = AuditFindings()
+    lines = list(_read(path, found.faults))
+    found.lines, found.head = len(lines), lines[-1].digest if lines else NOTHING
+    found.faults += _chain(lines)
+    found.sessions = _sessions(lines, found, runs)
+    if head and head not in {each.digest for each in lines}:
+        found.faults.append(f"no line has the digest {head}: lines were changed, or cut off at the end")
+    return found
+
+
+def _read(path: Path, faults: list[str]) -> Iterator[_Line]:
+    try:
+        with path.open("rb") as file:
+            place = 0
+            while raw := file.readline(MAX_LINE + 1):
+                place += 1
+                line = raw.removesuffix(b"\n")
+                record = parsed(line) if len(line) < MAX_LINE else None
+                if line == raw:
+                    faults.append(f"line {place} is cut off in the middle")
+                elif record is None:
+                    faults.append(f"line {place} is no line of an audit log: it was changed or inserted")
+                else:
+                    yield _Line(place, digest_of(line), record)
+    except OSError as error:
+        raise UsageError(f"the audit log {path} can't be read: {error.strerror}") from error
+
+
+def _chain(lines: Sequence[_Line]) -> Iterator[str]:
+    """Of each line and the next one: whether that says the first's digest, and follows its number."""
+    if lines and lines[0].number > 1:
+        yield f"{_lines(1, lines[0].number - 1)} removed from the beginning"
+    elif lines and lines[0].record["previous"] != NOTHING:
+        yield "line 1 was changed"
+    for index, (line, behind) in enumerate(itertools.pairwise(lines)):
+        if behind.number > line.number + 1:
+            gone = _lines(line.number + 1, behind.number - 1)
+            yield f"{gone} removed, or changed, before line {behind.place}"
+        elif behind.number <= line.number:
+            yield f"line {behind.place} was moved or inserted: it says that it is number {behind.number}"
+        elif behind.record["previous"] != line.digest:
+            later = lines[index + 2 : index + 3]
+            broken = bool(later) and later[0].record["previous"] != behind.digest
+            perhaps = f", and perhaps line {line.place}" if broken else ""
+            yield f"line {behind.place if broken else line.place} was changed{perhaps}"
+
+
+def _lines(first: int, last: int) -> str:
+    return f"number {first} was" if first == last else f"numbers {first} to {last} were"
+
+
+def _sessions(lines: Sequence[_Line], found: AuditFindings, runs: Callable[[str], bool]) -> int:
+    """Each session begins and ends, unless it goes on; give how many there are."""
+    begun: dict[str, bool] = {}
+    for line in lines:
+        session, event = str(line.record["session"]), line.record["event"]
+        if event == "start":
+            begun[session] = False
+        elif session not in begun:
+            found.faults.append(f"line {line.place} is of session {session}, which has no start")
+            begun[session] = event == "exit"
+        elif event == "exit":
+            begun[session] = True
+    for session, ended in begun.items():
+        if not ended and runs(session):
+            found.notes.append(f"session {session} goes on")
+        elif not ended:
+            found.faults.append(f"session {session} has no end: it was killed, or lines were cut off")
+    return len(begun)
