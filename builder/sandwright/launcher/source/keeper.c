@@ -107,7 +107,7 @@ static bool is_spared(pid_t child)
     for (size_t index = 0; index < spared_count; index++)
         if (spared[index] == child)
             return true;
-    return false;
+    return watch_leaves(child);
 }
 
 /* Our own children's numbers can't become another's before we have waited for them. What they leave becomes ours. */

@@ -200,6 +200,7 @@ struct watch {
 };
 void watch_start(struct run *run, struct watch *watch);
 bool watch_mounted(struct watch *watch); /* waits for its word */
+bool watch_leaves(pid_t process);        /* it has said that all was well: nobody waits for it */
 int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
 
 /* ---- after.c: what `sandwright run` does when all has ended. It becomes the launcher's process, and exits as told. */

@@ -39,15 +39,27 @@ static bool number(const char *text, unsigned long *value)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
+/* The next word of a text in which `end` stands between words; NULL at its end. */
+static char *next(char **rest, char end)
+{
+    char *word = *rest;
+    while (*word == end)
+        word++;
+    char *at = word;
+    while (*at != '\0' && *at != end)
+        at++;
+    *rest = at + (*at != '\0');
+    *at = '\0';
+    return at == word ? NULL : word;
+}
+
 /* id parent major:minor root point options [field ...] - type source options */
 static bool line(char *text, struct mount *mount)
 {
-    char *rest = NULL, *fields[6];
-    for (int index = 0; index < 6; index++) {
-        fields[index] = strtok_r(index == 0 ? text : NULL, " ", &rest);
-        if (fields[index] == NULL)
+    char *fields[6];
+    for (int index = 0; index < 6; index++)
+        if ((fields[index] = next(&text, ' ')) == NULL)
             return false;
-    }
     if (!number(fields[0], &mount->id) || !number(fields[1], &mount->parent) || fields[4][0] != '/')
         return false;
     mount->point = fields[4];
@@ -55,9 +67,9 @@ static bool line(char *text, struct mount *mount)
     mount->length = strlen(mount->point);
     mount->readonly = strncmp(fields[5], "ro", 2) == 0 && (fields[5][2] == ',' || fields[5][2] == '\0');
     char *field;
-    while ((field = strtok_r(NULL, " ", &rest)) != NULL && strcmp(field, "-") != 0)
+    while ((field = next(&text, ' ')) != NULL && strcmp(field, "-") != 0)
         ;
-    mount->type = field == NULL ? NULL : strtok_r(NULL, " ", &rest);
+    mount->type = field == NULL ? NULL : next(&text, ' ');
     return mount->type != NULL;
 }
 
@@ -97,8 +109,7 @@ bool mounts_parse(char *text, struct mounts *mounts)
     *mounts = (struct mounts){.text = text, .all = calloc(lines + 1, sizeof *mounts->all)};
     if (mounts->all == NULL)
         return false;
-    char *rest = NULL;
-    for (char *each = strtok_r(text, "\n", &rest); each != NULL; each = strtok_r(NULL, "\n", &rest))
+    for (char *each; (each = next(&text, '\n')) != NULL;)
         if (mounts->count > lines || !line(each, &mounts->all[mounts->count++]))
             return false;
     qsort(mounts->all, mounts->count, sizeof *mounts->all, by_parent);

@@ -19,8 +19,10 @@
 #include "watch.h"
 
 enum { LOOK = 250, SETUP = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
+enum { MOUNTED = 'm', WELL = 'w' }; /* what the watch says */
 
 static struct watch options;
+static pid_t leaving; /* the watch that has said that all was well */
 static struct mount_plan plan;
 static int over = -1;
 static struct sandbox sandbox = {-1, -1, -1, -1};
@@ -157,6 +159,16 @@ static void look_for_gone(void)
             end(plan.records[index].target + strlen(root), WAS_REPLACED);
 }
 
+/* The kernel takes milliseconds to end a descriptor of inotify (SRCU). Nobody waits for that: all else is closed before. */
+static _Noreturn void leave_well(void)
+{
+    dup2(watching, 0);
+    syscall(SYS_close_range, 1, over - 1, 0);
+    syscall(SYS_close_range, over + 1, ~0U, 0);
+    (void)!write(over, (char[]){WELL}, 1);
+    _exit(0);
+}
+
 static _Noreturn void follow(void)
 {
     for (;;) {
@@ -175,7 +187,7 @@ static _Noreturn void follow(void)
         if (told || last || each[1].revents != 0)
             compare_all(told || each[1].revents != 0);
         if (last)
-            _exit(0);
+            leave_well();
     }
 }
 
@@ -190,10 +202,12 @@ static void open_again(void)
     sandbox.root = openat(sandbox.process, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* bubblewrap has made all mounts when it waits; who can't see that has to see the mounts. */
+/* bubblewrap has made all mounts when it waits; who can't see that has to see the mounts. The longer it takes, the less often
+ * it is looked at. */
 static void settle(void)
 {
-    long until = milliseconds() + SETUP;
+    long began = milliseconds();
+    int step = 2;
     for (;;) {
         char *where = NULL;
         int waits = options.waits_on < 0 ? -1 : sandbox_waits(&sandbox, options.waits_on);
@@ -205,9 +219,10 @@ static void settle(void)
             compare_mounts(true, &where) == NULL)
             return;
         free(where);
-        if (ended(1))
+        if (ended(step))
             _exit(0);
-        if (milliseconds() > until)
+        step = 1 + (int)(milliseconds() - began) / 8;
+        if (milliseconds() > began + SETUP)
             forbid("the sandbox's mounts were not made in time%s", "");
     }
 }
@@ -348,7 +363,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
         begin_here();
     else
         hold_covers();
-    if (write(over, "", 1) != 1)
+    if (write(over, (char[]){MOUNTED}, 1) != 1)
         _exit(NOT_RUN);
     if (options.pid_file != NULL)
         find();
@@ -361,6 +376,7 @@ void watch_start(struct run *run, struct watch *watch)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         refuse_errno("the mounts can't be watched");
     watch->mounted = false;
+    leaving = 0;
     watch->process = fork_child(&watch->handle);
     if (watch->process < 0)
         refuse_errno("the mounts can't be watched");
@@ -373,24 +389,43 @@ void watch_start(struct run *run, struct watch *watch)
     watch->says = ends[0];
 }
 
-bool watch_mounted(struct watch *watch)
+/* The next word of the watch; 0 when there is none any more. */
+static char hear(const struct watch *watch)
 {
     char said;
     ssize_t got;
     while ((got = read(watch->says, &said, 1)) < 0 && errno == EINTR)
         ;
-    return watch->mounted = got == 1;
+    return got == 1 ? said : 0;
+}
+
+bool watch_mounted(struct watch *watch)
+{
+    return watch->mounted = hear(watch) == MOUNTED;
+}
+
+bool watch_leaves(pid_t process)
+{
+    return process == leaving;
 }
 
 int watch_end(struct watch *watch)
 {
     int status;
+    char said;
+    shutdown(watch->says, SHUT_WR);
+    while ((said = hear(watch)) == MOUNTED)
+        ;
     close(watch->says);
+    if (watch->handle >= 0)
+        close(watch->handle);
+    if (said == WELL) {
+        leaving = watch->process;
+        return 0;
+    }
     while (waitpid(watch->process, &status, 0) < 0)
         if (errno != EINTR)
             return NOT_RUN;
-    if (watch->handle >= 0)
-        close(watch->handle);
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_RUN))
         return WEXITSTATUS(status);
     if (WIFSIGNALED(status))
