@@ -20,6 +20,7 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.filters import engine_profile
 from sandwright.seccomp import SeccompProfile, compile_profile
 from sandwright.seccomp.action import ALLOW
+from sandwright.seccomp.adapt import own_unix
 from sandwright.seccomp.model import SeccompRule
 from sandwright.verify.subject import ProofSubject
 
@@ -141,10 +142,10 @@ def bpf(content: bytes) -> Callable[[ProofSubject, Artifacts], Artifacts]:
 
 
 def bpf_granting(*syscalls: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """The filter for bwrap of a profile that grants some calls more."""
+    """The filter for bwrap of a profile that grants some calls more, and Unix sockets of one's own."""
 
     def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
-        opened = granting(engine_profile(subject.policy, host_sockets=True), *syscalls)
+        opened = granting(own_unix(engine_profile(subject.policy, host_sockets=False)), *syscalls)
         return replaced(artifacts, "seccomp.bpf", lambda _: compile_profile(opened, arch="amd64"))
 
     return weaken

@@ -67,6 +67,7 @@ static int keep_text(char **memory, const char *format, va_list words)
 char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "placeholders.c"
 
+#include "broker.h"
 #include "watch.h"
 
 #include <setjmp.h>
@@ -136,6 +137,29 @@ static void show_mounts(char *content)
     mounts_free(&mounts);
 }
 
+static void show_address(const char *content, size_t length)
+{
+    char path[109];
+    static const char *const names[] = {"wrong", "none", "abstract", "path", "other"};
+    enum address found = address_of(content, length, path);
+    show("%s %s", names[found], path);
+}
+
+static void show_answer(const char *content, size_t length)
+{
+    struct diag_question question = {.sequence = 1, .device = 2, .inode = 3};
+    static const char *const names[] = {"more", "end", "fault"};
+    enum diag_answer said = diag_read(content, length, &question);
+    show("%s%s%s", names[said], question.found ? " found" : "", question.cut ? " cut" : "");
+}
+
+static void show_device(const char *content)
+{
+    uint32_t device = 0;
+    bool known = device_in(content, 24, &device);
+    show("%d %x", known, device);
+}
+
 static void show_files(char letter)
 {
     struct run run = {.name = "sandwright-abc", .state = "/nowhere", .lock = 0};
@@ -191,6 +215,18 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'i':
         show_mounts(ended);
+        break;
+    case 'a':
+        show_address(content, length);
+        break;
+    case 'q':
+        show_answer(content, length);
+        break;
+    case 'w':
+        show_device(ended);
+        break;
+    case 'u':
+        show("%d", has_signal(ended));
         break;
     default:
         input = (const char *)data + 1;

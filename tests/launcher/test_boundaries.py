@@ -52,6 +52,11 @@ def _children(process: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+def _has_threads(process: int) -> bool:
+    """As only the supervisor of connections has."""
+    return len(list(Path(f"/proc/{process}/task").iterdir())) > 1
+
+
 def _stopped(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
@@ -72,7 +77,8 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
         (keeper,) = (each for each in _children(running.pid) if os.getpgid(each) == each)
         own = Path(f"/proc/{running.pid}/exe").stat().st_ino
         below = _children(keeper)
-        (watch,) = (each for each in below if Path(f"/proc/{each}/exe").stat().st_ino == own)
+        ours = [each for each in below if Path(f"/proc/{each}/exe").stat().st_ino == own]
+        (watch,) = (each for each in ours if not _has_threads(each))
         os.kill(watch, signal.SIGSTOP)
         _until(lambda: _stopped(watch))
         try:

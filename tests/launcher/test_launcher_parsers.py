@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import random
+import struct
 import subprocess
 from pathlib import Path
 
@@ -65,6 +66,79 @@ def test_what_is_seen_at_a_path(harness: Path) -> None:
         "0 0",
         "0 1",
     ]
+
+
+def message(kind: int, body: bytes = b"", sequence: int = 1, flags: int = 2) -> bytes:
+    """A message of netlink(7), at its place in a datagram."""
+    whole = struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
+    return whole + b"\0" * (-len(whole) % 4)
+
+
+def attribute(kind: int, body: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(body), kind) + body + b"\0" * (-len(body) % 4)
+
+
+def bound(device: int, inode: int) -> bytes:
+    """A socket of unix_diag: a name (0), and the file that it is bound to (1)."""
+    own = struct.pack("=BBBBIII", 1, 1, 10, 0, 77, 0, 0)
+    return message(20, own + attribute(0, b"/a") + attribute(1, struct.pack("=II", inode, device)))
+
+
+@pytest.mark.needs("cc")
+def test_answers_about_sockets(harness: Path) -> None:
+    done = message(3, b"\0\0\0\0")
+    told = {
+        bound(2, 3): "more found",
+        bound(2, 4) + bound(3, 3): "more",
+        bound(2, 4) + bound(2, 3) + done: "end found",
+        done + bound(2, 3): "end",
+        message(3, b"\0\0\0\0", flags=0x12): "end cut",
+        message(2, b"\0\0\0\0"): "fault",
+        message(2, b"\0\0\0\0", sequence=9): "more",
+        b"": "more",
+        bound(2, 3)[:-4]: "fault",
+        bound(2, 3) + b"\1": "fault found",
+        struct.pack("=IHHII", 15, 20, 2, 1, 0): "fault",
+        message(20, struct.pack("=BBBBIII", 1, 1, 10, 0, 77, 0, 0) + b"\3\0\1\0"): "more",
+        message(20, struct.pack("=BBBBIII", 1, 1, 10, 0, 77, 0, 0) + b"\x63\0\1\0abcd"): "more",
+    }
+    assert fed(harness, [b"q" + each for each in told]) == list(told.values())
+
+
+@pytest.mark.needs("cc")
+def test_addresses_of_sockets(harness: Path) -> None:
+    told = {
+        b"\1\0/a\0": "path /a",
+        b"\1\0/a": "path /a",
+        b"\1\0" + b"x" * 108: "path " + "x" * 108,
+        b"\1\0" + b"x" * 109: "wrong ",
+        b"\1\0\0a": "abstract ",
+        b"\1\0": "wrong ",
+        b"\1": "wrong ",
+        b"": "wrong ",
+        b"\0\0": "none ",
+        b"\2\0\0\0\0\0": "other ",
+    }
+    assert fed(harness, [b"a" + each for each in told]) == list(told.values())
+
+
+@pytest.mark.needs("cc")
+def test_what_proc_tells_of_a_caller(harness: Path) -> None:
+    """Signals that it would handle now, and the device of a mount."""
+    sets = b"Name:\tx\nSigPnd:\t%s\nShdPnd:\t%s\nSigBlk:\t%s\nSigIgn:\t%s\n"
+    told = {
+        b"u" + sets % (b"0", b"0", b"0", b"0"): "0",
+        b"u" + sets % (b"0", b"2000", b"0", b"0"): "1",
+        b"u" + sets % (b"200", b"0", b"0", b"0"): "1",
+        b"u" + sets % (b"0", b"2000", b"2000", b"0"): "0",
+        b"u" + sets % (b"0", b"2000", b"0", b"2000"): "0",
+        b"u": "0",
+        b"w" + LINES: "1 8",
+        b"w" + LINES.replace(b"24 21 0:8", b"24 21 254:16"): "1 fe00010",
+        b"w" + LINES.replace(b"24 21", b"25 21"): "0 0",
+        b"w": "0 0",
+    }
+    assert fed(harness, list(told)) == list(told.values())
 
 
 @pytest.mark.needs("cc")

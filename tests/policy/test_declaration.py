@@ -60,8 +60,8 @@ def test_whatever_is_not_exact_has_a_reason(method: str) -> None:
         ("network.localhost", "seatbelt", "exact"),
         ("network.later-sockets", "docker", "partly"),
         ("network.later-sockets", "bwrap", "exact"),
-        ("network.other-later-sockets", "bwrap", "partly"),
-        ("network.abstract-sockets", "bwrap", "cannot"),
+        ("network.other-later-sockets", "bwrap", "exact"),
+        ("network.abstract-sockets", "bwrap", "exact"),
         ("network.abstract-sockets", "oci", "cannot"),
         ("network.abstract-sockets", "docker", "cannot"),
         ("network.abstract-sockets", "podman", "cannot"),
@@ -104,6 +104,7 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("extends: []\nnetwork: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-later-sockets"}),
         ("extends: []\nnetwork: {mode: proxy, unix_sockets: [/srv/s]}", {"network.proxy", "network.ca", "network.unix-sockets", "network.other-later-sockets"}),
         ("extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}", {"network.host", "network.ca", "network.unix-sockets", "network.other-later-sockets", "network.abstract-sockets"}),
+        ("network: {own_sockets: false}", {"network.no-own-sockets"}),
         ("network: {localhost: [80]}", {"network.localhost"}),
         ("network: {expose: [80]}", {"network.expose"}),
         ("process: {privileged: true}", {"process.privileged"}),
@@ -136,6 +137,7 @@ def test_every_feature_is_used_by_some_policy() -> None:
         "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host, unix_sockets: [/srv/s]}",
+        "network: {own_sockets: false}",
     ]  # fmt: skip
     found = {use.feature for text in texts for use in uses(_resolve(text))}
     assert found == set(FEATURES) - {"process.root"}
@@ -170,8 +172,8 @@ def test_who_runs_it_decides_what_is_said_of_root() -> None:
         ),
         (
             "network: {unix_sockets: [/srv/s]}",
-            "bwrap",
-            "bwrap can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp can't tell sockets by path, and a readable socket can be connected to",
+            "user",
+            "user can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp can't tell sockets by path, and a readable socket can be connected to",
         ),
     ],
 )
@@ -184,14 +186,15 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
     )
 
 
-@pytest.mark.parametrize("method", ["bwrap", "oci", "docker", "podman", "user"])
+@pytest.mark.parametrize("method", ["oci", "docker", "podman", "user"])
 def test_a_listed_socket_in_the_hosts_network_is_refused(method: str) -> None:
     """It would open all abstract sockets of the host, D-Bus and X11 among them."""
     text = "extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}\n"
     with pytest.raises(RenderError, match=f"{method} can't enforce network.abstract-sockets"):
         check_expressible(_resolve(text), registry.declaration(method))
     check_expressible(_resolve(text.replace("host", "none")), registry.declaration(method))
-    check_expressible(_resolve(text), registry.declaration("gvisor"))
+    for able in ("gvisor", "bwrap"):
+        check_expressible(_resolve(text), registry.declaration(able))
 
 
 def test_all_that_a_method_cannot_do_at_once() -> None:

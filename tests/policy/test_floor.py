@@ -92,6 +92,7 @@ REFUSED = [
     ("network: {localhost: [443]}", "network: {localhost: [80]}", "project.yaml:1:23: network.localhost[0]: 80 is not in the floor's network.localhost (floor floor.yaml:1:22)"),
     ("network: {ca: image}", "network: {ca: host}", "project.yaml:1:15: network.ca: host is looser than the floor's image (floor floor.yaml:1:15)"),
     ("network: {ca: host}", "network: {ca: image}", "project.yaml:1:15: network.ca: image is looser than the floor's host (floor floor.yaml:1:15)"),
+    ("network: {own_sockets: false}", "network: {own_sockets: true}", "project.yaml:1:24: network.own_sockets: true is looser than the floor's false (floor floor.yaml:1:24)"),
     ("process: {privileged: false}", "process: {privileged: true}", "project.yaml:1:23: process.privileged: true is looser than the floor's false (floor floor.yaml:1:23)"),
     ("process: {seccomp: default}", "process: {seccomp: build}", "project.yaml:1:20: process.seccomp: build is looser than the floor's default (floor floor.yaml:1:20)"),
     ("process: {seccomp: build}", "process: {seccomp: /etc/s.json}", "project.yaml:1:20: process.seccomp: /etc/s.json is not the floor's build (floor floor.yaml:1:20): what a file lets through is not compared with other profiles"),

@@ -158,7 +158,8 @@ def test_it_is_inside(launch: Launch) -> None:
 
 def test_unix_sockets_are_refused_and_pairs_are_not(launch: Launch) -> None:
     make = "import socket; socket.socketpair(); print(1); socket.socket(socket.AF_INET); print(2); "
-    result = launch(f"python3 -c '{make}socket.socket(socket.AF_UNIX)'")
+    policy = "network: {own_sockets: false}\n"
+    result = launch(f"python3 -c '{make}socket.socket(socket.AF_UNIX)'", policy=policy)
     assert result.text.split() == ["1", "2"]
     assert "Operation not permitted" in result.stderr
 

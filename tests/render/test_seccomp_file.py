@@ -122,14 +122,29 @@ def test_the_file_decides(call: str, arguments: tuple[int, ...], answer: Action,
 def test_sockets_of_the_host_stay_out_of_reach(
     abi: Abi, call: str, arguments: tuple[int, ...], answer: Action
 ) -> None:
+    assert _bpf(LENIENT, call, *arguments, abi=abi, more="network: {own_sockets: false}\n") == answer
+
+
+@pytest.mark.parametrize(
+    ("abi", "call", "arguments", "answer"),
+    [
+        pytest.param(Abi.AMD64, "socket", (1, 1), ALLOW, id="streams"),
+        pytest.param(Abi.AMD64, "socket", (1, 5 | 0o2000000), ALLOW, id="packets, SOCK_CLOEXEC"),
+        pytest.param(Abi.AMD64, "socket", (1, 2), EPERM, id="datagrams send anywhere"),
+        pytest.param(Abi.ARM64, "socket", (1 | 1 << 32, 3 | 0o4000), EPERM, id="raw, dirty and wide"),
+        pytest.param(Abi.AMD64, "socketpair", (1, 2), EPERM, id="pairs of datagrams"),
+        pytest.param(Abi.AMD64, "io_uring_setup", (8,), EPERM, id="io_uring connects unseen"),
+        pytest.param(Abi.I386, "socketcall", (1,), EPERM, id="SYS_SOCKET of i386, for any family"),
+    ],
+)
+def test_own_sockets_are_no_datagrams(
+    abi: Abi, call: str, arguments: tuple[int, ...], answer: Action
+) -> None:
     assert _bpf(LENIENT, call, *arguments, abi=abi) == answer
 
 
 def test_a_policy_that_lists_sockets_leaves_them_to_the_file() -> None:
-    more = (
-        "network: {unix_sockets: [/run/x]}\n"
-        "degrade: [{feature: network.other-sockets, method: bwrap, reason: a test}]\n"
-    )
+    more = "network: {unix_sockets: [/run/x]}\n"
     assert _bpf(LENIENT, "socket", 1, 1, more=more) == ALLOW
     assert _bpf(LENIENT, "uname", more=more) == Action(ActionKind.ERRNO, 13)
 
@@ -318,7 +333,9 @@ def test_bwrap_runs_under_it(tmp_path: Path) -> None:
     refused = process.run(launch, "uname", check=False, timeout=20)
     assert refused.status == 1
     assert "Permission denied" in refused.stderr
-    unix = "import socket; socket.socketpair(); socket.socket(socket.AF_INET); socket.socket(socket.AF_UNIX)"
+    unix = (
+        "import socket; socket.socketpair(); socket.socket(socket.AF_UNIX); socket.socket(socket.AF_UNIX, 2)"
+    )
     sockets = process.run(launch, "python3", "-c", unix, check=False, timeout=20)
     assert sockets.stderr.splitlines()[-1] == "PermissionError: [Errno 1] Operation not permitted"
     assert process.run(launch, "echo", "ran", timeout=20).text == "ran"

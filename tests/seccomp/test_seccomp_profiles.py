@@ -57,10 +57,7 @@ DECISIONS = [
         ("*", name, (), EPERM)
         for name in ("open_by_handle_at", "fanotify_init", "syslog", "settimeofday", "kcmp")
     ],
-    *[
-        ("*", name, (), EPERM)
-        for name in ("setns", "mbind", "pidfd_getfd", "memfd_secret", "vmsplice", "vhangup")
-    ],
+    *[("*", name, (), EPERM) for name in ("setns", "mbind", "memfd_secret", "vmsplice", "vhangup")],
     *[
         ("*", name, (), ENOSYS)
         for name in ("clone3", "fsopen", "mount_setattr", "statmount", "lookup_dcookie")
@@ -93,6 +90,15 @@ DECISIONS = [
     *[(name, "pivot_root", (), EPERM) for name in ("default", "strict", "build")],
     *[(name, "mount", (), ALLOW) for name in ("bwrap-in-container", "runsc-in-container")],
     *[(name, "pivot_root", (), ALLOW) for name in ("bwrap-in-container", "runsc-in-container")],
+    *[("bwrap-in-container", "setns", (9, kind), ALLOW) for kind in (NEWUSER, NEWNS, 0x40000000)],
+    *[("bwrap-in-container", "setns", (9, kind), EPERM) for kind in (0, NEWPID, NEWUSER | NEWNS, 0x80)],
+    ("bwrap-in-container", "pidfd_getfd", (), ALLOW),
+    ("bwrap-in-container", "socket", (AF_NETLINK, RAW, 4), ALLOW),
+    *[
+        (name, *row)
+        for name in ("default", "strict", "build", "runsc-in-container")
+        for row in (("pidfd_getfd", (), EPERM), ("socket", (AF_NETLINK, RAW, 4), EPROTONOSUPPORT))
+    ],
     ("bwrap-in-container", "umount2", (0, 2), ALLOW),
     ("bwrap-in-container", "umount2", (0, 2 | UPPER), ALLOW),
     ("bwrap-in-container", "umount2", (0, 1), EPERM),

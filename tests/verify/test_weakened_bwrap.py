@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         without_words("--perms", "0555", "--tmpfs", "{project}/.sandbox"), "files/protected-absent",
     ),
     "the private temporary directory": (
-        without_words("--tmpfs", "/tmp"), "files/temporary files/temporary-of-host",
+        without_words("--tmpfs", "/tmp"), "files/temporary files/temporary-of-host network/own-sockets",
     ),
     "the sandbox's own devices": (
         instead_of(["--dev", "/dev"], ["--dev-bind", "/dev", "/dev"]), "files/devices",
@@ -100,13 +100,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     # syscalls
     "a refusal of bpf": (bpf_granting("bpf"), "syscalls/bpf"),
     "a refusal of keyctl": (bpf_granting("keyctl"), "syscalls/keyctl"),
-    "a refusal of io_uring": (
-        bpf_granting("io_uring_setup", "io_uring_enter"), "syscalls/io_uring_enter syscalls/io_uring_setup",
-    ),
+    # One more filter refuses io_uring_setup.
+    "a refusal of io_uring": (bpf_granting("io_uring_setup", "io_uring_enter"), "syscalls/io_uring_enter"),
     # network
-    "the namespace of networks": (
-        without_words("--unshare-net"),
-        "network/host-address network/host-loopback network/interfaces network/outside processes/inside",
+    "whose a socket is": (
+        launcher("broker.c", "if (is_listed(broker, found, writable))", "if (true)"),
+        "network/later-socket network/project-socket",
     ),
     # environment
     "the empty environment": (
@@ -169,9 +168,18 @@ def test_ports_that_lead_elsewhere_or_nowhere_are_red(change: Weaken, red: str, 
     }
 
 
+def test_without_a_network_of_its_own(prove_with: Prove) -> None:
+    """With Unix sockets of its own it would not start."""
+    policy = POLICY.replace("{mode: none}", "{mode: none, own_sockets: false}")
+    assert set(prove_with("bwrap", policy, without_words("--unshare-net"))) == {
+        *("network/host-address", "network/host-loopback", "network/interfaces", "network/outside"),
+        "processes/inside",
+    }
+
+
 def test_without_a_filter_all_that_only_it_refuses_is_red(prove_with: Prove) -> None:
     red = prove_with("bwrap", POLICY, bpf(ALLOW_ALL))
-    assert {each.split("/")[0] for each in red} == {"network", "processes", "syscalls"}
+    assert {each.split("/")[0] for each in red} == {"processes", "syscalls"}, "one more filter has connect(2)"
     needs_rights = {"acct", "pivot_root", "reboot", "settimeofday", "fanotify_init"}
     spared = {"syscalls/" + name for name in needs_rights}
     assert not spared & set(red), "the kernel itself refuses these without rights"

@@ -47,6 +47,9 @@ class LaunchPlan:
     localhost: Words = ()
     authorities: Words = ()
     authority_names: Words = ()
+    supervised: bool = False
+    own_sockets: bool = False
+    host_sockets: Words = ()
     shims: bool = False
     shims_place: str | None = None
     shims_search: str | None = None

@@ -14,6 +14,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | network.unix_sockets, localhost    | a subset                                                              |
 | network.expose                     | a subset                                                              |
 | network.ca                         | the same                                                              |
+| network.own_sockets                | false < true                                                          |
 | process.privileged                 | false < true                                                          |
 | process.seccomp                    | strict < default < build; a file only when it is the same path        |
 | macos                              | a subset                                                              |
@@ -44,6 +45,7 @@ from sandwright.policy.values import UNLIMITED
 _ORDERS: Mapping[str, tuple[object, ...]] = {
     "filesystem.tmp": ("private", "shared"),
     "network.mode": ("none", "proxy", "host"),
+    "network.own_sockets": (False, True),
     "process.privileged": (False, True),
     "credentials.cloud": ("none", "readonly"),
     "user.mapping": ("required", "auto", "off"),

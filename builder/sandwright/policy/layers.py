@@ -42,6 +42,7 @@ FIELDS: Mapping[str, Way] = {
     "network.mode": "value",
     "network.allow": "grants",
     "network.unix_sockets": "grants",
+    "network.own_sockets": "value",
     "network.localhost": "grants",
     "network.expose": "grants",
     "network.ca": "value",

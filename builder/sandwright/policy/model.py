@@ -153,6 +153,14 @@ class NetworkSection:
     Absent: as the layers below say. Empty: none. Filled: these, each path as it is, not what lies below it.
     """
 
+    own_sockets: bool | None = None
+    """Whether programs inside can have Unix sockets of their own, and connect to those of each other.
+
+    They are streams or sequenced packets, with a path or without. The host's stay closed, wherever they are
+    seen: `unix_sockets` lists those that may be connected to. With `mode: host` there are none on Linux, as
+    names without a path would be the host's. Absent: as the layers below say; without any, true.
+    """
+
     localhost: tuple[Port, ...] | None = None
     """Grants: TCP ports of the host's own localhost that may be connected to.
 

@@ -101,6 +101,8 @@ FEATURES: Mapping[str, str] = {
     "network.later-sockets": "a Unix socket that appears later in a listed directory can't be connected to",
     "network.other-later-sockets": "a later Unix socket can't be connected to, while others are listed",
     "network.abstract-sockets": "with the host's network, Unix sockets without a path can't be connected to",
+    "network.own-sockets": "programs inside can have Unix sockets of their own",
+    "network.no-own-sockets": "programs inside can have no Unix sockets but pairs",
     "network.localhost": "listed ports of the host's localhost can be connected to",
     "network.expose": "servers inside are reached on listed ports of the host's localhost, and only there",
     "network.ca": "the host's certificates of authorities are trusted inside",

@@ -239,6 +239,7 @@ def _network(
             dict.fromkeys(hosts.host_pattern(item.value) for item in settings.items("network.allow"))
         ),
         unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
+        own_sockets=settings.value("network.own_sockets") is not False,
         localhost=tuple(dict.fromkeys(item.value for item in settings.items("network.localhost"))),
         expose=tuple(dict.fromkeys(item.value for item in settings.items("network.expose"))),
         ca=settings.value("network.ca") or "host",

@@ -49,14 +49,25 @@ class Filesystem:
 
 @dataclass(frozen=True)
 class Network:
-    """What can be connected to. `unix_sockets` are canonical paths."""
+    """What can be connected to. `unix_sockets` are canonical paths; `own_sockets` is what the policy says."""
 
     mode: NetworkMode
     allow: tuple[HostPattern, ...]
     unix_sockets: tuple[str, ...]
+    own_sockets: bool
     localhost: tuple[int, ...]
     expose: tuple[int, ...]
     ca: CaSource
+
+    @property
+    def has_own_sockets(self) -> bool:
+        """Whether programs inside can have Unix sockets of their own on Linux: in a network of their own."""
+        return self.own_sockets and self.mode != "host"
+
+    @property
+    def makes_sockets(self) -> bool:
+        """Whether programs inside can make Unix sockets other than pairs on Linux."""
+        return self.has_own_sockets or bool(self.unix_sockets)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandwright.errors import RenderError
@@ -207,6 +207,15 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield Use("network.later-sockets", sockets.what, sockets.source)
     if network.unix_sockets and network.mode == "host":
         yield Use("network.abstract-sockets", sockets.what, sockets.source)
+    own = Use(
+        "network.own-sockets",
+        f"own_sockets: {str(network.own_sockets).lower()}",
+        policy.source("network.own_sockets"),
+    )
+    if network.has_own_sockets:
+        yield own
+    elif not (network.own_sockets or network.unix_sockets):
+        yield replace(own, feature="network.no-own-sockets")
     if network.localhost:
         yield Use("network.localhost", "localhost", policy.source("network.localhost"))
     if network.expose:

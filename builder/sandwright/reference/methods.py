@@ -198,9 +198,8 @@ def _probes(method: str) -> tuple[Probe, ...]:
         project=project,
         entries=dict.fromkeys(places, HostEntry("directory")),
     )
-    listeners = CanaryListeners(
-        1, 2, "192.0.2.1", 3, fixture.read / "socket", fixture.read / "later", "abstract", ()
-    )
+    paths = (fixture.read / "socket", fixture.read / "later", fixture.write / "host-socket")
+    listeners = CanaryListeners(1, 2, "192.0.2.1", 3, *paths, "abstract", ())
     found: dict[str, Probe] = {}
     for text, uid in itertools.product(POLICIES, (facts.uid, 0)):
         policy = MergedPolicy.from_text(f"{POLICY}{text}\n").resolve(replace(facts, uid=uid))

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal
 
 from sandwright.document import field_name
 from sandwright.errors import DocumentError, Problem, RenderError
@@ -24,7 +24,7 @@ from sandwright.seccomp import (
 )
 from sandwright.seccomp.abi import BOTH, Architecture
 from sandwright.seccomp.action import ActionKind
-from sandwright.seccomp.adapt import in_order, without_unix
+from sandwright.seccomp.adapt import in_order, own_unix, without_unix
 from sandwright.seccomp.document import kernel_version
 from sandwright.seccomp.model import SeccompFilter, SeccompProfile, SeccompRule
 from sandwright.seccomp.resolve import for_machine, resolve
@@ -55,14 +55,29 @@ def gvisor_filter(policy: ResolvedPolicy, *, host_sockets: bool, caps: Collectio
     return gvisor_json(chosen if chosen.first_wins else in_order(chosen, arch=architecture(policy)))
 
 
-def bpf_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes:
-    """The filter as BPF for the policy's host, whose sockets can be reached. Raise like `oci_filter`."""
+def bpf_filter(policy: ResolvedPolicy, *, supervised: bool, caps: Collection[str] = ()) -> bytes:
+    """The filter as BPF for the policy's host, whose sockets can be reached. Raise like `oci_filter`.
+
+    `supervised`: the launcher connects for programs inside, which so can have Unix sockets of their own.
+    """
     given = from_file(policy, caps=caps)
-    arch, sockets = architecture(policy), bool(policy.network.unix_sockets)
+    arch = architecture(policy)
+    sockets: Sockets = "all" if policy.network.unix_sockets else "none"
+    if supervised and policy.network.makes_sockets:
+        sockets = "own"
     if given is None:
         return _compiled(policy.process.seccomp, sockets, arch, tuple(caps))
-    found = resolve_usable(given if sockets else without_unix(given), arch=arch)
-    return compile_filter(found, arch=arch)
+    return compile_filter(resolve_usable(_SOCKETS[sockets](given), arch=arch), arch=arch)
+
+
+Sockets = Literal["all", "own", "none"]
+"""The Unix sockets that a filter lets be made."""
+
+_SOCKETS: Mapping[Sockets, Callable[[SeccompProfile], SeccompProfile]] = {
+    "all": lambda profile: profile,
+    "own": own_unix,
+    "none": without_unix,
+}
 
 
 def engine_profile(
@@ -75,22 +90,25 @@ def engine_profile(
     """The profile that an engine is given as JSON.
 
     `host_sockets`: sockets of the host can be reached by path or, in the host's network namespace, by
-    abstract name; a policy that lists none then gets a profile with which none can be made but pairs. `caps`
+    abstract name; a policy that lists none then gets a profile with which none can be made but pairs, and so
+    does one without sockets of its own. `caps`
     is the bounding set of who runs under it. A file is taken for the architecture of the policy's host.
     Raise DocumentError for a file that is no profile, RenderError for one that can't be used.
     """
-    closed = host_sockets and not policy.network.unix_sockets
+    closed = (host_sockets or not policy.network.own_sockets) and not policy.network.unix_sockets
     given = from_file(policy, caps=caps)
     if given is None:
-        return _shipped(policy.process.seccomp, closed, tuple(caps), tuple(arch))
+        return _shipped(policy.process.seccomp, "none" if closed else "all", tuple(caps), tuple(arch))
     found = resolve_usable(given, arch=architecture(policy))
     if closed and makes_unix_sockets(found):
         # No rule can be added: engines try rules in an order of their own.
         source = policy.source("process.seccomp")
+        why = "by which the host's are reached with network.mode: host, and network.unix_sockets lists none"
+        if not host_sockets:
+            why = "which network.own_sockets: false refuses"
         raise RenderError(
-            f"{source}: process.seccomp: {given.file} lets AF_UNIX sockets be made, by which the "
-            f"host's are reached with network.mode: {policy.network.mode}, and network.unix_sockets lists "
-            "none; refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
+            f"{source}: process.seccomp: {given.file} lets AF_UNIX sockets be made, {why}; "
+            "refuse io_uring_setup in it, socket with 1 in the lower half of argument 0, and "
             "socketpair with 2 or 3 in the lower four bits of argument 1"
         )
     return given
@@ -152,17 +170,16 @@ def _problem(rule: SeccompRule, message: str) -> Problem:
 
 @functools.lru_cache(maxsize=32)
 def _shipped(
-    name: str, closed: bool, caps: tuple[str, ...], arch: tuple[Architecture, ...]
+    name: str, sockets: Sockets, caps: tuple[str, ...], arch: tuple[Architecture, ...]
 ) -> SeccompProfile:
-    """A shipped profile; a `closed` one makes no sockets of AF_UNIX but pairs."""
-    chosen = profile(name).expand(caps=caps, arch=arch)
-    return without_unix(chosen) if closed else chosen
+    """A shipped profile with these Unix sockets."""
+    return _SOCKETS[sockets](profile(name).expand(caps=caps, arch=arch))
 
 
 @functools.cache
-def _compiled(name: str, sockets: bool, arch: Architecture, caps: tuple[str, ...]) -> bytes:
+def _compiled(name: str, sockets: Sockets, arch: Architecture, caps: tuple[str, ...]) -> bytes:
     """The program of a shipped profile, which is the same for every policy."""
-    return compile_profile(_shipped(name, not sockets, caps, (arch,)), arch=arch)
+    return compile_profile(_shipped(name, sockets, caps, (arch,)), arch=arch)
 
 
 def architecture(policy: ResolvedPolicy) -> Architecture:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from sandwright.launcher import LAUNCH
 from sandwright.launcher.plan import NAME, LaunchPlan, plan_bytes
@@ -72,6 +73,15 @@ def _locked(policy: ResolvedPolicy) -> str:
         return policy.canonical(facts.git_worktree[1])
     git = below(project, ".git")
     return git if facts.kind(git) == "directory" else project
+
+
+def supervision(policy: ResolvedPolicy) -> dict[str, Any]:
+    """The fields of a plan whose launcher connects for programs inside, as the policy lets them."""
+    return {
+        "supervised": policy.network.makes_sockets,
+        "own_sockets": policy.network.has_own_sockets,
+        "host_sockets": policy.network.unix_sockets,
+    }
 
 
 def launch_program(

@@ -69,6 +69,7 @@ ALLOW = Action(ActionKind.ALLOW)
 KILL_PROCESS = Action(ActionKind.KILL_PROCESS)
 KILL_THREAD = Action(ActionKind.KILL_THREAD)
 EPERM = Action(ActionKind.ERRNO, 1)
+NOTIFY = Action(ActionKind.NOTIFY)
 ENOSYS = Action(ActionKind.ERRNO, 38)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sandwright.seccomp.abi import NATIVE, Architecture
-from sandwright.seccomp.action import ALLOW, EPERM, Action, ActionKind
+from sandwright.seccomp.action import ALLOW, EPERM, NOTIFY, Action, ActionKind
 from sandwright.seccomp.catalogue import profile as shipped_profile
 from sandwright.seccomp.model import (
     ArgumentComparison,
@@ -37,18 +37,23 @@ HIDDEN = ("socketcall", "io_uring_setup")
 5.19)."""
 
 _UNIX = masked(0, AF_UNIX)
-_DATAGRAM_PAIRS = tuple(
-    SeccompRule(
-        ("socketpair",),
-        EPERM,
-        (_UNIX, masked(1, kind, TYPE_MASK)),
-        comment="Datagrams, by which sockets of the host would be reached.",
-    )
-    for kind in DATAGRAMS
-)
+
+
+def _no_datagrams(name: str) -> tuple[SeccompRule, ...]:
+    """Refusals of socketpair(2) or socket(2)."""
+    comment = "Datagrams, by which sockets of the host would be reached."
+    conditions = ((_UNIX, masked(1, kind, TYPE_MASK)) for kind in DATAGRAMS)
+    return tuple(SeccompRule((name,), EPERM, when, comment=comment) for when in conditions)
+
+
 _UNIX_GUARDS = (
-    *_DATAGRAM_PAIRS,
+    *_no_datagrams("socketpair"),
     SeccompRule(("socket",), EPERM, (_UNIX,)),
+    SeccompRule(("io_uring_setup",), EPERM),
+)
+_OWN_GUARDS = (
+    *_no_datagrams("socketpair"),
+    *_no_datagrams("socket"),
     SeccompRule(("io_uring_setup",), EPERM),
 )
 
@@ -65,6 +70,30 @@ def without_unix(profile: SeccompProfile) -> SeccompProfile:
     reason = "AF_UNIX, by which sockets of the host would be reached."
     closed = without_families(profile, (AF_UNIX,), reason)
     return replace(closed, rules=tuple(made for rule in closed.rules for made in _pairs(rule)))
+
+
+def own_unix(profile: SeccompProfile) -> SeccompProfile:
+    """A profile for a sandbox whose connections the launcher makes: Unix sockets, but of datagrams.
+
+    Datagrams bring addresses of their own, and io_uring connects unseen. In a profile of the catalogue
+    connect(2) asks a listener: without one, which the launcher brings, it is ENOSYS. What a file refuses
+    stays refused.
+    """
+    if not profile.first_wins:
+        return replace(profile, guards=(*profile.guards, *_OWN_GUARDS))
+    rules = (made for rule in profile.rules for made in _streams(rule))
+    return replace(profile, rules=tuple(made for rule in rules for made in _asked(rule)))
+
+
+def _asked(rule: SeccompRule) -> Iterator[SeccompRule]:
+    """A rule that allows connect(2) and others."""
+    if "connect" not in rule.names or rule.action != ALLOW:
+        yield rule
+        return
+    others = tuple(name for name in rule.names if name != "connect")
+    if others:
+        yield replace(rule, names=others)
+    yield replace(rule, names=("connect",), action=NOTIFY)
 
 
 def without_ip(profile: SeccompProfile) -> SeccompProfile:
@@ -98,10 +127,20 @@ def _family(rule: SeccompRule) -> int | None:
 
 def _pairs(rule: SeccompRule) -> Iterator[SeccompRule]:
     """A rule of socketpair(2) by types: an end of a pair of datagrams can send to any other address."""
-    if "socketpair" not in rule.names or rule.action != ALLOW or rule.when != (_UNIX,):
+    yield from _typed(rule, "socketpair")
+
+
+def _streams(rule: SeccompRule) -> Iterator[SeccompRule]:
+    """The same for socket(2), too."""
+    for made in _pairs(rule):
+        yield from _typed(made, "socket")
+
+
+def _typed(rule: SeccompRule, name: str) -> Iterator[SeccompRule]:
+    if name not in rule.names or rule.action != ALLOW or rule.when != (_UNIX,):
         yield rule
         return
-    for refusal in _DATAGRAM_PAIRS:
+    for refusal in _no_datagrams(name):
         yield replace(refusal, group=rule.group)
     others = ArgumentComparison(1, ComparisonOperator.NONE_OF, DATAGRAMS, TYPE_MASK)
     yield replace(rule, when=(*rule.when, others))

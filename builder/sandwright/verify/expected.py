@@ -248,8 +248,21 @@ _TABLE: Mapping[str, _Row] = {
         "a socket that appeared in a listed directory after rendering",
         "EPERM",
     ),
+    "unix.written": _Row(
+        "network.later-sockets",
+        "a socket of the host that appeared in a writable directory after rendering",
+        "EPERM",
+    ),
+    "unix.own": _Row(
+        "network.own-sockets",
+        "it is bound and connected to in a writable directory, in the temporary one, and without a path",
+        "ok",
+    ),
+    "unix.none": _Row("network.no-own-sockets", "the filter makes no Unix sockets but pairs", "EPERM"),
     "unix.host": _Row(
-        "network.no-sockets", "with the host's network the filter makes no Unix sockets but pairs", "EPERM"
+        "network.no-sockets",
+        "without own ones, as with the host's network, the filter makes no Unix sockets but pairs",
+        "EPERM",
     ),
     "unix.abstract": _Row(
         "network.no-sockets",

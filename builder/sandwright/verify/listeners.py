@@ -21,7 +21,7 @@ class CanaryListeners:
     `loopback` and `datagrams` are ports on 127.0.0.1. `address` and `port` are a way in from outside: an
     address of this host that is not its loopback's, empty where it has none. `path` is a Unix socket in a
     directory that may be read, `later` another there that nobody could know of when artifacts were rendered,
-    `abstract` the name of one that has no path.
+    `written` one like that in a directory that may be written, `abstract` the name of one that has no path.
     """
 
     loopback: int
@@ -30,6 +30,7 @@ class CanaryListeners:
     port: int
     path: Path
     later: Path
+    written: Path
     abstract: str
     _all: tuple[CanaryListener, ...]
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -103,10 +104,10 @@ class _Datagrams(CanaryListener):
 
 
 @contextlib.contextmanager
-def listening(directory: Path, word: str) -> Iterator[CanaryListeners]:
+def listening(directory: Path, written: Path, word: str) -> Iterator[CanaryListeners]:
     """Listen for the length of a `with`.
 
-    The Unix socket lies in `directory`, and `word` is part of a name.
+    Unix sockets lie in `directory` and in `written`, and `word` is part of a name.
     """
     with contextlib.ExitStack() as stack:
         path = directory / "socket"
@@ -117,8 +118,9 @@ def listening(directory: Path, word: str) -> Iterator[CanaryListeners]:
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
         local = [stack.enter_context(_unix(name)) for name in (str(path), f"\0{abstract}")]
-        local.append(stack.enter_context(_unix(f"{directory.parent}/unknown")))
-        later = Path(directory.parent, "unknown").rename(directory / "later")  # known as `unknown`
+        unknown = [directory.parent / f"unknown{number}" for number in (1, 2)]  # as the kernel knows them
+        local += [stack.enter_context(_unix(str(name))) for name in unknown]
+        later, other = unknown[0].rename(directory / "later"), unknown[1].rename(written / "host-socket")
         listeners = (*(CanaryListener(each) for each in (tcp, wide, *local)), _Datagrams(udp))
         for canary in listeners:
             stack.enter_context(_hearing(canary))
@@ -129,6 +131,7 @@ def listening(directory: Path, word: str) -> Iterator[CanaryListeners]:
             port=wide.getsockname()[1],
             path=path,
             later=later,
+            written=other,
             abstract=abstract,
             _all=listeners,
             _stack=stack,

@@ -73,7 +73,7 @@ def prove(
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(planted())
-        listeners = stack.enter_context(listening(fixture.read, fixture.word))
+        listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
         provision = stack.enter_context(provided(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]
         if lower := lowered(with_kept_limits(resolve(settings), declaration)):

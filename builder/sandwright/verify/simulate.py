@@ -77,7 +77,7 @@ def _private(path: str) -> str:
 
 def simulate(resolve: Resolve, method: str, *, weaken: Weaken | None = None) -> MethodProof:
     """The verdicts that the rendered profile gives, marked as simulated. Raise RenderError like `prove`."""
-    with planted() as fixture, listening(fixture.read, fixture.word) as listeners:
+    with planted() as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
         policy = resolve(fixture.settings(), as_macos)
         subject = ProofSubject(method, policy, fixture, listeners, Canaries())
         probes = [probe for probe in catalogue(subject) if probe.family in DECIDED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sandwright.evaluate.explain.reading import ReadBack
@@ -51,7 +51,8 @@ class Enclosure(ReadBack):
     values. `absent` are paths whose existence keeps the launcher from starting. `proxied`: a session can
     bring in the way to a proxy. `localhost` are the ports of the host's loopback that the one inside leads
     to, `expose` those inside that the host's leads to. `sockets`: those of the host that are seen can be
-    connected to. `own_kernel`: gVisor's kernel answers.
+    connected to, where `connects` is not None only these, as the launcher connects. `own_kernel`: gVisor's
+    kernel answers.
     """
 
     root: Root
@@ -65,6 +66,7 @@ class Enclosure(ReadBack):
     localhost: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     expose: Mapping[str, ArtifactPosition] = field(default_factory=dict)
     sockets: bool = True
+    connects: Collection[str] | None = None
     own_kernel: bool = False
     _made: list[tuple[HostFacts, Mounts]] = field(default_factory=list, repr=False, compare=False)
 
@@ -124,6 +126,11 @@ class Enclosure(ReadBack):
             return MethodVerdict(allowed=False, because="no socket of AF_UNIX can be made", place=made.place)
         if not self.sockets:
             return MethodVerdict(allowed=False, because="no socket of the host is connected to")
+        if self.connects is not None and asked.path not in self.connects:
+            because = "the launcher connects to sockets of the sandbox's own, and to those listed"
+            return MethodVerdict(
+                allowed=False, because=because, place=ArtifactPosition("launch.plan", "supervised")
+            )
         seen = self._path(replace(asked, kind="read"), facts)
         if not seen.allowed:
             return seen

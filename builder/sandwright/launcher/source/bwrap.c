@@ -14,7 +14,7 @@
 #include "launch.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, FREE };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, FREE, CONFINED = 100 };
 
 static const char *program;
 static char *typed;             /* the command's first word, as it was given */
@@ -60,6 +60,8 @@ static void check(struct run *run)
     }
     if (run->plan.proxy)
         egress_check(run);
+    if (run->plan.supervised)
+        notify_command(run, CONFINED);
 }
 
 static void prepare(struct run *run)
@@ -67,6 +69,8 @@ static void prepare(struct run *run)
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
     run->wakes = says[0];
+    if (run->plan.supervised)
+        notify_start(run);
 }
 
 /* A number that bubblewrap knows it by. */
@@ -135,6 +139,8 @@ static void limit(int resource, rlim_t most, pid_t process, const char *name)
 static void start(struct run *run)
 {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    if (run->plan.supervised)
+        notify_hand_over(); /* above what `files` lets be opened, perhaps */
     if (run->plan.files >= 0) /* for bubblewrap too, so that no program inside can lift it */
         limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
@@ -142,9 +148,10 @@ static void start(struct run *run)
 
 static void started(struct run *run)
 {
-    (void)run;
     close(block[0]);
     close(says[1]);
+    if (run->plan.supervised)
+        notify_started();
 }
 
 static void end(struct run *run)

@@ -22,6 +22,9 @@ WORDS(expose)             /* ports inside that the host's loopback leads to */
 WORDS(localhost)          /* ports of the host's loopback that the one inside leads to */
 WORDS(authorities)        /* where the host's certificates of authorities lie inside, as far as there is something */
 WORDS(authority_names)    /* variables that name the first of these places */
+FLAG(supervised)          /* the launcher connects for programs inside */
+FLAG(own_sockets)         /* to Unix sockets of their own, too, by their network */
+WORDS(host_sockets)       /* and to these, paths on the host */
 FLAG(shims)
 WORD(shims_place)         /* where the bridge's directory is inside; absent: where it is outside */
 WORD(shims_search)        /* PATH inside, behind the bridge's; absent: as given */

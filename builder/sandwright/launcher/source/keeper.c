@@ -413,6 +413,7 @@ static void start(struct run *run)
 static int outcome(struct run *run, int status)
 {
     int code = run->method->status != NULL ? run->method->status(run, status) : exit_status(status);
+    notify_end();
     ended_watch(run);
     if (watched != 0)
         return watched;

@@ -148,6 +148,18 @@ void make_placeholders(struct run *run);  /* launcher or keeper, after the keepe
 /* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
 bool remove_placeholders(struct run *run, bool wait);
 
+/* ---- command.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
+_Noreturn void exec_command(char **command, char *const *environment);
+
+/* ---- notify.c, confine.c: plan.supervised. A process of its own answers connect(2) of all that runs inside. */
+/* Launcher: puts `launch --confine` before the command, which finds two descriptors from this one on. */
+void notify_command(struct run *run, int descriptor);
+void notify_start(struct run *run);        /* keeper, before each start of the child: forks the supervisor */
+void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
+void notify_started(void);                 /* keeper, after the child was forked */
+void notify_end(void);                     /* keeper */
+_Noreturn void confine(char **words);      /* inside */
+
 /* ---- main.c, keeper.c */
 enum { TO_DELIVER, BEGUN, STATUS };       /* between launcher and keeper: a signal; the child is started; its status */
 struct message {

@@ -1,4 +1,5 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
+ * launch --confine PROGRAM CHANNEL COMMAND ...: what of it runs inside (confine.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -156,6 +157,8 @@ static int clean_up(void)
 
 int main(int count, char **words)
 {
+    if (count > 2 && strcmp(words[1], "--confine") == 0)
+        confine(words + 2);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
     sigset_t set;
     caught_signals(&set);

@@ -393,47 +393,6 @@ static void become_account(void)
         refuse_errno("the account can not be taken on");
 }
 
-static bool exec_at(char **command, const char *path, int *why)
-{
-    execve(path, command, variables.at);
-    *why = errno;
-    if (errno == ENOEXEC) { /* as exec*p(3) does */
-        struct words script = {0};
-        add(&script, "/bin/sh");
-        add(&script, (char *)path);
-        for (char **word = command + 1; *word != NULL; word++)
-            add(&script, *word);
-        execve(script.at[0], script.at, variables.at);
-    }
-    return access(path, F_OK) == 0;
-}
-
-/* A place that may not be looked at has nothing. */
-static _Noreturn void run_command(char **command)
-{
-    int why = ENOENT, last = ENOENT;
-    bool there = false;
-    const char *search = NULL;
-    for (size_t index = 0; index < variables.count; index++)
-        if (strncmp(variables.at[index], "PATH=", 5) == 0)
-            search = variables.at[index] + 5;
-    if (strchr(command[0], '/') != NULL) {
-        there = exec_at(command, command[0], &why);
-    } else {
-        char *rest = text("%s", search == NULL ? "/usr/local/bin:/usr/bin:/bin" : search), *part;
-        while ((part = strsep(&rest, ":")) != NULL)
-            if (exec_at(command, text("%s/%s", *part == '\0' ? "." : part, command[0]), &last)) {
-                there = true;
-                why = last;
-            }
-    }
-    if (there)
-        say("%s: %s", command[0], strerror(why));
-    else
-        say("%s: not found", command[0]);
-    _exit(there ? 126 : 127);
-}
-
 static _Noreturn void begin_command(struct run *run)
 {
     if (fchdir(root) != 0 || chroot(".") != 0)
@@ -451,7 +410,7 @@ static _Noreturn void begin_command(struct run *run)
     close_others(NULL, 0);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter) != 0)
         refuse_errno("the filter can't be set");
-    run_command(run->command);
+    exec_command(run->command, variables.at);
 }
 
 /* ---- root's half: the first process */

@@ -43,6 +43,8 @@ DECLARATION = Declaration(
             "partly", "what every account may read or write stays open to this one"
         ),
         "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
+        "network.own-sockets": Support("exact"),
+        "network.no-own-sockets": Support("cannot", "an account has no filter of ours"),
         "network.localhost": Support(
             "cannot", "an account has the network of its machine, and no filter of ours"
         ),

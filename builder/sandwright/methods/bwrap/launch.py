@@ -7,7 +7,7 @@ import dataclasses
 from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
-from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan
 
 BPF = 5
@@ -25,7 +25,11 @@ def bwrap_launcher(
 
     `files` are what it checks and uses: the arguments, `count` of them, the filter, the plan of mounts.
     """
-    launch = dataclasses.replace(common_plan(policy, plan, "bwrap"), **shim_fields(policy, "bwrap"))
+    launch = dataclasses.replace(
+        common_plan(policy, plan, "bwrap"),
+        **supervision(policy),
+        **shim_fields(policy, "bwrap"),
+    )
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "

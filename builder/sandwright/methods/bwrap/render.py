@@ -37,7 +37,7 @@ def render_bwrap(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     content = b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in arguments)
     args = Artifact("args", content, "bubblewrap's arguments, for --args")
     capabilities = _capabilities(policy)
-    filter_ = bpf_filter(policy, caps=capabilities)
+    filter_ = bpf_filter(policy, supervised=True, caps=capabilities)
     bpf = Artifact("seccomp.bpf", filter_, "the filter of system calls, for --seccomp")
     files = (args, bpf, mounts_artifact(plan.mounts, plan.covers))
     return *files, *bwrap_launcher(policy, plan, files, count=len(arguments))

@@ -14,6 +14,7 @@ EXPECTED: Mapping[str, Answers] = {
     "unix.unlisted": Answers(
         "EACCES ECONNREFUSED", "over it lies a file that nobody may write, or listens to"
     ),
+    "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
 }
 """By claim of `sandwright.verify.expected`."""

@@ -35,6 +35,8 @@ DECLARATION = Declaration(
         "network.later-sockets": Support("exact"),
         "network.other-later-sockets": Support("exact"),
         "network.abstract-sockets": Support("exact", "the node's network is never shared"),
+        "network.own-sockets": Support("exact"),
+        "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
         "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
         "network.expose": Support(
             "cannot", "a Pod is on another machine: `kubectl port-forward` leads there"

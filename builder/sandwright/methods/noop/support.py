@@ -29,6 +29,8 @@ DECLARATION = Declaration(
         "network.later-sockets": Support("cannot", "noop enforces nothing"),
         "network.other-later-sockets": Support("cannot", "noop enforces nothing"),
         "network.abstract-sockets": Support("cannot", "noop enforces nothing"),
+        "network.own-sockets": Support("exact"),
+        "network.no-own-sockets": Support("cannot", "noop enforces nothing"),
         "network.localhost": Support("exact"),
         "network.expose": Support("cannot", "noop enforces nothing"),
         "network.ca": Support("exact"),

@@ -13,6 +13,7 @@ EXPECTED: Mapping[str, Answers] = {
         "EINVAL EPERM", "a user namespace has one user, so there is nobody of that number"
     ),
     "unix.unlisted": Answers("ECONNREFUSED", "over it lies a device, to which nobody listens"),
+    "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
 }
 """By claim of `sandwright.verify.expected`."""

@@ -31,6 +31,7 @@ EXPECTED: Mapping[str, Answers] = {
     "net.outside": _REFUSED,
     "unix.unlisted": _REFUSED,
     "unix.later": _REFUSED,
+    "unix.written": _REFUSED,
     "cloud.write": _REFUSED,
     "cloud.hidden": _REFUSED,
     "cloud.hidden.file": _REFUSED,

@@ -96,7 +96,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
         localhost=network.localhost,
         expose=network.expose,
         sockets=[native(path, policy) for path in network.unix_sockets],
-        own=_own(policy, found),
+        own=_own(policy, found) if network.own_sockets else "",
         shims=bool(policy.credentials.shims),
     )
     return Artifact("profile.sb", text.encode(), "the profile, for sandbox-exec -f")

@@ -35,6 +35,8 @@ DECLARATION = Declaration(
         "network.later-sockets": Support("exact"),
         "network.other-later-sockets": Support("exact"),
         "network.abstract-sockets": Support("exact", reasons.MACOS_NONE),
+        "network.own-sockets": Support("stricter", "in the temporary directory alone"),
+        "network.no-own-sockets": Support("exact"),
         "network.localhost": Support("exact"),
         "network.expose": Support("exact", "the sandbox may listen there itself"),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),

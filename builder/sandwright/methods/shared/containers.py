@@ -30,6 +30,8 @@ SUPPORT: Mapping[str, Support] = {
     "network.no-sockets": Support("exact"),
     "network.other-sockets": Support("exact"),
     "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
+    "network.own-sockets": Support("exact"),
+    "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
     "network.localhost": Support("stricter", reasons.OWN_LOOPBACK),
     "network.ca": Support("exact", reasons.HOSTS_AUTHORITIES),
     "process.unprivileged": Support("exact"),

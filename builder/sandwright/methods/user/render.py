@@ -68,7 +68,7 @@ def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artif
     )
     files = (
         Artifact("plan", words, "the mounts of its root"),
-        Artifact("seccomp.bpf", bpf_filter(policy), "the filter of system calls"),
+        Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
         mounts_artifact(_mounts(plan, account), plan.covers),
     )
     launcher = account_launcher(

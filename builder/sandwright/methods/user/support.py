@@ -31,6 +31,8 @@ DECLARATION = Declaration(
         "network.later-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
         "network.other-later-sockets": Support("partly", reasons.LISTENING_IS_HIDDEN),
         "network.abstract-sockets": Support("cannot", reasons.ABSTRACT),
+        "network.own-sockets": Support("stricter", reasons.NO_UNIX_SOCKETS),
+        "network.no-own-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),
         "network.localhost": Support("exact", reasons.PORTS_BY_ROOT),
         "network.expose": Support("exact", reasons.PORTS_BY_ROOT),
         "network.ca": Support("exact", reasons.HOSTS_OWN_FILES),

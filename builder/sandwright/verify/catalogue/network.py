@@ -138,7 +138,9 @@ def _soon(true: Callable[[], bool]) -> bool:
 def _local(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
     control = (step("works", "pair"),) if subject.linux else ()
-    host = subject.policy.network.mode == "host" and subject.linux
+    host = not subject.policy.network.makes_sockets and subject.linux
+    if subject.linux and (host or subject.policy.network.has_own_sockets):
+        yield _own_sockets(subject, host=host)
     yield _probe(
         "unix-socket",
         "no Unix socket of the host in a readable directory can be connected to",
@@ -156,6 +158,14 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
             controls=(*control, step("works", "read", subject.fixture.read / "plain")),
             check=None if reached else lambda: _silent(subject, third),
         )
+        fourth = uuid.uuid4().hex
+        yield _probe(
+            "project-socket",
+            "a Unix socket that the host makes in a writable directory later behaves as the method declares",
+            step("unix.host" if host else "unix.written", "unix", listeners.written, fourth),
+            controls=(*control, step("works", "read", subject.fixture.write / "plain")),
+            check=None if reached else lambda: _silent(subject, fourth),
+        )
     if subject.linux:
         yield _probe(
             "abstract-socket",
@@ -164,3 +174,18 @@ def _local(subject: ProofSubject) -> Iterator[Probe]:
             controls=control,
             check=lambda: _silent(subject, other),
         )
+
+
+def _own_sockets(subject: ProofSubject, *, host: bool) -> Probe:
+    """Sockets of the sandbox's own; `host`: there are none."""
+    none = "unix.host" if subject.policy.network.own_sockets else "unix.none"
+    claim = none if host else "unix.own"
+    temporary, name = subject.policy.filesystem.tmp_path, uuid.uuid4().hex
+    return _probe(
+        "own-sockets",
+        "programs inside have Unix sockets of their own, as the policy says",
+        step(claim, "own-unix", f"{temporary}/{name}"),
+        step(claim, "own-unix", subject.fixture.write / "own-socket"),
+        step(claim, "own-abstract", f"sandwright-{name}"),
+        controls=(step("works", "pair"),),
+    )

@@ -61,6 +61,8 @@ _ANSWERS: Mapping[str, str] = {
     "net.outside": _NO_NETWORK,
     "unix.unlisted": _SOCKET,
     "unix.later": _SOCKET,
+    "unix.written": _SOCKET,
+    "unix.none": _SOCKET,
     "unix.host": _SOCKET,
     "unix.abstract": _SOCKET,
 }

@@ -38,7 +38,7 @@ def outside(
     """What comes of each probe without the sandbox, by its name, on files that are planted anew."""
     with contextlib.ExitStack() as stack:
         fixture = stack.enter_context(planted(subject.fixture.root.parent))
-        listeners = stack.enter_context(listening(fixture.read, fixture.word))
+        listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
         own = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
         probes = [each for each in catalogue(own) if not (each.alone or each.skip or changes_host(each))]
         bare = SubjectSandbox(

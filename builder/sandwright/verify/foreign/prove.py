@@ -70,7 +70,7 @@ def prove_subject(promises: Promises, words: Sequence[str]) -> PolicyReport:
 @contextlib.contextmanager
 def _stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
     """Newly planted files and listeners, and the command for them."""
-    with _planted(promises) as fixture, listening(fixture.read, fixture.word) as listeners:
+    with _planted(promises) as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
         policy = _resolved(promises, fixture)
         subject = ForeignSubject(
             promises.name, policy, fixture, listeners, canaries(policy), promises=promises

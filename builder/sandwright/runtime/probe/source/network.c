@@ -105,16 +105,20 @@ static int tell_udp(const struct arguments *given, struct value *value) {
     return tell_ip(SOCK_DGRAM, given, value);
 }
 
+/* The address of a path, or of a name behind a NUL; 0 for one that is too long. */
+static socklen_t local_address(union address *address, int skip, const struct arguments *given) {
+    if (given->length[0] + (size_t)skip + 1 > sizeof address->local.sun_path)
+        return 0;
+    address->local.sun_family = AF_UNIX;
+    memcpy(address->local.sun_path + skip, given->text[0], given->length[0]);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + given->length[0] + (size_t)(skip ? skip : 1));
+}
+
 /* unix PATH [WORD], abstract NAME [WORD], unixgram PATH [WORD] */
 static int tell_local(int type, int skip, const struct arguments *given, struct value *value) {
     union address address = {0};
-    if (given->length[0] + (size_t)skip + 1 > sizeof address.local.sun_path)
-        return ENAMETOOLONG;
-    address.local.sun_family = AF_UNIX;
-    memcpy(address.local.sun_path + skip, given->text[0], given->length[0]);
-    socklen_t length =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + given->length[0] + (size_t)(skip ? skip : 1));
-    return tell(type, &address, length, given, 1, value);
+    socklen_t length = local_address(&address, skip, given);
+    return length ? tell(type, &address, length, given, 1, value) : ENAMETOOLONG;
 }
 
 static int tell_unix(const struct arguments *given, struct value *value) {
@@ -129,19 +133,41 @@ static int tell_abstract(const struct arguments *given, struct value *value) {
     return tell_local(SOCK_STREAM, 1, given, value);
 }
 
-/* loopback ADDRESS: listen there, connect to oneself, pass a byte. */
-static int own_loopback(const struct arguments *given, struct value *value) {
-    union address address;
-    socklen_t length = parse(&address, given->text[0], "0");
-    (void)value;
-    int listener = socket(address.any.sa_family, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, &address.any, length) != 0 || listen(listener, 1) != 0 ||
-        getsockname(listener, &address.any, &length) != 0)
+/* Listen at an address, connect to oneself, pass a byte. */
+static int own_listener(union address *address, socklen_t length) {
+    int listener = socket(address->any.sa_family, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, &address->any, length) != 0 || listen(listener, 1) != 0)
         return errno;
-    int end = socket(address.any.sa_family, SOCK_STREAM, 0);
-    int error = end < 0 ? errno : connect_soon(end, &address, length);
+    if (address->any.sa_family != AF_UNIX && getsockname(listener, &address->any, &length) != 0)
+        return errno;
+    int end = socket(address->any.sa_family, SOCK_STREAM, 0);
+    int error = end < 0 ? errno : connect_soon(end, address, length);
     int peer = error ? -1 : accept(listener, NULL, NULL);
     return error ? error : peer < 0 ? errno : outcome(send(end, "x", 1, 0));
+}
+
+/* loopback ADDRESS */
+static int own_loopback(const struct arguments *given, struct value *value) {
+    union address address;
+    (void)value;
+    return own_listener(&address, parse(&address, given->text[0], "0"));
+}
+
+/* own-unix PATH, own-abstract NAME */
+static int own_local(int skip, const struct arguments *given) {
+    union address address = {0};
+    socklen_t length = local_address(&address, skip, given);
+    return length ? own_listener(&address, length) : ENAMETOOLONG;
+}
+
+static int own_unix(const struct arguments *given, struct value *value) {
+    (void)value;
+    return own_local(0, given);
+}
+
+static int own_abstract(const struct arguments *given, struct value *value) {
+    (void)value;
+    return own_local(1, given);
 }
 
 /* bind ADDRESS PORT: to listen where others could reach it. */
@@ -194,6 +220,8 @@ const struct operation network_operations[] = {
     {"unixgram", tell_unixgram},
     {"abstract", tell_abstract},
     {"loopback", own_loopback},
+    {"own-unix", own_unix},
+    {"own-abstract", own_abstract},
     {"bind", bind_ip},
     {"serve", serve},
     {"socket", make_socket},

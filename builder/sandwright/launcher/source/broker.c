@@ -1,0 +1,232 @@
+/* Connects in place of a program inside. All is done on copies, and by what was opened: what its other threads change
+ * meanwhile counts for nothing. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "launch.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */ };
+
+/* Who called, as we hold it. */
+struct caller {
+    uint64_t id;
+    pid_t thread;
+    int process; /* its directory in /proc */
+    int socket;  /* a copy of its socket */
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_nl netlink;
+        struct sockaddr_storage all;
+    } address;
+    socklen_t length;
+};
+
+bool broker_valid(const struct broker *broker, uint64_t id)
+{
+    return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* ---- the copies */
+static int open_thread(pid_t thread, int process)
+{
+    int handle = (int)syscall(SYS_pidfd_open, thread, THREAD);
+    char *status, *group;
+    if (handle >= 0 || (status = read_file(process, "status", 1 << 16, NULL)) == NULL)
+        return handle;
+    group = strstr(status, "\nTgid:\t");
+    if (group != NULL)
+        handle = (int)syscall(SYS_pidfd_open, (pid_t)strtol(group + 7, NULL, 10), 0);
+    free(status);
+    return handle;
+}
+
+static int copy_address(struct caller *caller, uint64_t at, uint64_t length)
+{
+    if ((int)length < 0 || (int)length > (int)sizeof caller->address)
+        return EINVAL;
+    caller->length = (socklen_t)length;
+    int memory = caller->length == 0 ? -1 : openat(caller->process, "mem", O_RDONLY | O_CLOEXEC);
+    bool whole = caller->length == 0 || (memory >= 0 && at <= INT64_MAX &&
+                 pread(memory, &caller->address, caller->length, (off_t)at) == (ssize_t)caller->length);
+    if (memory >= 0)
+        close(memory);
+    return whole ? 0 : EFAULT;
+}
+
+static int copy(struct caller *caller, const uint64_t arguments[6])
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d", (int)caller->thread);
+    caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int handle = caller->process < 0 ? -1 : open_thread(caller->thread, caller->process);
+    if (handle < 0)
+        return EACCES;
+    caller->socket = (int)syscall(SYS_pidfd_getfd, handle, (int)arguments[0], 0);
+    int fault = caller->socket < 0 ? errno : copy_address(caller, arguments[1], arguments[2]);
+    close(handle);
+    return fault;
+}
+
+/* ---- Unix sockets */
+enum address address_of(const void *address, size_t length, char path[109])
+{
+    sa_family_t family;
+    path[0] = '\0';
+    if (length < sizeof family || length > sizeof(struct sockaddr_un))
+        return ADDRESS_WRONG;
+    memcpy(&family, address, sizeof family);
+    if (family == AF_UNSPEC)
+        return ADDRESS_NONE;
+    if (family != AF_UNIX)
+        return ADDRESS_OTHER;
+    if (length <= PATH_AT)
+        return ADDRESS_WRONG;
+    memcpy(path, (const char *)address + PATH_AT, length - PATH_AT);
+    path[length - PATH_AT] = '\0';
+    return path[0] == '\0' ? ADDRESS_ABSTRACT : ADDRESS_PATH;
+}
+
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* What was there at the start, and what is there now where nobody inside can have put it there. */
+static bool is_listed(const struct broker *broker, const struct stat *found, bool writable)
+{
+    struct stat own;
+    for (size_t index = 0; index < broker->count; index++) {
+        const struct listed *each = &broker->listed[index];
+        if (each->held >= 0 && fstat(each->held, &own) == 0 && is_same(&own, found))
+            return true;
+        int now = writable ? -1 : open_without_links(AT_FDCWD, each->path, O_PATH, 0);
+        bool same = now >= 0 && fstat(now, &own) == 0 && is_same(&own, found);
+        if (now >= 0)
+            close(now);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* A file is bound to a socket when it is made, and to no other ever. Two files may look alike to the kernel's answer: one
+ * that is bound in our own network is none of the sandbox's. */
+static int judge(const struct broker *broker, const struct caller *caller, int file, const struct stat *found)
+{
+    uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
+    struct statvfs mount;
+    bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
+    if (is_listed(broker, found, writable))
+        return 0;
+    if (!writable || broker->inside < 0)
+        return EACCES;
+    for (int index = 0; index < 2; index++) {
+        if (index == 1 && (!device_of(caller->process, file, &devices[1]) || devices[1] == devices[0]))
+            break;
+        if (diag_listens(broker->outside, devices[index], inode) != 0)
+            return EACCES;
+        if (diag_listens(broker->inside, devices[index], inode) == 1)
+            return 0;
+    }
+    return ECONNREFUSED; /* nobody listens; or somebody in a network that is neither */
+}
+
+static int connect_path(const struct broker *broker, const struct caller *caller, const char *path)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    struct stat found;
+    int file = open_as(caller->process, path), fault;
+    if (file < 0)
+        return errno;
+    if (fstat(file, &found) != 0)
+        fault = errno;
+    else
+        fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
+    if (fault == 0) {
+        snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
+        fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);
+    }
+    close(file);
+    return fault;
+}
+
+static bool is_of_sandbox(const struct broker *broker, const struct caller *caller)
+{
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
+    return broker->network == 0 || (getsockopt(caller->socket, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 &&
+                                       cookie == broker->network);
+}
+
+static int connect_unix(const struct broker *broker, const struct caller *caller)
+{
+    char path[109];
+    int kind;
+    socklen_t length = sizeof kind;
+    if (getsockopt(caller->socket, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 ||
+        (kind != SOCK_STREAM && kind != SOCK_SEQPACKET))
+        return EPERM; /* what others send has addresses of its own, which nobody looks at */
+    switch (address_of(&caller->address, caller->length, path)) {
+    case ADDRESS_PATH:
+        return connect_path(broker, caller, path);
+    case ADDRESS_ABSTRACT:
+        if (broker->inside < 0)
+            return EACCES;
+        return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+    default:
+        return EINVAL;
+    }
+}
+
+/* ---- all families */
+static int connect_copy(const struct broker *broker, const struct caller *caller)
+{
+    int domain;
+    socklen_t length = sizeof domain;
+    if (getsockopt(caller->socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0)
+        return errno;
+    if (!is_of_sandbox(broker, caller))
+        return EACCES; /* it was open before the sandbox was made */
+    if (domain == AF_UNIX)
+        return connect_unix(broker, caller);
+    /* The kernel would ask for our rights, and not the caller's, to other addresses than its own. */
+    if (domain == AF_NETLINK && caller->length >= sizeof caller->address.netlink &&
+        (caller->address.netlink.nl_pid != 0 || caller->address.netlink.nl_groups != 0))
+        return EPERM;
+    if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
+        return EACCES;
+    return patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
+}
+
+int broker_connect(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6])
+{
+    struct caller caller = {.id = id, .thread = thread, .process = -1, .socket = -1};
+    int fault = copy(&caller, arguments);
+    if (!broker_valid(broker, id)) /* then what was opened may be another's */
+        fault = -1;
+    else if (fault == 0)
+        fault = connect_copy(broker, &caller);
+    if (caller.socket >= 0)
+        close(caller.socket);
+    if (caller.process >= 0)
+        close(caller.process);
+    return fault;
+}

@@ -1,0 +1,56 @@
+/* What confine.c, notify.c, broker.c, resolve.c and diag.c share: connect(2) of programs inside is done outside, by the
+ * supervisor, on its own copies of the socket and of the address (seccomp_unotify(2)). */
+#ifndef BROKER_H
+#define BROKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* A Unix socket of the host that the policy lists. */
+struct listed {
+    const char *path;
+    int held; /* what was there at the start; -1 without */
+};
+
+struct broker {
+    int listener;     /* seccomp's */
+    int inside;       /* for diag_listens: the network namespace of the sandbox */
+    int outside;      /* and ours */
+    uint64_t network; /* the cookie of the sandbox's (SO_NETNS_COOKIE, Linux 5.14); 0: not known */
+    struct listed *listed;
+    size_t count;
+};
+
+/* ---- broker.c: one call. 0, or the error that it ends with. -1: whoever called is gone. */
+int broker_connect(const struct broker *broker, uint64_t id, pid_t thread, const uint64_t arguments[6]);
+bool broker_valid(const struct broker *broker, uint64_t id); /* whoever called still waits */
+
+enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDRESS_OTHER };
+/* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */
+enum address address_of(const void *address, size_t length, char path[109]);
+
+/* ---- notify.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
+int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);
+bool has_signal(const char *status); /* by /proc/PID/status */
+
+/* ---- resolve.c: what a path means to a process, `process` being its directory in /proc */
+int open_as(int process, const char *path);               /* O_PATH; -1 and errno */
+bool device_in(const char *mountinfo, unsigned long mount, uint32_t *device); /* of a mount, by its number */
+bool device_of(int process, int file, uint32_t *device);  /* the file system's, where fstat(2) tells another (btrfs) */
+uint32_t kernel_device(dev_t device);                     /* as the kernel has it (linux/kdev_t.h) */
+
+/* ---- diag.c: listening Unix sockets of a network namespace (sock_diag(7)) */
+int diag_open(void);                      /* ours; -1 and errno */
+int diag_open_at(int process);            /* that of a process, by its directory in /proc */
+int diag_listens(int diag, uint32_t device, uint32_t inode); /* whether one is bound to this file: 1, 0; -1 unknown */
+struct diag_question {
+    uint32_t sequence, device, inode;
+    bool found, cut; /* by the answer; cut: something changed meanwhile, and may be missing */
+};
+enum diag_answer { DIAG_MORE, DIAG_END, DIAG_FAULT };
+enum diag_answer diag_read(const void *answer, size_t length, struct diag_question *question); /* one datagram */
+
+#endif

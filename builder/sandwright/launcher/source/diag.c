@@ -1,0 +1,150 @@
+/* Asks the kernel which files the listening Unix sockets of a network namespace are bound to. Only the lower 32 bits of an
+ * inode's number are told (linux/unix_diag.h). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/nsfs.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker.h"
+
+enum { LISTENING = 1 << 10, TRIES = 4 }; /* the first of TCP_LISTEN (net/tcp_states.h) */
+
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t sequences;
+
+int diag_open(void)
+{
+    struct timeval most = {.tv_sec = 10};
+    int diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (diag >= 0)
+        setsockopt(diag, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+    return diag;
+}
+
+/* In a child that has our descriptors: a process that has several threads can't enter a user namespace. */
+static int enter_and_open(int network, int users, int place)
+{
+    int diag = -1;
+    if ((users < 0 || setns(users, CLONE_NEWUSER) == 0) && setns(network, CLONE_NEWNET) == 0)
+        diag = diag_open();
+    return diag >= 0 && dup3(diag, place, O_CLOEXEC) == place && close(diag) == 0 ? 0 : 1;
+}
+
+int diag_open_at(int process)
+{
+    struct stat own, there;
+    int status = 1, network = openat(process, "ns/net", O_RDONLY | O_CLOEXEC);
+    int place = open("/dev/null", O_RDONLY | O_CLOEXEC), users = network < 0 ? -1 : ioctl(network, NS_GET_USERNS);
+    if (users >= 0 && stat("/proc/self/ns/user", &own) == 0 && fstat(users, &there) == 0 && own.st_ino == there.st_ino) {
+        close(users);
+        users = -1;
+    }
+    pid_t child = network < 0 || place < 0 ? -1 : (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (child == 0)
+        _exit(enter_and_open(network, users, place));
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (network >= 0)
+        close(network);
+    if (users >= 0)
+        close(users);
+    if (status == 0)
+        return place;
+    close(place);
+    return -1;
+}
+
+/* `at` are the attributes of a socket. */
+static bool is_bound(const char *at, size_t left, uint32_t device, uint32_t inode)
+{
+    struct nlattr attribute;
+    struct unix_diag_vfs file;
+    while (left >= sizeof attribute) {
+        memcpy(&attribute, at, sizeof attribute);
+        if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > left)
+            return false;
+        if (attribute.nla_type == UNIX_DIAG_VFS && attribute.nla_len >= NLA_HDRLEN + sizeof file) {
+            memcpy(&file, at + NLA_HDRLEN, sizeof file);
+            return file.udiag_vfs_dev == device && file.udiag_vfs_ino == inode;
+        }
+        size_t whole = NLA_ALIGN(attribute.nla_len);
+        at += whole < left ? whole : left;
+        left -= whole < left ? whole : left;
+    }
+    return false;
+}
+
+enum diag_answer diag_read(const void *answer, size_t length, struct diag_question *question)
+{
+    const size_t fixed = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct unix_diag_msg));
+    struct nlmsghdr head;
+    for (const char *at = answer; length >= sizeof head;) {
+        memcpy(&head, at, sizeof head);
+        if (head.nlmsg_len < NLMSG_HDRLEN || head.nlmsg_len > length)
+            return DIAG_FAULT;
+        bool ours = head.nlmsg_seq == question->sequence;
+        question->cut = question->cut || (ours && (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0);
+        if (ours && head.nlmsg_type == NLMSG_ERROR)
+            return DIAG_FAULT;
+        if (ours && head.nlmsg_type == NLMSG_DONE)
+            return DIAG_END;
+        if (ours && head.nlmsg_type == SOCK_DIAG_BY_FAMILY && head.nlmsg_len > fixed &&
+            is_bound(at + fixed, head.nlmsg_len - fixed, question->device, question->inode))
+            question->found = true;
+        size_t whole = NLMSG_ALIGN(head.nlmsg_len);
+        at += whole < length ? whole : length;
+        length -= whole < length ? whole : length;
+    }
+    return length == 0 ? DIAG_MORE : DIAG_FAULT;
+}
+
+static int ask(int diag, uint32_t device, uint32_t inode)
+{
+    static char answer[32768];
+    struct {
+        struct nlmsghdr head;
+        struct unix_diag_req asked;
+    } words = {
+        .head = {.nlmsg_len = sizeof words, .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = ++sequences},
+        .asked = {.sdiag_family = AF_UNIX, .udiag_states = LISTENING, .udiag_show = UDIAG_SHOW_VFS},
+    };
+    struct diag_question question = {.sequence = sequences, .device = device, .inode = inode};
+    if (send(diag, &words, sizeof words, 0) != (ssize_t)sizeof words)
+        return -1;
+    for (;;) {
+        ssize_t got = recv(diag, answer, sizeof answer, MSG_TRUNC);
+        if (got < 0 && errno == EINTR)
+            continue;
+        enum diag_answer said = got <= 0 || (size_t)got > sizeof answer ? DIAG_FAULT
+                                : diag_read(answer, (size_t)got, &question);
+        if (said == DIAG_FAULT)
+            return -1;
+        if (said == DIAG_END)
+            return question.found ? 1 : question.cut ? -1 : 0;
+    }
+}
+
+int diag_listens(int diag, uint32_t device, uint32_t inode)
+{
+    int answer = -1;
+    pthread_mutex_lock(&asking);
+    for (int tries = 0; answer < 0 && tries < TRIES; tries++)
+        answer = ask(diag, device, inode);
+    pthread_mutex_unlock(&asking);
+    return answer;
+}

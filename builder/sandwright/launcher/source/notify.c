@@ -1,0 +1,334 @@
+/* The supervisor: a process beside the sandbox that answers the calls which the sandbox's filter hands to it
+ * (seccomp_unotify(2)). When it ends, these calls fail with ENOSYS. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "launch.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
+
+static struct broker broker = {-1, -1, -1, 0, NULL, 0};
+static int program = -1, ends[2] = {-1, -1}, handle = -1;
+static int at; /* the descriptor inside at which the program is, and behind it the socket to us */
+static pid_t supervisor;
+
+/* ---- connect(2) that waits */
+static struct waiting {
+    bool used;
+    uint64_t id;
+    pid_t caller;
+    pthread_t thread;
+    long since;
+} waiting[MOST];
+static size_t waiting_count, threads, idle;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static struct waiting *enter(uint64_t id, pid_t caller)
+{
+    pthread_mutex_lock(&lock);
+    struct waiting *each = waiting;
+    while (each->used)
+        each++; /* there are as many as threads */
+    *each = (struct waiting){true, id, caller, pthread_self(), milliseconds()};
+    if (waiting_count++ == 0)
+        pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+    return each;
+}
+
+static void leave_waiting(struct waiting *each)
+{
+    pthread_mutex_lock(&lock);
+    each->used = false;
+    waiting_count--;
+    pthread_mutex_unlock(&lock);
+}
+
+int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length)
+{
+    struct waiting *own = (fcntl(file, F_GETFL) & O_NONBLOCK) != 0 ? NULL : enter(id, thread);
+    int fault = connect(file, address, length) == 0 ? 0 : errno;
+    if (own != NULL)
+        leave_waiting(own);
+    return fault;
+}
+
+static unsigned long set_of(const char *status, const char *name)
+{
+    const char *at = strstr(status, name);
+    return at == NULL ? 0 : strtoul(at + strlen(name), NULL, 16);
+}
+
+bool has_signal(const char *status)
+{
+    unsigned long pending = set_of(status, "\nSigPnd:") | set_of(status, "\nShdPnd:");
+    return (pending & ~(set_of(status, "\nSigBlk:") | set_of(status, "\nSigIgn:"))) != 0;
+}
+
+static bool is_called_away(const struct waiting *each)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/%d/status", (int)each->caller);
+    char *status = read_file(AT_FDCWD, name, 1 << 16, NULL);
+    bool away = status == NULL || has_signal(status) || !broker_valid(&broker, each->id);
+    free(status);
+    return away;
+}
+
+/* A signal that comes too early for connect(2) is sent again. */
+static _Noreturn void look_after(void)
+{
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (waiting_count == 0)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        poll(NULL, 0, LOOK);
+        pthread_mutex_lock(&lock);
+        for (size_t index = 0; index < MOST; index++)
+            if (waiting[index].used && milliseconds() - waiting[index].since >= LOOK && is_called_away(&waiting[index]))
+                pthread_kill(waiting[index].thread, SIGUSR1);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+/* ---- calls */
+static void *work(void *nothing);
+
+/* One more always waits for the next call. */
+static void keep_one_idle(int more)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_mutex_lock(&lock);
+    idle += (size_t)more;
+    if (idle == 0 && threads < MOST && pthread_attr_init(&attributes) == 0) {
+        pthread_attr_setstacksize(&attributes, STACK);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        if (pthread_create(&thread, &attributes, work, NULL) == 0) {
+            threads++;
+            idle++;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Nobody is inside any more; else whoever called has gone. */
+static bool is_over(void)
+{
+    struct pollfd each = {.fd = broker.listener};
+    return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
+}
+
+static void *work(void *nothing)
+{
+    (void)nothing;
+    for (;;) {
+        struct seccomp_notif call = {0};
+        struct seccomp_notif_resp answer = {0};
+        if (ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
+            if (errno == EINTR || (errno == ENOENT && !is_over()))
+                continue;
+            _exit(0);
+        }
+        keep_one_idle(-1);
+        int fault = broker_connect(&broker, call.id, (pid_t)call.pid, (const uint64_t *)call.data.args);
+        answer.id = call.id;
+        answer.error = -fault;
+        if (fault >= 0)
+            ioctl(broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        keep_one_idle(1);
+    }
+}
+
+/* ---- the start */
+static void nothing(int number)
+{
+    (void)number;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare" /* in musl's CMSG_NXTHDR */
+
+/* The first program inside: its filter's listener, and its number, as the kernel tells it. */
+static pid_t take_listener(int channel)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr head;
+    } control;
+    char word;
+    struct iovec part = {&word, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct ucred who = {0};
+    ssize_t got;
+    while ((got = recvmsg(channel, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    for (struct cmsghdr *each = got == 1 ? CMSG_FIRSTHDR(&message) : NULL; each != NULL; each = CMSG_NXTHDR(&message, each)) {
+        if (each->cmsg_type == SCM_RIGHTS && each->cmsg_len == CMSG_LEN(sizeof(int)))
+            memcpy(&broker.listener, CMSG_DATA(each), sizeof(int));
+        else if (each->cmsg_type == SCM_CREDENTIALS)
+            memcpy(&who, CMSG_DATA(each), sizeof who);
+    }
+    return broker.listener < 0 ? 0 : who.pid;
+}
+#pragma GCC diagnostic pop
+
+/* No rights over files but those of the account that runs inside; to look into its processes, where we had that. */
+static void drop_rights(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct held[2];
+    if (syscall(SYS_capget, &head, held) != 0)
+        refuse_errno("rights can't be given up");
+    unsigned kept = held[0].effective & 1U << CAP_SYS_PTRACE;
+    held[0] = (struct __user_cap_data_struct){.effective = kept, .permitted = kept};
+    held[1] = (struct __user_cap_data_struct){0};
+    if (syscall(SYS_capset, &head, held) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        refuse_errno("rights can't be given up");
+}
+
+static void learn_network(int process)
+{
+    struct stat own, there;
+    socklen_t length = sizeof broker.network;
+    if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
+        refuse_errno("the sandbox's network can't be looked at");
+    if (own.st_dev == there.st_dev && own.st_ino == there.st_ino)
+        refuse("the sandbox has no network of its own, by which its Unix sockets are known");
+    if ((broker.inside = diag_open_at(process)) < 0 || (broker.outside = diag_open()) < 0 ||
+        diag_listens(broker.inside, 0, 0) != 0 || diag_listens(broker.outside, 0, 0) != 0)
+        refuse("connections can't be supervised, as network.own_sockets needs it: this kernel has no unix_diag");
+    if (getsockopt(broker.inside, SOL_SOCKET, SO_NETNS_COOKIE, &broker.network, &length) != 0)
+        broker.network = 0;
+}
+
+/* `own`: sockets of the sandbox are connected to, and not those listed alone. */
+static void serve(int channel, bool own)
+{
+    struct sigaction interrupts = {.sa_handler = nothing};
+    pid_t first = take_listener(channel);
+    if (first <= 0)
+        _exit(0); /* it has ended */
+    int process = open(text("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int there = (int)syscall(SYS_pidfd_open, first, 0);
+    if (process >= 0 && own)
+        learn_network(process);
+    drop_rights();
+    int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at + 1, 0);
+    if (process < 0 || copied < 0)
+        refuse_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
+    close(copied);
+    close(there);
+    close(process);
+    sigaction(SIGUSR1, &interrupts, NULL);
+    keep_one_idle(0);
+    if (threads == 0 || send(channel, "", 1, MSG_NOSIGNAL) != 1)
+        _exit(NOT_RUN);
+    close(channel);
+    look_after();
+}
+
+/* Those of the policy, and the bridge's where it is reached so. */
+static void list_sockets(const struct run *run)
+{
+    struct words paths = {0};
+    add_all(&paths, &run->plan.host_sockets);
+    if (run->plan.shims && !run->plan.shims_loopback)
+        add(&paths, text("%s/socket", getenv("SANDWRIGHT_SHIMS")));
+    broker.count = paths.count;
+    broker.listed = take(broker.count * sizeof *broker.listed);
+    for (size_t index = 0; index < broker.count; index++)
+        broker.listed[index] = (struct listed){paths.at[index], open_without_links(AT_FDCWD, paths.at[index], O_PATH, 0)};
+}
+
+static _Noreturn void supervise(const struct run *run)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), yes = 1;
+    for (size_t index = 0; index < sizeof ignored / sizeof *ignored; index++)
+        signal(ignored[index], SIG_IGN);
+    if (nowhere < 0 || dup2(nowhere, 0) < 0 || dup2(nowhere, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) != 0 ||
+        setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+        refuse_errno("what looks after the sandbox's sockets can't be started");
+    close_others(&ends[0], 1);
+    list_sockets(run);
+    serve(ends[0], run->plan.own_sockets);
+    _exit(0);
+}
+
+/* ---- launcher, keeper and child */
+void notify_command(struct run *run, int descriptor)
+{
+    struct words command = {0};
+    at = descriptor;
+    add(&command, text("/proc/self/fd/%d", at));
+    add(&command, text("--confine"));
+    add(&command, text("%d", at));
+    add(&command, text("%d", at + 1));
+    for (char **word = run->command; *word != NULL; word++)
+        add(&command, *word);
+    run->command = command.at;
+}
+
+void notify_start(struct run *run)
+{
+    notify_end();
+    program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+    if (program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        refuse_errno("what looks after the sandbox's sockets can't be started");
+    supervisor = fork_child(&handle);
+    if (supervisor < 0)
+        refuse_errno("no process can be made");
+    if (supervisor == 0)
+        supervise(run);
+    close(ends[0]);
+    ends[0] = -1;
+}
+
+void notify_hand_over(void)
+{
+    /* Above both, as one may be where the other goes. */
+    int own = fcntl(program, F_DUPFD_CLOEXEC, at + 2), other = fcntl(ends[1], F_DUPFD_CLOEXEC, at + 2);
+    if (own < 0 || other < 0 || dup2(own, at) < 0 || dup2(other, at + 1) < 0)
+        refuse_errno("the sandbox can't be given what confines it");
+}
+
+void notify_started(void)
+{
+    close(program);
+    close(ends[1]);
+    program = ends[1] = -1;
+}
+
+void notify_end(void)
+{
+    int status;
+    if (supervisor <= 0)
+        return;
+    if (handle >= 0 && syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0) == 0)
+        waitpid(supervisor, &status, 0); /* it may have been waited for */
+    close(handle);
+    supervisor = 0;
+}

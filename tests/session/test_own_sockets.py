@@ -1,0 +1,275 @@
+"""Unix sockets of the sandbox's own, and none of the host's: what listens there hears nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sandwright import process
+from sandwright.seccomp import compile_profile, profile
+from sandwright.seccomp.abi import Architecture
+from session.conftest import SANDWRIGHT, WAIT, Project, eventually
+
+INSIDE = Path(__file__).with_name("own_sockets.py")
+PYTHON = "/usr/bin/python3"
+"""One that other users reach."""
+RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", sys.executable, "-P", "inside.py")
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@dataclass
+class Host:
+    """Sockets on which the host listens, each until the end of the test, and who was connected to."""
+
+    stack: ExitStack
+    heard: set[str] = field(default_factory=set)
+
+    def listen(self, path: str, *, known_as: str = "") -> str:
+        """At a path, or with @ an abstract name; `known_as` is the name with which it was bound before."""
+        listener = self.stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind((known_as or path).replace("@", "\0"))
+        if known_as:
+            Path(known_as).rename(path)
+        listener.listen()
+        thread = threading.Thread(target=self._accept, args=(path, listener), daemon=True)
+        thread.start()
+        self.stack.callback(thread.join)
+        self.stack.callback(listener.shutdown, socket.SHUT_RDWR)
+        return path
+
+    def _accept(self, path: str, listener: socket.socket) -> None:
+        while True:
+            try:
+                listener.accept()[0].close()
+            except OSError:
+                return
+            self.heard.add(path)
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with ExitStack() as stack:
+        yield Host(stack)
+
+
+@pytest.fixture
+def shown(project: Project) -> Path:
+    """A directory that may be read; the project may be written."""
+    made = project.home.parent / "shown"
+    made.mkdir()
+    _policy(project, made)
+    return made
+
+
+def _policy(project: Project, shown: Path, more: str = "") -> None:
+    (project.root / "inside.py").write_bytes(INSIDE.read_bytes())
+    project.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [..., {shown}], write: [$PROJECT]}}\n{more}"
+    )
+
+
+@contextmanager
+def _open_project() -> Iterator[Project]:
+    """One that other users reach."""
+    with tempfile.TemporaryDirectory(prefix="sandwright-test-") as directory:
+        project = Project(Path(directory, "home", "p"), Path(directory, "home"), Path(directory, "run"))
+        project.root.mkdir(parents=True)
+        project.runtime.mkdir(mode=0o700)
+        _policy(project, project.runtime)
+        Path(directory).chmod(0o755)
+        yield project
+
+
+@contextmanager
+def _filter(missing: str) -> Iterator[int]:
+    """That of a container in which bubblewrap can run, as a descriptor, without one of its groups."""
+    full = profile("bwrap-in-container")
+    grants = tuple(each for each in full.grants if each != missing)
+    if missing.startswith("socket-families"):
+        grants += ("socket-families",)
+    less = dataclasses.replace(full, grants=grants)
+    arch: Architecture = "arm64" if platform.machine() == "aarch64" else "amd64"
+    with tempfile.TemporaryFile() as file:
+        file.write(compile_profile(less.expand(caps=(), arch=(arch,)), arch=arch))
+        file.seek(0)
+        yield file.fileno()
+
+
+def _inside(project: Project, what: str, *hosts: str) -> dict[str, str]:
+    ended = project.run(sys.executable, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
+    assert ended.returncode == 0, ended.stderr.decode()
+    told: dict[str, str] = json.loads(ended.stdout)
+    return told
+
+
+def test_own_ones_work_and_the_hosts_are_closed(project: Project, shown: Path, host: Host) -> None:
+    root = project.root
+    hosts = [
+        host.listen(f"{root}/known"),
+        host.listen(f"{root}/later", known_as=f"{project.home}/unknown"),
+        host.listen(f"{shown}/readable", known_as=f"{project.home}/unknown"),
+        host.listen(f"@{root}/none"),
+    ]
+    own = ("temporary", "project", "relative", "packets", "abstract", "long", "up", "link")
+    assert _inside(project, "sockets", *hosts) == {
+        **dict.fromkeys(own, "ok"),
+        "datagrams": "EPERM",
+        "stale": "ECONNREFUSED",
+        "absent": "ENOENT",
+        "no socket": "ECONNREFUSED",
+        "host known": "ECONNREFUSED",  # something lies over it
+        "host later": "EACCES",
+        "host readable": "EACCES",
+        "host none": "ECONNREFUSED",
+        **dict.fromkeys(("symlink", "hardlink", "renamed"), "EACCES"),
+        "tcp": "ok",
+        "at once": "EINPROGRESS",
+        "again": "ok",
+        "refused": "ECONNREFUSED",
+        "out": "ENETUNREACH",
+        "closed": "EISCONN",
+    }
+    assert host.heard == set()
+    for path in (f"{root}/later", f"@{root}/none"):  # it would have
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(path.replace("@", "\0"))
+            assert end.recv(1) == b""
+        eventually(lambda path=path: path in host.heard, path)  # type: ignore[misc]
+
+
+def test_no_race_leads_to_the_host(project: Project, shown: Path, host: Host) -> None:
+    path = host.listen(f"{project.root}/later", known_as=f"{project.home}/unknown")
+    counts = _inside(project, "race", path)
+    assert shown.exists()
+    assert int(counts["own"]) > 0
+    assert int(counts["refused"]) > 0
+    assert host.heard == set()
+
+
+def test_a_connection_that_has_to_wait(project: Project, shown: Path) -> None:
+    assert shown.exists()
+    assert _inside(project, "full") == {"signal": "interrupted", "beside": "ok", "in the end": "True"}
+
+
+def _supervisor(starter: int) -> int:
+    """The keeper's child that has given up its standard output, and has threads."""
+    found: list[int] = []
+    below = [starter]
+    while below:
+        each = below.pop()
+        children = Path(f"/proc/{each}/task/{each}/children").read_text().split()
+        below += [int(child) for child in children]
+        threads = len(list(Path(f"/proc/{each}/task").iterdir()))
+        if threads > 1 and Path(f"/proc/{each}/comm").read_text() == "launch\n":
+            found.append(each)
+    (one,) = found
+    return one
+
+
+def test_without_its_supervisor_nothing_is_connected(project: Project, shown: Path) -> None:
+    assert shown.exists()
+    with subprocess.Popen(
+        [*RUN, "waits"], cwd=project.root, env=project.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        os.kill(_supervisor(running.pid), signal.SIGKILL)
+        output, _ = running.communicate(b"\n", timeout=WAIT)
+        assert json.loads(output) == {"before": "ok", "after": "ENOSYS"}
+        assert running.returncode == 0
+
+
+def test_a_socket_that_was_open_before_leads_nowhere(project: Project, shown: Path, host: Host) -> None:
+    name = host.listen(f"@{shown}/none")
+    with socket.socket(socket.AF_UNIX) as given:
+        ended = subprocess.run(
+            [*RUN, "inherited", name],
+            cwd=project.root,
+            env=project.environ,
+            stdin=given.fileno(),
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+        )
+    assert json.loads(ended.stdout) == {"inherited": "EACCES"}, ended.stderr
+    assert host.heard == set()
+
+
+def test_none_are_had_in_the_hosts_network(project: Project, shown: Path) -> None:
+    """Should the namespace be missing, nothing is run."""
+    assert project.sandwright("render", "--out", f"{shown}/out").returncode == 0
+    arguments, plan = Path(shown, "out/bwrap/args"), Path(shown, "out/bwrap/launch.plan")
+    old, new = arguments.read_bytes(), arguments.read_bytes().replace(b"--unshare-net\0", b"")
+    digests = [hashlib.sha256(each).hexdigest().encode() for each in (old, new)]
+    arguments.write_bytes(new)
+    plan.write_bytes(plan.read_bytes().replace(*digests))
+    words = [f"{shown}/out/bwrap/launch", "echo", "ran"]
+    ended = subprocess.run(
+        words, cwd=project.root, env=project.environ, capture_output=True, timeout=WAIT, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (125, b"")
+    assert b"the sandbox has no network of its own, by which its Unix sockets are known" in ended.stderr
+
+
+def test_the_policy_can_have_none(project: Project, shown: Path) -> None:
+    _policy(project, shown, "network: {own_sockets: false}\n")
+    assert _inside(project, "which") == {"own": "EPERM"}
+
+
+def test_a_listed_one_is_reached_and_nothing_in_its_place(project: Project, shown: Path, host: Host) -> None:
+    root = project.root
+    listed = host.listen(f"{root}/listed")
+    other = host.listen(f"{root}/other", known_as=f"{project.home}/unknown")
+    _policy(project, shown, f"network: {{unix_sockets: [{listed}]}}\n")
+    assert _inside(project, "which", listed, other) == {"own": "ok", "listed": "ok", "other": "EACCES"}
+    assert host.heard == {listed}
+
+
+@pytest.mark.needs("setpriv", PYTHON)
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+@pytest.mark.parametrize(
+    "missing", ["", "enter-own-namespaces", "take-descriptors", "socket-families-with-diagnosis"]
+)
+def test_in_a_container_it_needs_what_its_profile_grants(missing: str) -> None:
+    with _open_project() as project, _filter(missing) as filter_:
+        rendered = project.sandwright("render", "--out", f"{project.runtime}/out")
+        assert rendered.returncode == 0, rendered.stderr
+        process.run("chown", "--recursive", "65534:65534", project.home.parent)
+        outer = ("bwrap", "--dev-bind", "/", "/", "--seccomp", str(filter_))
+        user = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs")
+        ended = subprocess.run(
+            [*outer, *user, f"{project.runtime}/out/bwrap/launch", PYTHON, "-P", "inside.py", "which"],
+            cwd=project.root,
+            env=project.environ,
+            pass_fds=[filter_],
+            capture_output=True,
+            timeout=WAIT,
+            check=False,
+        )
+    if missing:
+        assert (ended.returncode, ended.stdout) == (125, b"")
+        why = (
+            "mounts can't be made private"
+            if missing == "enter-own-namespaces"
+            else "connections can't be supervised"
+        )
+        assert why in ended.stderr.decode()
+        return
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {"own": "ok"}
