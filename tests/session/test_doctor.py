@@ -97,6 +97,28 @@ def test_a_method_without_its_image_is_not_ready(
     assert looked_into(backend(method), Preflight(method, "ready"), host).code == "ready"
 
 
+@pytest.mark.parametrize("method", ["docker", "podman"])
+def test_an_engine_without_the_image_is_not_ready(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is a stand-in that has the image or not; one that was built here is loaded by `run`."""
+    _first_on_path(monkeypatch, tmp_path)
+    monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path / "build"))
+    monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
+    host = collect_host()
+    has = 'test "$1 $2 $5" = "image inspect sandwright/debian:latest" && exit {}; echo 5.0'
+    for status, code in ((1, "image-missing"), (0, "ready")):
+        _program(tmp_path, method, has.format(status))
+        found = looked_into(backend(method), Preflight(method, "ready"), host)
+        assert found.code == code
+        assert ("sandwright build-images --name debian" in found.remedy) is (status == 1)
+    _program(tmp_path, method, has.format(1))
+    index = tmp_path / "build" / "images" / "debian" / "index.json"
+    index.parent.mkdir(parents=True)
+    index.write_text("{}")
+    assert looked_into(backend(method), Preflight(method, "ready"), host).code == "ready"
+
+
 @pytest.mark.needs("runc")
 def test_doctor_tells_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the real runc: its trial sandbox works, and a run would not."""

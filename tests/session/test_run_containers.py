@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -155,6 +155,39 @@ def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) 
         said = ["@agent/claude", "a b c", *shown] if status == 0 else []
         assert sorted(ended.stdout.decode().splitlines()) == sorted(said), ended.stderr
         assert ended.stderr.count(b"Read-only file system") == (3 if status == 0 else 0), ended.stderr
+
+
+def test_a_linked_work_tree_with_the_grants(sandbox: Project) -> None:
+    """What Git writes of a commit and of its configuration, without Git: the images of tests have none."""
+    project = replace(sandbox, root=sandbox.home / "linked")
+    common = sandbox.home / "r" / ".git"
+    own = common / "worktrees" / "linked"
+    for folder in ("objects", "refs/heads", "hooks", "worktrees/linked", "worktrees/other", "info"):
+        (common / folder).mkdir(parents=True)
+    (common / "config").write_text("[core]\n")
+    (own / "commondir").write_text("../..\n")
+    (own / "gitdir").write_text(f"{project.root}/.git\n")
+    project.root.mkdir()
+    (project.root / ".git").write_text(f"gitdir: {own}\n")
+    written = ("objects/x", "refs/heads/new", "packed-refs.lock", "worktrees/linked/index.lock")
+    closed = (
+        "hooks/post-commit",
+        "worktrees/other/x",
+        "worktrees/linked/gitdir",
+        "info/attributes",
+        "commondir",
+    )
+    script = f'cd {common}; for name; do (echo x >>"$name") 2>/dev/null && echo "$name"; done; cat config'
+    project.environment["SANDWRIGHT_TRUST"] = "1"
+    policy = sandbox.policy.read_text()
+    for grants, more in ((["worktree"], ()), (["worktree", "config"], ("config",))):
+        project.policy.write_text(policy.replace("{read:", f"{{git: [{', '.join(grants)}], read:"))
+        names = (*written, *closed, "config")
+        ended = project.run("sh", "-c", script, "sh", *names)
+        assert ended.stdout.decode().split() == [*written, *more, "[core]", *("x" for _ in more)], (
+            ended.stderr
+        )
+    assert sorted(path.name for path in (common / "hooks").iterdir()) == []
 
 
 def test_input_is_bytes(sandbox: Project) -> None:
