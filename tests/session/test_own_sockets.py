@@ -216,9 +216,9 @@ def test_none_are_had_in_the_hosts_network(project: Project, shown: Path) -> Non
     assert project.sandwright("render", "--out", f"{shown}/out").returncode == 0
     arguments, plan = Path(shown, "out/bwrap/args"), Path(shown, "out/bwrap/launch.plan")
     old, new = arguments.read_bytes(), arguments.read_bytes().replace(b"--unshare-net\0", b"")
-    digests = [hashlib.sha256(each).hexdigest().encode() for each in (old, new)]
+    before, after = (hashlib.sha256(each).hexdigest().encode() for each in (old, new))
     arguments.write_bytes(new)
-    plan.write_bytes(plan.read_bytes().replace(*digests))
+    plan.write_bytes(plan.read_bytes().replace(before, after))
     words = [f"{shown}/out/bwrap/launch", "echo", "ran"]
     ended = subprocess.run(
         words, cwd=project.root, env=project.environ, capture_output=True, timeout=WAIT, check=False
