@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from sandwright.methods.contract import Leftover
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.engine.backend import LABEL
 from sandwright.signalling import started
+from session.conftest import eventually
 
 ENGINES = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("docker", "podman")]
 
@@ -58,3 +63,52 @@ def test_networks(engine: str, names: list[str], tmp_path: Path, monkeypatch: py
     finally:
         for name in names:
             process.run(engine, "network", "rm", name, timeout=60, check=False)
+
+
+MONITOR = """
+import subprocess, time
+print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+time.sleep(600)
+"""
+
+
+def _runs(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    return False
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["a monitor", "another process"])
+def test_a_monitor_that_podman_does_not_know_of(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended with what it waits for; a process that has its number by now is not."""
+    run = tmp_path / "sandwright" / "runs" / "sandwright-0123456789"
+    run.mkdir(parents=True)
+    (run / "owner").write_text("podman\n1 1\n1 1\n")
+    (run / "cid").write_text("ab" * 32 + "\n")
+    for name, script in {
+        "podman": f"echo {tmp_path}/runtime",
+        "runtime": f'echo "$@" >> {tmp_path}/asked',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    words = (sys.executable, "-c", MONITOR, "--conmon-pidfile", f"{run}/monitor" if named else "elsewhere")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as monitor:
+        assert monitor.stdout is not None
+        child = int(monitor.stdout.readline())
+        (run / "monitor").write_text(str(monitor.pid))
+        try:
+            backend("podman").remove(Leftover("podman", "directory", str(run)))
+            assert not run.exists()
+            assert (tmp_path / "asked").read_text() == f"delete --force {'ab' * 32}\n"
+            if named:
+                assert monitor.wait(60) == -signal.SIGKILL
+                eventually(lambda: not _runs(child), "its child runs")
+            assert named or (_runs(child) and monitor.poll() is None)
+        finally:
+            for each in (child, monitor.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from sandwright import process
 from sandwright.host import MachineFacts
 from sandwright.inputs import Question
 from sandwright.methods.podman.render import render_podman
 from sandwright.methods.podman.support import DECLARATION
-from sandwright.methods.shared.engine.backend import EngineBackend
+from sandwright.methods.shared.engine.backend import ASKING, EngineBackend
+from sandwright.methods.shared.launched import all_children
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
 from sandwright.resources import data_path
+from sandwright.signalling import kill, own
 
 _CONFIGURATION = "CONTAINERS_CONF"
 
@@ -47,3 +53,29 @@ class Podman(EngineBackend):
         """Also on a configuration that the caller names."""
         yield from super().depends(host)
         yield "variable", _CONFIGURATION
+
+    def end_unknown(self, directory: Path) -> None:
+        """End the container of a client that was killed before Podman recorded that its monitor runs.
+
+        The monitor (conmon(8)) has written its number to a file in the run's directory, which it names among
+        its words. The container's first process waits for ever to be started, and is its child.
+        """
+        try:
+            monitor = int((directory / "monitor").read_text())
+            container = (directory / "cid").read_text().strip()
+        except (OSError, ValueError):
+            return
+        for child in all_children(monitor):
+            kill(child, sure=lambda: _is_monitor(monitor, directory) and child in all_children(monitor))  # noqa: B023 - asked at once
+        kill(monitor, sure=lambda: _is_monitor(monitor, directory))
+        where = ("info", "--format", "{{.Host.OCIRuntime.Path}}")
+        runtime = process.run(self.name, *where, timeout=ASKING, check=False).text
+        if runtime and re.fullmatch("[0-9a-f]{64}", container):
+            process.run(runtime, "delete", "--force", container, timeout=ASKING, check=False)
+
+
+def _is_monitor(number: int, directory: Path) -> bool:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+        return own(number) and os.fsencode(directory / "monitor") in words
+    return False

@@ -178,9 +178,13 @@ class EngineBackend(Launched):
         if leftover.kind == "network":
             process.run(self.name, "network", "rm", name, timeout=_LOADING)
         elif leftover.kind == "directory":
+            self.end_unknown(gone[name])
             shutil.rmtree(gone[name])
         else:
             process.run(self.name, "rm", "--force", "--volumes", name, timeout=_LOADING)
+
+    def end_unknown(self, directory: Path) -> None:
+        """End what a run's client started and the engine knows nothing of: nothing."""
 
 
 def _telling(said: str) -> str:
