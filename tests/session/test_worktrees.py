@@ -95,3 +95,13 @@ def test_configuration_that_was_granted_is_told_of(trees: list[Project]) -> None
     ended = main.run("git", "config", "core.fsmonitor", "./evil")
     assert ended.returncode == 0, ended.stderr
     assert f"{main.root}/.git/config: programs of the host may run what it says".encode() in ended.stderr
+
+
+def test_an_account_shares_the_repository_of_a_linked_work_tree(trees: list[Project]) -> None:
+    """Only planned here: what the account could not write, the grant would not open."""
+    main, one, _ = trees
+    one.policy.write_text(POLICY.replace("bwrap", "user"))
+    planned = one.sandwright("account-setup")
+    assert planned.returncode == 3, planned.stderr
+    shared = [line.split()[1] for line in planned.stdout.decode().splitlines() if line.startswith("share ")]
+    assert shared == [str(one.root), f"{main.root}/.git"]

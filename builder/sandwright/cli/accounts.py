@@ -11,6 +11,8 @@ from sandwright.cli import console
 
 if TYPE_CHECKING:
     from sandwright.methods.user.setup import AccountPlan
+    from sandwright.policy.resolved import ResolvedPolicy
+    from sandwright.policy.rules import PathRule
 
 NOT_DONE = 3
 """The exit status after only showing a plan."""
@@ -24,14 +26,19 @@ def account_setup(*, policy: str = "sandbox.yaml", yes: bool = False) -> int:
 
     resolved = Policy.load(policy).resolve()
     project = Path(resolved.canonical(resolved.facts.project))
-    listed = [
+    written = [
         Path(rule.path)
         for rule in resolved.filesystem.rules
-        if rule.origin == "listed" and rule.kind == "write"
+        if rule.kind == "write" and (rule.origin == "listed" or _is_repository(rule, resolved))
     ]
-    others = tuple(path for path in listed if not path.is_relative_to(project))
+    others = tuple(path for path in written if not path.is_relative_to(project))
     plan = plan_account(account_of(resolved), Workspace(project, others, os.geteuid()))
     return _shown(plan, yes=yes, nothing=f"{plan.account} is there, and all is shared with it")
+
+
+def _is_repository(rule: PathRule, policy: ResolvedPolicy) -> bool:
+    """Whether a rule opens the repository of a linked work tree as a whole."""
+    return rule.origin == "git" and policy.canonical(policy.facts.git_worktree[-1]) == rule.path
 
 
 def account_remove(*, project: str = ".", yes: bool = False) -> int:
