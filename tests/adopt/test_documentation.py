@@ -27,7 +27,18 @@ BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LIMIT = 240.0
 
-ABOUT = {"build-images", "setup", "lock-images", "bundle", "launch", "curl", "push", "sbpl-eval", "verify"}
+ABOUT = {
+    "build-images",
+    "setup",
+    "lock-images",
+    "bundle",
+    "launch",
+    "curl",
+    "push",
+    "sbpl-eval",
+    "verify",
+    "cleanup",
+}
 ABOUT |= {
     "explain",
     "docker",

@@ -78,9 +78,8 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
         (
             "rocket",
             "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, gvisor-docker, "
-            "gvisor-podman, oci, seatbelt, user, alcless, noop",
+            "gvisor-podman, oci, seatbelt, kubernetes, user, alcless, noop",
         ),
-        ("kubernetes", "kubernetes is rendered, and not run from here"),
     ],
 )
 def test_what_is_no_method(installed: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:

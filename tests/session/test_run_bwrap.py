@@ -213,7 +213,10 @@ def test_below_the_project(project: Project) -> None:
         (("run", "--policy"), "--policy needs a value"),
         (("run", "--policy", "other.yaml", "--", "true"), "other.yaml can't be read: No such file"),
         (("run", "--method", "rocket", "--", "true"), "rocket"),
-        (("run", "--method", "kubernetes", "--", "true"), "kubernetes is rendered, and not run from here"),
+        (
+            ("run", "--method", "kubernetes", "--", "true"),
+            "kubernetes: no kubeconfig says where",
+        ),
         (("run", "--method", "seatbelt", "--", "true"), "seatbelt: Seatbelt is macOS'; this is linux"),
         (("run", "--method", "noop", "--", "true"), "noop enforces nothing and needs a reason"),
         (("run", "--set", "network.mode=nothing", "--", "true"), "network.mode"),

@@ -50,7 +50,5 @@ def choose(asked: str = "") -> Chosen:
 def _asked(name: str) -> Chosen:
     if name in METHODS and not registry.declaration(name).enforces:
         raise UsageError(f"{name} enforces nothing; a policy with it is written by hand, with the reason")
-    if name in METHODS and registry.properties(name).elsewhere:
-        return Chosen(name)
     backend = registry.backend(name)
     return Chosen(name, (preflights.known(backend, collect_host()),))

@@ -96,7 +96,6 @@ Code = Literal[
     "hangs",
     "not-started",
     "not-denied",
-    "not-run-here",
 ]
 """What a preflight found. All but `ready` say why the method can't be taken:
 
@@ -106,7 +105,7 @@ are in keeps them from us, by what lies over its /proc or by its seccomp profile
 answers; `no-permission` it turns this user away; `image-missing`; `cgroups` the control groups are not as it
 needs them; `no-root` it needs root;
 `hangs` it did not end within its time; `not-started` it failed in another way; `not-denied` it started, and
-what it should hide was read; `not-run-here` it is rendered only.
+what it should hide was read.
 """
 
 CODES: tuple[Code, ...] = get_args(Code)

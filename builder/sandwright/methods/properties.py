@@ -57,9 +57,6 @@ class Properties:
     explained: bool = True
     """Its artifacts can be read back."""
 
-    elsewhere: str = ""
-    """How it is run by other means; not empty for what is rendered only."""
-
     verifiable: bool = False
     """`verify` can prove it."""
 

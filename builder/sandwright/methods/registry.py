@@ -40,7 +40,6 @@ def names() -> tuple[str, ...]:
     ours = (
         name
         for method, module in METHODS.items()
-        if not module.PROPERTIES.elsewhere
         for name in (method, *(form for form, each in module.FORMS.items() if each.make_backend))
     )
     return (*ours, *sorted(registered()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandwright.host import MachineFacts, collect_host
-from sandwright.methods import METHODS, registry
+from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Preflight
 from sandwright.methods.shared.escapes import escapes
 from sandwright.session import preflights
@@ -55,16 +55,13 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     UsageError for a method that is not there.
     """
     host = collect_host()
-    elsewhere = [name for name, each in METHODS.items() if each.PROPERTIES.elsewhere]
-    chosen = methods or (*registry.names(), *elsewhere)
+    chosen = methods or registry.names()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
     return Diagnosis(surroundings(host), tuple(found))
 
 
 def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
-    if name in METHODS and (elsewhere := METHODS[name].PROPERTIES.elsewhere):
-        return Preflight(name, "not-run-here", "rendered, and run elsewhere", elsewhere)
     backend = registry.backend(name)
     found = preflights.fresh(backend, host) if fresh else preflights.known(backend, host)
     return looked_into(backend, found, host)

@@ -1,4 +1,4 @@
-"""A Job in a cluster: rendered, and not run from here."""
+"""A Job in a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROPERTIES = Properties(
     root="image",
     needs_image=True,
-    elsewhere="its Job runs in a cluster: kubectl apply -f what `sandwright render` writes",
+    proxy="launcher",
 )
 """What others have to know of it."""
 
@@ -49,8 +49,10 @@ def read_artifacts(rendered: Rendered, policy: ResolvedPolicy) -> ReadBack:
 
 
 def make_backend() -> Backend | None:
-    """Nothing: it runs elsewhere."""
-    return None
+    """The part `backend`."""
+    from sandwright.methods.kubernetes.backend import Kubernetes  # noqa: PLC0415
+
+    return Kubernetes()
 
 
 def expect() -> Mapping[str, Answers]:

@@ -1,0 +1,86 @@
+"""Where objects are in the API, and whether one is as it was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+PLURALS: Mapping[str, tuple[str, str]] = {
+    "Namespace": ("api/v1", "namespaces"),
+    "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses"),
+    "ResourceQuota": ("api/v1", "resourcequotas"),
+    "ConfigMap": ("api/v1", "configmaps"),
+    "Service": ("api/v1", "services"),
+    "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
+    "Pod": ("api/v1", "pods"),
+    "NetworkPolicy": ("apis/networking.k8s.io/v1", "networkpolicies"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+    "Job": ("apis/batch/v1", "jobs"),
+    "SelfSubjectAccessReview": ("apis/authorization.k8s.io/v1", "selfsubjectaccessreviews"),
+}
+"""By kind: the group's version, and what its objects are called in a path."""
+
+WIDE = frozenset(("Namespace", "RuntimeClass", "SelfSubjectAccessReview"))
+"""Kinds that are in no namespace."""
+
+_COUNTED = "resources"
+"""Quantities, which the API server writes in another way than they came."""
+
+_FALSE = frozenset(("hostIPC", "hostNetwork", "hostPID", "readOnly"))
+"""Fields that are left out where they are false. Absent others are true, or not known to a cluster."""
+
+
+def path_of(kind: str, namespace: str = "", name: str = "") -> str:
+    """The path of an object, or without a name of all of its kind."""
+    version, plural = PLURALS[kind]
+    within = "" if kind in WIDE else f"/namespaces/{namespace}"
+    return f"/{version}{within}/{plural}" + (f"/{name}" if name else "")
+
+
+def differences(sent: Any, got: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
+    """The fields of what was sent that the cluster has otherwise: dropped, or changed on the way.
+
+    What it added is not named, but for entries of lists. What is empty may be absent; so may false be where
+    that means the same.
+    """
+    if isinstance(sent, dict):
+        for name, value in sent.items():
+            if name != _COUNTED:
+                other = got.get(name) if isinstance(got, dict) else None
+                yield from differences(value, other, f"{place}.{name}".lstrip("."))
+    elif isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
+        for index, (value, other) in enumerate(zip(sent, got, strict=True)):
+            yield from differences(value, other, f"{place}[{index}]")
+    elif not (sent == got or _is_omitted(sent, got, place)):
+        yield place
+
+
+def _is_omitted(sent: Any, got: Any, place: str) -> bool:  # noqa: ANN401 - JSON
+    """Whether what was sent is what an absent field means."""
+    if sent is False:
+        return got is None and place.rpartition(".")[2] in _FALSE
+    return not sent and not got and got is not False
+
+
+def field(value: Any, *names: str | int) -> Any:  # noqa: ANN401 - JSON of a cluster, of any shape
+    """What is at a place of an object, None where nothing is."""
+    for name in names:
+        if isinstance(name, int):
+            value = value[name] if isinstance(value, list) and len(value) > name else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def text(value: Any, *names: str | int) -> str:  # noqa: ANN401 - likewise
+    """The text there; empty for anything else."""
+    found = field(value, *names)
+    return found if isinstance(found, str) else ""
+
+
+def rows(value: Any, *names: str | int) -> list[Json]:  # noqa: ANN401 - likewise
+    """The objects in the list there; none for anything else."""
+    found = field(value, *names)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

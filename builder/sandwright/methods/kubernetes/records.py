@@ -1,0 +1,69 @@
+"""Which runs have a Job in a cluster: a file for each, written before the Job is, and removed after it.
+
+What a killed run leaves in a cluster is known by its file. It is in the cache, since a Job outlives a boot of
+this machine. Jobs bear the session and the owner as labels; the owner is a random name for this user of this
+machine.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sandwright import places
+from sandwright.methods.kubernetes.connection import Place
+
+SESSION = "sandwright.session"
+OWNER = "sandwright.owner"
+"""Labels of Jobs and Pods."""
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One run's Job, and the cluster it is in."""
+
+    session: str
+    job: str
+    namespace: str
+    kubeconfig: str
+    context: str
+
+    @property
+    def place(self) -> Place:
+        """The cluster."""
+        return Place(self.kubeconfig, self.context)
+
+    def write(self) -> None:
+        """Raise HostError."""
+        places.write(str(_folder() / f"{self.job}.json"), json.dumps(asdict(self)).encode())
+
+    def forget(self) -> None:
+        """The Job is gone."""
+        (_folder() / f"{self.job}.json").unlink(missing_ok=True)
+
+
+def read_all() -> list[JobRecord]:
+    """Those that are there. What is no record of ours is left alone."""
+    found = []
+    for path in sorted(_folder().glob("*.json")):
+        try:
+            record = JobRecord(**json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            continue
+        if path.stem == record.job:
+            found.append(record)
+    return found
+
+
+def owner() -> str:
+    """The name of this user of this machine in clusters: 16 hexadecimal digits, made once."""
+    path = _folder() / "owner"
+    if not path.exists():
+        places.write(str(path), secrets.token_hex(8).encode())
+    return path.read_text().strip()
+
+
+def _folder() -> Path:
+    return Path(places.private(f"{places.cache()}/clusters"))

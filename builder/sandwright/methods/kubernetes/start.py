@@ -1,0 +1,125 @@
+"""Runs a command as a Job of a rendered sandbox, from this process: what `launch` is to other methods.
+
+Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
+output; it reads nothing. It exits as the command does: with 124 when its time was up, and with 125 when it
+was not run as it was rendered, or how it ended is not known. A signal ends the Job first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from sandwright.errors import HostError, SandwrightError
+from sandwright.methods.kubernetes import admission
+from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Json, connect
+from sandwright.methods.kubernetes.jobrun import JobRun, TimeIsUp, with_command
+from sandwright.methods.kubernetes.records import JobRecord, owner
+from sandwright.visible import visible
+
+REFUSED = 125
+TIME_IS_UP = 124
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LONGEST = 2000
+
+
+class _Signalled(BaseException):
+    """A signal that ends the run."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command; give the exit status."""
+    directory, *argv = words
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _raise)
+    try:
+        return run(Path(directory), argv)
+    except _Signalled as signalled:
+        return 128 + signalled.number
+    except SandwrightError as error:
+        say(str(error))
+        return TIME_IS_UP if isinstance(error, TimeIsUp) else REFUSED
+
+
+def run(directory: Path, argv: Sequence[str]) -> int:
+    """Run it; give its status. Raise SandwrightError, and _Signalled when the Job is gone."""
+    connection = connect()
+    documents = read_manifests(directory)
+    job = documents["job.yaml"]
+    namespace = str(job["metadata"]["namespace"])
+    check(connection, documents)
+    session = os.environ.get("SANDWRIGHT_SESSION", "") or secrets.token_hex(8)
+    name = f"{job['metadata']['name']}-{secrets.token_hex(4)}"
+    made = with_command(job, argv, name=name, session=session, owner=owner())
+    place = connection.place
+    record = JobRecord(session, name, namespace, place.kubeconfig, place.context)
+    record.write()
+    return _watched(JobRun(connection, made), record)
+
+
+def _watched(running: JobRun, record: JobRecord) -> int:
+    """From its creation to its removal."""
+    try:
+        running.create()
+        running.await_start()
+        running.follow(_write)
+        ended = running.end()
+        if ended.reason == "OOMKilled":
+            say("it was killed: the memory that the policy gives it was used up")
+        return ended.status
+    finally:
+        for number in _SIGNALS:  # a second Ctrl-C is not to leave the Job
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            running.remove()
+            record.forget()
+        except HostError as error:
+            say(f"{error}; `sandwright cleanup` removes what is left")
+
+
+def check(connection: Connection, documents: dict[str, Json]) -> None:
+    """Try out all that can be before the Job is made. Raise NothingRan, ApiUnreachable."""
+    job = documents["job.yaml"]
+    namespace = str(job["metadata"]["namespace"])
+    around = admission.manifests_of(documents)
+    try:
+        admission.check_rights(connection, namespace, around)
+        admission.apply_around(connection, namespace, around)
+        admission.check_closed(connection, namespace)
+        admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
+        admission.check_admitted(connection, namespace, job)
+    except ApiRefused as error:
+        raise admission.NothingRan(f"the cluster refuses what a run needs: {error}") from error
+
+
+def read_manifests(directory: Path) -> dict[str, Json]:
+    """The rendered manifests, by the name of their file."""
+    import yaml  # noqa: PLC0415 - the client imports it anyway
+
+    found = {}
+    for path in sorted(directory.glob("*.yaml")):
+        found[path.name] = yaml.load(path.read_bytes(), yaml.CSafeLoader)
+    return found
+
+
+def say(line: str) -> None:
+    """Tell whoever started it."""
+    os.write(2, f"sandbox: {visible(line)[:_LONGEST]}\n".encode(errors="replace"))
+
+
+def _write(piece: bytes) -> None:
+    while piece:
+        piece = piece[os.write(1, piece) :]
+
+
+def _raise(number: int, _: FrameType | None) -> NoReturn:
+    raise _Signalled(number)

@@ -1,0 +1,265 @@
+"""The method `kubernetes` on a real cluster, which `invoke test --thorough` starts where its programs are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cluster import programs
+from cluster.configuration import write_kubeconfig
+from cluster.start import Cluster, cluster
+from pods import busybox_layer
+from sandwright import process
+from thorough import THOROUGH
+
+pytestmark = [
+    pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time for a cluster"),
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.timeout(1200),
+    pytest.mark.needs("busybox", "kubectl"),
+]
+LIMIT = 240.0
+SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
+PLAIN = "extends: []\n"
+STATUS = ("grep", "-E", "^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):", "/proc/self/status")
+
+
+@dataclass
+class Person:
+    """Somebody with a project, a kubeconfig and a home."""
+
+    cluster: Cluster
+    home: Path
+    project: Path
+    kubeconfig: str
+
+    def policy(self, text: str, *, profile: bool = True) -> None:
+        """Write a policy, and put its filter on the node as `install-profile` does."""
+        (self.project / "sandbox.yaml").write_text(f"schema: 1\nmethod: kubernetes\n{text}")
+        rendered = self.sandwright("render")
+        assert rendered.returncode == 0, rendered.stderr
+        if profile:
+            process.run(self.project / ".sandbox/kubernetes/install-profile", self.cluster.profiles)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        own = {
+            "HOME": str(self.home),
+            "KUBECONFIG": self.kubeconfig,
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+        }
+        return {"PATH": os.environ["PATH"], "SANDWRIGHT_TRUST": "1", "LC_ALL": "C.UTF-8", **own}
+
+    def sandwright(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*SANDWRIGHT, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+            cwd=self.project,
+            env=self.environ,
+        )
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.sandwright("run", "--", *words)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*SANDWRIGHT, "run", "--", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.project,
+            env=self.environ,
+        )
+
+    def name(self) -> str:
+        """The namespace of the project's sandbox."""
+        text = (self.project / ".sandbox/kubernetes/namespace.yaml").read_text()
+        return next(line.split()[-1] for line in text.splitlines() if line.startswith("  name:"))
+
+    def left(self) -> list[str]:
+        """Jobs and Pods in the cluster, of this project."""
+        listed = self.cluster.kubectl("get", "jobs,pods", "--namespace", self.name(), "-o", "name")
+        return listed.text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    if missing := programs.missing():
+        pytest.skip(f"missing: {', '.join(missing)}")
+    with cluster() as found:
+        found.load("docker.io/sandwright/debian:latest", busybox_layer({}), {"Cmd": ["/bin/sh"]})
+        yield found
+
+
+@pytest.fixture
+def person(running: Cluster, tmp_path: Path) -> Person:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    (home / "p").mkdir()
+    return Person(running, home, home / "p", running.kubeconfig)
+
+
+def test_a_command_runs_as_rendered(person: Person) -> None:
+    person.policy(PLAIN)
+    ended = person.run("sh", "-c", f"echo said; {' '.join(STATUS[:2])} '{STATUS[2]}' {STATUS[3]}; exit 7")
+    assert ended.returncode == 7, ended.stderr
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    assert lines[0] == ["said"]
+    found = {line[0]: line[1] for line in lines[1:]}
+    none = "0" * 16
+    assert found == {"Uid:": "65532", "CapEff:": none, "CapBnd:": none, "NoNewPrivs:": "1", "Seccomp:": "2"}
+    eventually(lambda: person.left() == [], "the Job is there still")
+
+
+def test_walls(person: Person) -> None:
+    """Each denial with its control in the same Pod, or in one without our policy."""
+    person.policy(PLAIN)
+    script = (
+        "cat /proc/self/uid_map; echo x 2>&1 >/etc/x; echo y >/tmp/y && cat /tmp/y; "
+        f"nc -w 2 {person.cluster.place.node} 6443 </dev/null 2>&1; echo nc $?; ls /var/run/secrets 2>&1"
+    )
+    ended = person.run("sh", "-c", script)
+    assert "y" in ended.stdout.splitlines(), "the control: what may be written can be"
+    assert "Read-only file system" in ended.stdout
+    assert "nc 1" in ended.stdout
+    assert "Operation not permitted" in ended.stdout or "Permission denied" in ended.stdout
+    assert "/var/run/secrets: No such file" in ended.stdout
+    first = ended.stdout.split()[:3]
+    assert first[0] == "0"
+    assert int(first[1]) >= 65536, "it is in a user namespace"
+    person.policy("extends: []\nnetwork: {mode: host}\n")
+    control = person.run("sh", "-c", f"nc -w 2 {person.cluster.place.node} 6443 </dev/null; echo nc $?")
+    assert "nc 0" in control.stdout, "the control: the same address with a network"
+
+
+def test_the_project_on_a_volume(person: Person) -> None:
+    (person.project / "secrets").mkdir()
+    (person.project / "secrets/key").write_text("of nobody's business")
+    person.policy("extends: []\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/secrets]}\n")
+    without = person.run("true")
+    assert (without.returncode, "there is no claim project" in without.stderr) == (125, True)
+    claim(person)
+    ended = person.run("sh", "-c", "ls secrets; echo made > new; cat new")
+    assert (ended.returncode, ended.stdout) == (0, "made\n"), ended.stderr
+    assert (person.project / "new").read_text() == "made\n"
+
+
+def claim(person: Person) -> None:
+    """A volume of the node with the project, which is this machine's directory."""
+    os.chown(person.project, 65532, 65532)
+    name = person.name()
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(person.project)}},
+    }
+    asked = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "project", "namespace": name},
+        "spec": {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    for each in (volume, asked):
+        person.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(each).encode())
+
+
+def test_what_is_not_run(person: Person) -> None:
+    person.policy("extends: []\nprocess: {seccomp: strict}\n", profile=False)
+    ended = person.run("true")
+    assert ended.returncode == 125
+    assert "seccomp" in ended.stderr
+    assert "run `install-profile` on each node" in ended.stderr
+    person.policy("extends: []\nimage: 127.0.0.1:1/none@sha256:" + "0" * 64 + "\n")
+    ended = person.run("true")
+    assert (ended.returncode, "the Pod does not start" in ended.stderr) == (125, True)
+    person.policy(PLAIN)
+    ended = person.run("/none")
+    assert (ended.returncode, "/none" in ended.stderr) == (125, True)
+    person.cluster.kubectl(
+        "label", "namespace", person.name(), "--overwrite", "pod-security.kubernetes.io/enforce=privileged"
+    )
+    ended = person.run("true")
+    assert (ended.returncode, "admits a Pod in the node's own namespaces" in ended.stderr) == (125, True)
+    assert [each for each in person.left() if each.startswith("job")] == []
+
+
+def test_somebody_without_rights(person: Person) -> None:
+    """Who may nothing is told what is lacking; with these rights alone it runs."""
+    person.policy(PLAIN)
+    assert person.run("true").returncode == 0
+    write_kubeconfig(person.cluster.place, "ada")
+    person.kubeconfig = str(person.cluster.place.folder / "ada.conf")
+    ended = person.run("true")
+    assert (ended.returncode, "we may not: create jobs" in ended.stderr) == (125, True)
+    roles = Path(__file__).with_name("role.yaml").read_text().replace("NAMESPACE", person.name())
+    person.cluster.kubectl("apply", "-f", "-", stdin=roles.encode())
+    ended = person.run("echo", "said")
+    assert (ended.returncode, ended.stdout) == (0, "said\n"), ended.stderr
+
+
+def test_limits_of_time_and_memory(person: Person) -> None:
+    person.policy("extends: []\nresources: {time: 5s, memory: 64MiB}\n")
+    ended = person.run("sh", "-c", "echo said; sleep 60")
+    assert (ended.returncode, ended.stdout) == (124, "said\n")
+    assert "the time is up" in ended.stderr
+    ended = person.run("sh", "-c", "tail /dev/zero")
+    assert (ended.returncode, "memory" in ended.stderr) == (137, True), ended.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals(person: Person, number: signal.Signals, status: int) -> None:
+    person.policy(PLAIN)
+    with person.start("sh", "-c", "echo started; sleep 300") as running_:
+        assert running_.stdout is not None
+        assert running_.stdout.readline() == b"started\n"
+        running_.send_signal(number)
+        assert running_.wait(LIMIT) == status
+    assert person.left() == []
+
+
+def test_orphans(person: Person) -> None:
+    person.policy(PLAIN)
+    with person.start("sh", "-c", "echo started; sleep 300") as running_:
+        assert running_.stdout is not None
+        assert running_.stdout.readline() == b"started\n"
+        second = person.run("true")
+        assert (second.returncode, "quota" in second.stderr) == (125, True)
+        running_.kill()
+        running_.wait(LIMIT)
+    assert person.left() != []
+    shown = person.sandwright("cleanup")
+    assert person.left() == [], shown.stdout + shown.stderr
+
+
+def test_parts_that_restart(person: Person) -> None:
+    """The kubelet is killed, and the API server is away for 30 s, in the middle of a run."""
+    person.policy(PLAIN)
+    with person.start("sh", "-c", "for i in 1 2 3 4; do echo $i; sleep 15; done; exit 9") as running_:
+        assert running_.stdout is not None
+        assert running_.stdout.readline() == b"1\n"
+        person.cluster.restart("kubelet", after=3)
+        person.cluster.restart("kube-apiserver", after=30)
+        out, err = running_.communicate(timeout=LIMIT)
+    assert (running_.returncode, out) == (9, b"2\n3\n4\n"), err
+
+
+def eventually(true: Callable[[], bool], what: str, limit: float = 60.0) -> None:
+    deadline = time.monotonic() + limit
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.5)

@@ -1,0 +1,186 @@
+"""A stand-in for an API server, to test what is asked of a cluster and what is made of its answers.
+
+It knows the requests of the method `kubernetes` and no others, starts nothing, and admits as it is told. The
+real one is in `cluster/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import http.server
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+RUNNING: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+@dataclass
+class FakeCluster:
+    """What the server does, and what it was asked.
+
+    `state` is that of the container, `log` what it wrote. `denied` are rights that nobody has, `missing`
+    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it. So
+    many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the same.
+    `waits`: the log does not end before the Job is deleted.
+    """
+
+    state: Json = field(default_factory=lambda: {"terminated": {"exitCode": 0, "reason": "Completed"}})
+    log: bytes = b""
+    denied: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    open: bool = False
+    dropped: tuple[str, ...] = ()
+    broken: int = 0
+    lost: tuple[str, ...] = ()
+    status: Json = field(default_factory=dict)
+    conditions: tuple[Json, ...] = ()
+    large: bool = False
+    waits: bool = False
+    version: Json = field(default_factory=lambda: {"major": "1", "minor": "35", "gitVersion": "v1.35.4"})
+    jobs: dict[str, Json] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    made: list[Json] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+    following: threading.Event = field(default_factory=threading.Event)
+
+    def answer(  # noqa: PLR0911 - a table
+        self, method: str, path: str, query: dict[str, str], body: Json
+    ) -> tuple[int, Json | bytes]:
+        name = path.rpartition("/")[2]
+        self.asked.append(f"{method} {name}" + (" dry" if "dryRun" in query else ""))
+        if self.broken:
+            self.broken -= 1
+            return _refused(503, "ServiceUnavailable", "not now")
+        if self.large:
+            return 200, b'{"a": "' + b"x" * (9 << 20) + b'"}'
+        if name == "version":
+            return 200, self.version
+        if name == "selfsubjectaccessreviews":
+            asked = body["spec"]["resourceAttributes"]
+            return 201, {"status": {"allowed": f"{asked['verb']} {asked['resource']}" not in self.denied}}
+        if method == "GET" and name in self.missing:
+            return _refused(404, "NotFound", f"{name} not found")
+        kind = path.split("/")[-1 if method == "POST" or name in ("pods", "events") else -2]
+        if kind == "pods" or name == "log":
+            return self._pod(method, name, query, body)
+        if kind == "jobs":
+            return self._job(method, name, body)
+        if method == "PATCH":
+            return 200, body
+        return (200 if method == "GET" else 201), {"metadata": {"name": name}, "items": []}
+
+    def _pod(self, method: str, name: str, query: dict[str, str], body: Json) -> tuple[int, Json | bytes]:
+        if method == "POST" and body["spec"].get("hostPID") and not self.open:
+            return _refused(403, "Forbidden", 'violates PodSecurity "restricted:latest": host namespaces')
+        if method == "POST":
+            return 201, {"spec": self._admitted(body["spec"])}
+        if name == "log":
+            return 200, self.log
+        found = [
+            job
+            for job in self.jobs.values()
+            if f"job-name={job['metadata']['name']}" == query["labelSelector"]
+        ]
+        return 200, {"items": [self._pod_of(job) for job in found]}
+
+    def _pod_of(self, job: Json) -> Json:
+        statuses = [{"name": "other", "state": {"terminated": {"exitCode": 99}}}]
+        statuses += [{"name": "sandbox", "state": self.state}] if self.state else []
+        phase = (
+            "Running" if "running" in self.state else "Pending" if "waiting" in self.state else "Succeeded"
+        )
+        return {
+            "metadata": {"name": f"{job['metadata']['name']}-xyz"},
+            "spec": self._admitted(job["spec"]["template"]["spec"]),
+            "status": {"phase": phase, "containerStatuses": statuses, **self.status},
+        }
+
+    def _admitted(self, spec: Json) -> Json:
+        gone = {*self.dropped, "hostPID", "hostIPC", "hostNetwork"}  # these are false, and left out
+        made = {key: value for key, value in copy.deepcopy(spec).items() if key not in gone}
+        return {**made, "schedulerName": "default-scheduler"}
+
+    def _job(self, method: str, name: str, body: Json) -> tuple[int, Json | bytes]:
+        if method == "POST":
+            name = body["metadata"]["name"]
+            if name in self.jobs:
+                return _refused(409, "AlreadyExists", "it is there")
+            self.jobs[name] = body
+            self.made.append(body)
+            if "job" in self.lost:
+                self.lost = ()
+                return _refused(504, "Timeout", "too slow")
+            return 201, body
+        if name not in self.jobs:
+            return _refused(404, "NotFound", "no such Job")
+        if method == "DELETE":
+            self.gone.set()
+            return 200, self.jobs.pop(name)
+        return 200, {**self.jobs[name], "status": {"conditions": list(self.conditions)}}
+
+
+def _refused(status: int, reason: str, message: str) -> tuple[int, Json]:
+    return status, {"kind": "Status", "reason": reason, "message": message, "code": status}
+
+
+@contextlib.contextmanager
+def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
+    """Serve it on the loopback; give a kubeconfig that leads to it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def _serve(self) -> None:
+            parsed = urllib.parse.urlsplit(self.path)
+            query = dict(urllib.parse.parse_qsl(parsed.query))
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else {}
+            status, data = fake.answer(self.command, parsed.path, query, body)
+            content = data if isinstance(data, bytes) else json.dumps(data).encode()
+            self.send_response(status)
+            if query.get("follow"):
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(content)
+                self.wfile.flush()
+                fake.following.set()
+                if fake.waits:
+                    fake.gone.wait(60)
+                self.close_connection = True
+                return
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "fake", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "users": [{"name": "ada", "user": {"token": "secret-of-ada"}}],
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "ada"}}],
+        "current-context": "fake",
+    }
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(document))
+    try:
+        yield file
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -1,0 +1,276 @@
+"""The method `kubernetes` with a stand-in for the API server: what it asks for, and what it makes of answers.
+
+What a real cluster does is in `tests/cluster/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from clusters import WRITES, cluster_policy
+from fakecluster import RUNNING, FakeCluster, fake_cluster
+from goldens import write_artifacts
+from sandwright import process
+from sandwright.host import collect_host
+from sandwright.methods.contract import Leftover
+from sandwright.methods.kubernetes import records, start
+from sandwright.methods.kubernetes.backend import Kubernetes
+from sandwright.methods.kubernetes.objects import differences, rows, text
+from sandwright.methods.kubernetes.render import render_kubernetes
+
+pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not installed")
+LIMIT = 90.0
+NAME = "sandbox-p-60ad706f"
+EXITED = {"terminated": {"exitCode": 7, "reason": "Error"}}
+
+
+class Client:
+    """A rendered sandbox, and a person with a kubeconfig."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, text_: str = "extends: []\n") -> None:
+        self.home = folder
+        artifacts = render_kubernetes(cluster_policy(text_))
+        self.directory = write_artifacts(folder / "made", artifacts)
+        self.environment = {
+            "PATH": os.defpath,
+            "HOME": str(folder),
+            "KUBECONFIG": str(kubeconfig),
+            "SANDWRIGHT_SESSION": "0123456789abcdef",
+        }
+
+    def argv(self, *command: str) -> tuple[str, ...]:
+        return Kubernetes().wrap(self.directory, command)
+
+    def run(self, *command: str) -> tuple[int, str, str]:
+        """Run it in this process: its status, and what it wrote to both streams."""
+        before = {
+            number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
+        try:
+            with (
+                pytest.MonkeyPatch.context() as patch,
+                tempfile.TemporaryFile() as out,
+                tempfile.TemporaryFile() as err,
+            ):
+                for name in os.environ:
+                    patch.delenv(name)
+                for name, value in self.environment.items():
+                    patch.setenv(name, value)
+                with _redirected(out, err):
+                    status = start.main([str(self.directory), *command])
+                return status, _text(out), _text(err)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def records(self) -> list[Path]:
+        return sorted((self.home / ".cache/sandwright/sessions/clusters").glob("*.json"))
+
+
+@contextlib.contextmanager
+def _redirected(out: IO[bytes], err: IO[bytes]) -> Iterator[None]:
+    kept = os.dup(1), os.dup(2)
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    try:
+        yield
+    finally:
+        for number, descriptor in zip((1, 2), kept, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+def _run(
+    fake: FakeCluster, folder: Path, *command: str, policy: str = "extends: []\n"
+) -> tuple[tuple[int, str, str], Client]:
+    with fake_cluster(fake, folder) as kubeconfig:
+        client = Client(folder, kubeconfig, policy)
+        return client.run(*(command or ("true",))), client
+
+
+def test_a_run_from_start_to_end(tmp_path: Path) -> None:
+    """What closes the sandbox is there before the Job, and the Job goes at the end."""
+    fake = FakeCluster(state=EXITED, log=b"said\n")
+    result, client = _run(fake, tmp_path, "sh", "-c", "echo $HOME $(x)")
+    assert result == (7, "said\n", "")
+    (job,) = fake.made
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"] == ["sh", "-c", "echo $$HOME $$(x)"]
+    assert job["metadata"]["labels"]["sandwright.session"] == "0123456789abcdef"
+    made = fake.asked.index("POST jobs")
+    assert fake.asked.index("PATCH sandbox") < made
+    assert "POST pods dry" in fake.asked[:made]
+    assert fake.asked[-1].startswith("DELETE sandbox-p-")
+    assert not fake.jobs
+    assert client.records() == []
+
+
+def test_the_status_is_the_clusters_and_no_text_of_the_pod(tmp_path: Path) -> None:
+    state = {"terminated": {"exitCode": 3, "reason": "Completed", "message": "exit status: 0"}}
+    status = {"message": "exitCode: 0", "reason": "Completed"}
+    fake = FakeCluster(state=state, status=status, log=b'{"exitCode": 0}\nexit 0\n')
+    result, _ = _run(fake, tmp_path)
+    assert result[0] == 3
+
+
+REFUSALS: dict[str, tuple[FakeCluster, str]] = {
+    "no right": (FakeCluster(denied=("create jobs",)), "we may not: create jobs"),
+    "open namespace": (FakeCluster(open=True), "admits a Pod in the node's own namespaces"),
+    "user dropped": (
+        FakeCluster(dropped=("securityContext",)),
+        "another Pod of it: securityContext.runAsNonRoot",
+    ),
+    "no claim": (FakeCluster(missing=("project",)), "there is no claim project"),
+    "too large": (FakeCluster(large=True), "is larger than"),
+    "no image": (
+        FakeCluster(state={"waiting": {"reason": "ErrImageNeverPull", "message": "no \x1b[31m such image"}}),
+        "the Pod does not start: no \\x1b[31m such image",
+    ),
+    "no profile": (
+        FakeCluster(
+            state={"waiting": {"reason": "CreateContainerError", "message": "seccomp: no such file"}}
+        ),
+        "run `install-profile` on each node",
+    ),
+    "no such program": (
+        FakeCluster(
+            state={"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such file"}}
+        ),
+        "the command can't be started: no such file",
+    ),
+    "no status": (FakeCluster(state={}, status={"phase": "Failed", "message": "evicted"}), "evicted"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_not_run(case: str, tmp_path: Path) -> None:
+    fake, said = REFUSALS[case]
+    result, client = _run(fake, tmp_path, policy=WRITES)
+    assert result[0] == 125
+    assert said in result[2]
+    assert not fake.jobs
+    assert client.records() == []
+
+
+def test_a_field_that_an_older_cluster_does_not_know(tmp_path: Path) -> None:
+    """`hostUsers: false` is false, and absent is true to a cluster: the two must not pass as the same."""
+    result, _ = _run(FakeCluster(dropped=("hostUsers",)), tmp_path)
+    assert result[0] == 125
+    assert "another Pod of it: hostUsers" in result[2]
+
+
+def test_time_is_up(tmp_path: Path) -> None:
+    fake = FakeCluster(
+        state={"terminated": {"exitCode": 0, "reason": "Completed"}}, status={"reason": "DeadlineExceeded"}
+    )
+    result, _ = _run(fake, tmp_path)
+    assert result == (124, "", "sandbox: the time is up\n")
+
+
+def test_a_server_that_comes_back(tmp_path: Path) -> None:
+    result, _ = _run(FakeCluster(broken=3, log=b"said\n"), tmp_path)
+    assert result == (0, "said\n", "")
+
+
+def test_a_lost_answer_makes_no_second_job(tmp_path: Path) -> None:
+    fake = FakeCluster(lost=("job",))
+    result, _ = _run(fake, tmp_path)
+    assert (result[0], len(fake.made)) == (0, 1)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_job(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    fake = FakeCluster(state=RUNNING, log=b"started\n", waits=True)
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        client = Client(tmp_path, kubeconfig)
+        with process.start(*client.argv("sleep", "60"), env=client.environment) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"started\n"
+            assert Kubernetes().deliver(running.pid, number) == "sent"  # as a session does
+            assert running.wait(LIMIT) == status
+    assert fake.gone.is_set()
+    assert client.records() == []
+
+
+def test_no_kubeconfig(tmp_path: Path) -> None:
+    with fake_cluster(FakeCluster(), tmp_path) as kubeconfig:
+        client = Client(tmp_path, kubeconfig)
+    client.environment["KUBECONFIG"] = str(tmp_path / "absent")
+    status, _, said = client.run("true")
+    assert (status, "no kubeconfig says where a cluster is" in said) == (125, True)
+
+
+def test_orphans_are_removed_by_record_and_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": ""}.items():
+        monkeypatch.setenv(name, value)
+    fake = FakeCluster()
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        for job, session in (("a", "killed"), ("b", "killed"), ("c", "running")):
+            records.JobRecord(session, job, NAME, str(kubeconfig), "fake").write()
+        for job, owner in (("a", records.owner()), ("b", "somebody")):
+            labels = {"sandwright.session": "killed", "sandwright.owner": owner}
+            fake.jobs[job] = {"metadata": {"name": job, "labels": labels}}
+        backend = Kubernetes()
+        found = list(backend.leftovers(["running"]))
+        assert [each.name for each in found] == [f"fake {NAME}/a", f"fake {NAME}/b"]
+        assert fake.asked == []
+        backend.remove(found[0])
+        with pytest.raises(Exception, match="is not this user's; it stays"):
+            backend.remove(found[1])
+    assert list(fake.jobs) == ["b"]
+    assert [each.job for each in records.read_all()] == ["b", "c"]
+    with pytest.raises(Exception, match="is not recorded"):
+        backend.remove(Leftover("kubernetes", "job", "x/y"))
+
+
+@pytest.mark.parametrize(
+    ("fake", "code"),
+    [
+        (FakeCluster(), "ready"),
+        (FakeCluster(version={"major": "1", "minor": "29+"}), "not-started"),
+        (FakeCluster(version={"major": 1}), "not-started"),
+        (FakeCluster(broken=9), "no-permission"),
+    ],
+)
+def test_preflight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, code: str) -> None:
+    with fake_cluster(fake, tmp_path) as kubeconfig:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        assert Kubernetes().preflight(collect_host()).code == code
+
+
+@pytest.mark.parametrize(
+    ("sent", "got", "places"),
+    [
+        ({"a": {"b": True}}, {"a": {"b": True, "c": 1}}, []),
+        ({"a": {"b": True}}, {"a": {}}, ["a.b"]),
+        ({"a": False}, {"a": True}, ["a"]),
+        ({"hostPID": False, "env": []}, {}, []),
+        ({"list": [1, 2]}, {"list": [1, 2, 3]}, ["list"]),
+        ({"list": [{"a": 1}]}, {"list": [{"a": 2}]}, ["list[0].a"]),
+        ({"resources": {"cpu": "1000m"}}, {"resources": {"cpu": "1"}}, []),
+        ({"a": {"b": 1}}, None, ["a.b"]),
+    ],
+)
+def test_what_a_cluster_has_otherwise(sent: Any, got: Any, places: list[str]) -> None:
+    assert list(differences(sent, got)) == places
+
+
+def test_fields_of_any_shape() -> None:
+    shapes: tuple[Any, ...] = (None, [], "x", 3, {"a": "b"}, {"a": [1, "x", None]})
+    for hostile in shapes:
+        assert rows(hostile, "a") == []
+        assert text(hostile, "a", "b") == ""
+    assert json.dumps(rows({"a": [{"b": 1}]}, "a")) == '[{"b": 1}]'
