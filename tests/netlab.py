@@ -159,7 +159,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _names(world: World) -> Iterator[None]:
-    """A name server. `names` maps a name to its IPv4 addresses; a list that holds `|` gives what is before
+    """A name server. `names` maps a name to its addresses; a list that holds `|` gives what is before
     it once, and then what is behind it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((NAMESERVER, 53))
@@ -180,6 +180,9 @@ def _names(world: World) -> Iterator[None]:
             yield
 
 
+_FAMILIES = {1: socket.AF_INET, 28: socket.AF_INET6}
+
+
 def _reply(world: World, question: bytes) -> bytes:
     labels, at = [], 12
     while question[at]:
@@ -188,12 +191,15 @@ def _reply(world: World, question: bytes) -> bytes:
     name, kind = ".".join(labels).lower(), struct.unpack("!H", question[at + 1 : at + 3])[0]
     world.asked.append(name)
     addresses = world.names.get(name)
-    given = [] if addresses is None or kind != 1 else list(addresses)
+    given = [] if addresses is None or kind not in _FAMILIES else list(addresses)
     if "|" in given:
         given = given[: given.index("|")]
-        world.names[name] = world.names[name][len(given) + 1 :]
+        if kind == 1:
+            world.names[name] = world.names[name][len(given) + 1 :]
+    given = [each for each in given if (":" in each) == (kind == 28)]
     head = question[:2] + struct.pack("!HHHHH", 0x8580 | (3 if addresses is None else 0), 1, len(given), 0, 0)
-    records = (struct.pack("!HHHIH", 0xC00C, 1, 1, 1, 4) + socket.inet_aton(each) for each in given)
+    packed = [socket.inet_pton(_FAMILIES[kind], each) for each in given]
+    records = (struct.pack("!HHHIH", 0xC00C, kind, 1, 1, len(each)) + each for each in packed)
     return head + question[12 : at + 5] + b"".join(records)
 
 

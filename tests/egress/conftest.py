@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from egressing import policy
 from netlab import MACHINE, METADATA, OTHER, PRIVATE, WORLD, WORLD6, World, hosts_file, lab
-from sandwright.api import Policy
 from sandwright.egress import Proxy, proxy
-from sandwright.policy.facts import HostFacts
-from sandwright.policy.resolved import ResolvedPolicy
 
 ALLOW = (
     "web.example", "*.wild.example", "private.example", "meta.example", "self.example",
@@ -32,13 +30,6 @@ HOSTS = {
     MACHINE: "machine.example",
     "64:ff9b::a63:2": "nat.example",
 }
-
-
-def policy(*allow: str) -> ResolvedPolicy:
-    """A policy that lets hosts through, on a made-up host."""
-    listed = "".join(f"\n    - {each!r}" for each in allow) or " []"
-    text = f"schema: 1\nmethod: bwrap\nnetwork:\n  mode: proxy\n  allow:{listed}\n"
-    return Policy.from_text(text).resolve(HostFacts(os="linux", home="/home/ada", project="/home/ada/p"))
 
 
 @pytest.fixture(scope="module")

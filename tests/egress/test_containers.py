@@ -143,6 +143,10 @@ def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -
         )
 
 
+_MIRROR = "{host: mirror.invalid, private: true}"
+"""Nobody's; with it the proxy has to know the addresses of its machine."""
+
+
 @pytest.fixture
 def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
     """A sandbox that may reach the server, with something to watch on the host."""
@@ -151,7 +155,7 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
     (project / ".env").touch()
     text = (
         f"schema: 1\nmethod: {host.name}\nextends: [default]\nimage: {host.image}\n"
-        f"network: {{mode: proxy, allow: ['{net}.2:80']}}\n"
+        f"network: {{mode: proxy, allow: ['{net}.2:80', '{net}.1:*', {_MIRROR}]}}\n"
         "filesystem: {write: [$PROJECT], deny: [$PROJECT/.env]}\n"
     )
     loaded = Policy.from_text(text)
@@ -195,6 +199,36 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
             with socket.create_connection((each, port), 5) as control:
                 control.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
+
+
+def test_the_machine_is_not_reached_though_its_address_is_listed(sandbox: Sandbox) -> None:
+    with listener("0.0.0.0") as (port, reached):
+        found = sandbox.sh(f'ask "$proxy" 3128 {sandbox.net}.1:{port}; ask "$proxy" 3128 {sandbox.world}')
+        assert found.text.split("\r\n") == ["HTTP/1.1 403 Forbidden", "HTTP/1.1 200 OK"], found.stderr
+        assert reached == []
+        with socket.create_connection((f"{sandbox.net}.1", port), 5) as control:
+            control.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert control.recv(12) == b"HTTP/1.1 200", "it answers who is not inside"
+
+
+def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Of another nobody here knows the addresses. A client that says so of this engine stands in for one."""
+    client = tmp_path / "bin" / sandbox.host.name
+    real = sandbox.environment.get("DOCKER_HOST", "")
+    client.parent.mkdir()
+    client.write_text(
+        "#!/bin/sh\nunset DOCKER_HOST CONTAINER_CONNECTION\n"
+        f"{f'export DOCKER_HOST={real}' if real else ''}\n"
+        'case "$*" in *State.Pid*) echo 0123456789abcdef 1; exit ;; esac\n'
+        f'exec {sandbox.host.program} "$@"\n'
+    )
+    client.chmod(0o755)
+    path = f"{client.parent}:{sandbox.environment.get('PATH', os.environ['PATH'])}"
+    elsewhere = {"DOCKER_HOST": "tcp://192.0.2.1:2375", "CONTAINER_CONNECTION": "elsewhere"}
+    sandbox.environment.update(elsewhere | {"PATH": path})
+    found = sandbox.sh("echo ran")
+    assert (found.status, found.text) == (125, ""), found.stderr
+    assert "network.allow has private names, and the engine's machine is another" in found.stderr
 
 
 def test_it_serves_its_sandbox_alone(sandbox: Sandbox) -> None:

@@ -6,58 +6,14 @@ import ipaddress
 import re
 import socket
 import time
-from dataclasses import dataclass
 
 import pytest
 
+from egressing import ALLOWED, ask, connect, get
 from netlab import METADATA, OTHER, PRIVATE, WORLD, World
 from sandwright.egress import Proxy, ProxyDecision
 
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
-
-ALLOWED = (200, "")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The first answer to what was sent, and all that came."""
-
-    status: int
-    reason: str
-    raw: bytes
-
-    @property
-    def verdict(self) -> tuple[int, str]:
-        """Status and reason."""
-        return self.status, self.reason
-
-
-def ask(proxy: Proxy, raw: bytes, *, whole: bool = False) -> Answer:
-    """Send bytes, and read the answer: its head, or until the proxy closes."""
-    with socket.create_connection((proxy.host, proxy.port), timeout=20) as connection:
-        connection.sendall(proxy.greeting + raw)
-        said = b""
-        while (whole or b"\r\n\r\n" not in said) and (block := connection.recv(65536)):
-            said += block
-    status = re.match(rb"HTTP/1\.[01] (\d+)", said)
-    reason = re.search(rb"X-Squid-Error: (?:\d+:)?ERR_([A-Z_]+)", said)
-    return Answer(
-        int(status[1]) if status else 0,
-        reason[1].decode().removeprefix("SANDWRIGHT_").lower() if reason else "",
-        said,
-    )
-
-
-def get(host: str, *headers: str, method: str = "GET", scheme: str = "http") -> bytes:
-    """A request for a page through the proxy."""
-    lines = [f"{method} {scheme}://{host}/page HTTP/1.1", "Host: web.example", *headers, "Connection: close"]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def connect(host: str) -> bytes:
-    """A request for a tunnel."""
-    return f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1")
-
 
 HOSTS = [
     # What the policy lists, and its other spellings

@@ -98,6 +98,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("filesystem: {deny: [$PROJECT/link]}", {"filesystem.deny", "filesystem.links"}),
         ("filesystem: {tmp: shared}", {"filesystem.tmp-shared"}),
         ("network: {mode: proxy}", {"network.proxy", "network.ca"}),
+        ("network: {mode: proxy, allow: [{host: a.example, private: true}]}", {"network.proxy", "network.ca", "network.private"}),
+        ("network: {mode: none, allow: [{host: a.example, private: true}]}", set()),
         ("network: {mode: host}", {"network.host", "network.ca"}),
         ("network: {mode: host, ca: image}", {"network.host"}),
         ("network: {unix_sockets: [/srv/s]}", {"network.unix-sockets", "network.other-sockets", "network.other-later-sockets"}),
@@ -134,7 +136,7 @@ def test_which_features_a_policy_uses(text: str, features: set[str]) -> None:
 def test_every_feature_is_used_by_some_policy() -> None:
     texts = [
         "extends: []",
-        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {privileged: true}\n"
+        "filesystem: {write: [$PROJECT, /srv], readonly: [/srv/new], deny: [$PROJECT/new, $PROJECT/link], tmp: shared}\nnetwork: {mode: proxy, allow: [{host: a.example, private: true}], unix_sockets: [/srv/s], localhost: [80], expose: [81]}\nprocess: {privileged: true}\n"
         "environment: {set: {A: b}}\ncredentials: {cloud: readonly, shims: {gh: {allow: []}}}\nuser: {mapping: required}\nresources: {memory: 1GiB, cpus: 1, pids: 9, files: 9, time: 1m}\nouter: docker",
         "network: {mode: host, unix_sockets: [/srv/s]}",
         "network: {own_sockets: false}",

@@ -31,7 +31,7 @@ filesystem:
   write: [$PROJECT]
   deny: [$PROJECT/secrets]
 network:
-  allow: [github.com, "*.example.org:8443"]
+  allow: [github.com, "*.example.org:8443", {host: mirror.corp.example, private: true}]
   unix_sockets: [/run/user/1000/agent]
   localhost: [5432]
   expose: [3000]
@@ -60,6 +60,7 @@ POLICY = Policy.from_layers(
         ("write", "/tmp/x", "write /tmp/x: allowed by the sandbox's own $TMP [/tmp; a private temporary directory] (built-in presets/built-in.yaml:10:8)"),
         ("read", "/var/run/docker.sock", "read /run/docker.sock: denied by deny always /run/docker.sock [Docker] (built-in)"),
         ("connect", "github.com:443", "connect github.com:443: allowed by allow github.com (project p.yaml:6:11)"),
+        ("connect", "mirror.corp.example:443", "connect mirror.corp.example:443: allowed by allow mirror.corp.example, private (project p.yaml:6:45)"),
         ("connect", "GitHub.com.:443", "connect github.com:443: allowed by allow github.com (project p.yaml:6:11)"),
         ("connect", "a.example.org:8443", "connect a.example.org:8443: allowed by allow *.example.org:8443 (project p.yaml:6:23)"),
         ("connect", "github.com:22", "connect github.com:22: denied by allow, which does not list it (project p.yaml:6:10)"),

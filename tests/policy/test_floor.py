@@ -48,6 +48,10 @@ ALLOWED = [
     ("network: {localhost: [80, 443]}", "network: {localhost: [443]}"),
     ("network: {expose: [80, 443]}", "network: {expose: [443]}"),
     ("network: {ca: image}", "network: {ca: image}"),
+    (
+        "network: {mode: proxy, allow: [{host: '*.corp.example', private: true}]}",
+        "network: {allow: [{host: a.corp.example, private: true}, b.corp.example]}",
+    ),
     ("process: {privileged: true}", "process: {privileged: false}"),
     ("process: {seccomp: build}", "process: {seccomp: strict}"),
     ("process: {seccomp: /etc/s.json}", "process: {seccomp: /etc/s.json}"),
@@ -90,6 +94,7 @@ REFUSED = [
     ("network: {unix_sockets: []}", "network: {unix_sockets: [/srv/a.sock]}", "project.yaml:1:26: network.unix_sockets[0]: /srv/a.sock is not in the floor's network.unix_sockets (floor floor.yaml:1:25)"),
     ("network: {expose: [443]}", "network: {expose: [80]}", "project.yaml:1:20: network.expose[0]: 80 is not in the floor's network.expose (floor floor.yaml:1:19)"),
     ("network: {localhost: [443]}", "network: {localhost: [80]}", "project.yaml:1:23: network.localhost[0]: 80 is not in the floor's network.localhost (floor floor.yaml:1:22)"),
+    ("network: {mode: proxy, allow: ['*']}", "network: {allow: [{host: a.example, private: true}]}", "project.yaml:1:19: network.allow[0]: a.example, private is not in the floor's network.allow (floor floor.yaml:1:31)"),
     ("network: {ca: image}", "network: {ca: host}", "project.yaml:1:15: network.ca: host is looser than the floor's image (floor floor.yaml:1:15)"),
     ("network: {ca: host}", "network: {ca: image}", "project.yaml:1:15: network.ca: image is looser than the floor's host (floor floor.yaml:1:15)"),
     ("network: {own_sockets: false}", "network: {own_sockets: true}", "project.yaml:1:24: network.own_sockets: true is looser than the floor's false (floor floor.yaml:1:24)"),

@@ -105,6 +105,7 @@ MORE = [
     ("credentials: {shims: {gh: {secrets: {GH_TOKEN: '${HOST_TOKEN}'}, allow: ['pr *', auth status]}}}", ["runs gh on the host (pr *, auth status) with HOST_TOKEN"]),
     ("network: {mode: host}", ["uses the host's network"]),
     ("network: {mode: proxy, allow: ['*:*', 10.0.0.1]}", ["connects to *:*", "connects to 10.0.0.1"]),
+    ("network: {mode: proxy, allow: [a.example, {host: b.example, private: true}]}", ["reaches private addresses as b.example"]),
     ("network: {expose: [3000]}", ["answers on the host at localhost:3000"]),
     ("network: {unix_sockets: [/srv/x.sock, ~/alias/agent], localhost: [5432]}", ["connects to /srv/x.sock", "connects to ~/.ssh/agent", "connects to localhost:5432"]),
     ("environment: {pass: [AWS_PROFILE, NODE_*, npm_config__auth, TERM]}", ["passes AWS_PROFILE", "passes NODE_*", "passes npm_config__auth"]),

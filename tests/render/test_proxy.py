@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandwright.errors import RenderError
-from sandwright.policy.hosts import WEB_PORTS, HostPattern, host_pattern
+from sandwright.policy.hosts import WEB_PORTS, HostPattern, ListedHost, host_pattern, listed_pattern
 from sandwright.render.proxy import ProxyPlace, pages, refused_networks, squid_configuration
 from sandwright.render.proxyfacts import REASONS
 from sandwright.render.recipe import proxy_environment
@@ -24,6 +24,7 @@ RULES = [
     "http_access deny !sw_connect !sw_http sw_is_method",
     "http_access deny !sw_spelling sw_is_spelling",
     "http_access deny !sw_listed sw_is_host",
+    "http_access deny sw_never sw_is_address",
     "http_access deny sw_inside sw_is_address",
     "http_access deny !sw_resolved sw_is_unresolved",
     "http_access allow all",
@@ -90,11 +91,41 @@ def test_a_policy_without_hosts_lets_nothing_through() -> None:
         "uri_whitespace deny", "pid_filename none", "coredump_dir none", "pinger_enable off",
         "pipeline_prefetch 0", "http_port 127.0.0.1:3128", "cache_log /run/p/cache.log",
         "error_directory /run/p/errors",
-        "acl sw_clients src 127.0.0.1/32", "acl sw_clients src ::1/128", "acl sw_inside dst 169.254.0.0/16",
+        "acl sw_clients src 127.0.0.1/32", "acl sw_clients src ::1/128", "acl sw_never dst 169.254.0.0/16",
+        "acl sw_inside dst 10.0.0.0/8", "acl sw_never dst fd00:ec2::254/128",
     ],
 )  # fmt: skip
 def test_it_says(line: str) -> None:
     assert line in rendered("a.example")
+
+
+def test_private_names_pass_one_rule_and_no_other() -> None:
+    allow = [listed_pattern(each) for each in ("a.example", ListedHost("b.example", private=True))]
+    lines = directives(squid_configuration(allow, PLACE))
+    assert [line for line in lines if line.startswith("http_access")] == [
+        rule.replace("deny sw_inside", "deny sw_inside !sw_private") for rule in RULES
+    ]
+    assert [line for line in lines if line.startswith("acl sw_private")] == [
+        "acl sw_private any-of sw_group_2"
+    ]
+    assert "acl sw_host_2 dstdomain -n b.example" in lines
+    never, inside = (
+        {line.split()[3] for line in lines if line.startswith(f"acl {name} ")}
+        for name in ("sw_never", "sw_inside")
+    )
+    assert inside >= {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
+    special = {
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "0.0.0.0/8",
+        "::/96",
+        "fe80::/9",
+        "2002::/16",
+        "64:ff9b:1::/48",
+    }
+    assert special <= never
+    assert not special & inside
+    assert {line.split()[3] for line in rendered("a.example") if " dst " in line} == never | inside | {"all"}
 
 
 def test_its_place_is_written_where_it_belongs() -> None:
@@ -104,7 +135,7 @@ def test_its_place_is_written_where_it_belongs() -> None:
     lines = rendered("a.example", place=place)
     assert "http_port [::1]:8000" in lines
     assert "acl sw_clients src 10.0.0.0/8" in lines
-    assert "acl sw_inside dst 20.1.2.3/32" in lines
+    assert "acl sw_never dst 20.1.2.3/32" in lines
     assert "hosts_file /h" in lines
     assert "dns_nameservers 20.0.0.1" in lines
     assert "pinger_enable off" not in lines
@@ -152,7 +183,17 @@ def test_an_address_that_the_policy_lists_is_taken_out_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "169.254.169.254", "100.100.100.200", "::1", "fe80::1", "fd00:ec2::254"]
+    "host",
+    [
+        "127.0.0.1",
+        "169.254.169.254",
+        "100.100.100.200",
+        "::1",
+        "fe80::1",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "fd00:42::42",
+    ],
 )
 def test_some_addresses_can_not_be_listed(host: str) -> None:
     assert _refuses(refused_networks([HostPattern(host, WEB_PORTS)]), host)

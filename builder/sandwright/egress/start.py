@@ -119,7 +119,7 @@ class _Place:
         brought = {
             f"{LISTEN}:{PORT}": f"{HOST}:{self.port}",
             DIRECTORY: str(self.directory),
-            OWN: "\n".join(f"acl sw_inside dst {each}" for each in own),
+            OWN: "\n".join(f"acl sw_never dst {each}" for each in own),
             **({RELAY: self.word} if self.word else {}),
         }
         text = plan.configuration

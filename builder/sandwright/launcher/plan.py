@@ -79,6 +79,7 @@ class LaunchPlan:
     proxy_missing: str | None = None
     proxy_network: str | None = None
     proxy_clients: str | None = None
+    proxy_private: bool = False
     watched: bool = False
     account: str | None = None
     account_place: str | None = None

@@ -227,7 +227,7 @@ def _connect_host(policy: ResolvedPolicy, host: str, port: int) -> Explanation:
     if mode != "proxy":
         return Explanation("connect", subject, allowed=mode == "host", ground=_mode(policy))
     for item in policy.settings.items("network.allow"):
-        pattern = hosts.host_pattern(item.value)
+        pattern = hosts.listed_pattern(item.value)
         if pattern.matches(host, port):
             ground = RuleReason(f"allow {item.value}", item.source)
             return Explanation("connect", subject, allowed=True, ground=ground, others=(_mode(policy),))

@@ -36,7 +36,18 @@ PATH_SCHEMA: Schema = {
     "pattern": r"^([/~$].*|\.\.\.)$",
     "examples": ["$PROJECT", "~/.cache"],
 }
-HOST_SCHEMA: Schema = {"type": "string", "minLength": 1, "examples": ["github.com", "*.example.org:8443"]}
+_HOST: Schema = {"type": "string", "minLength": 1, "examples": ["github.com", "*.example.org:8443"]}
+HOST_SCHEMA: Schema = {
+    "anyOf": [
+        _HOST,
+        {
+            "type": "object",
+            "properties": {"host": _HOST, "private": {"type": "boolean"}},
+            "required": ["host"],
+            "additionalProperties": False,
+        },
+    ]
+}
 PORT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"const": INHERITED}]}
 CPUS_SCHEMA: Schema = {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 4096}, {"const": UNLIMITED}]}
 COUNT_SCHEMA: Schema = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": UNLIMITED}]}
@@ -118,9 +129,30 @@ def protected_name(text: str) -> str:
     return text
 
 
-def host_or_inherited(text: str) -> str:
-    """A pattern of hosts, or `...`."""
-    return text if text == INHERITED else _checked(hosts.host_pattern, text)
+def host_or_inherited(given: object) -> str | hosts.ListedHost:
+    """A pattern of hosts, `...`, or a mapping of a pattern to whether its names may be private."""
+    if isinstance(given, str):
+        return given if given == INHERITED else _checked(hosts.host_pattern, given)
+    if not isinstance(given, Mapping):
+        raise ValueError("must be a host, or a mapping like {host: mirror.example, private: true}")
+    faults: list[tuple[tuple[str, ...], str]]
+    faults = [((name,), "no such key; there is host, private") for name in given.keys() - _HOST_KEYS]
+    host, private = given.get("host"), given.get("private", False)
+    if not isinstance(host, str) or host == INHERITED:
+        faults.append((("host",) if "host" in given else (), "host must be a host, like mirror.example"))
+    if not isinstance(private, bool):
+        faults.append((("private",), "must be true or false"))
+    if faults:
+        raise FieldErrors(faults)
+    item = hosts.ListedHost(str(host), bool(private))
+    try:
+        hosts.listed_pattern(item)
+    except ValueError as error:
+        raise FieldErrors([(("host",), str(error))]) from None
+    return item
+
+
+_HOST_KEYS = frozenset(("host", "private"))
 
 
 def port_or_inherited(value: int | str) -> int | str:

@@ -10,7 +10,7 @@ A floor is a layer like any other, and each of its keys is a limit too:
 | filesystem.git                     | a subset                                                              |
 | filesystem.tmp                     | private < shared                                                      |
 | network.mode                       | none < proxy < host                                                   |
-| network.allow                      | each pattern is covered by one of the floor's                         |
+| network.allow                      | each pattern is covered by one of the floor's; private by a private   |
 | network.unix_sockets, localhost    | a subset                                                              |
 | network.expose                     | a subset                                                              |
 | network.ca                         | the same                                                              |
@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sandwright.policy import values
-from sandwright.policy.hosts import host_pattern
+from sandwright.policy.hosts import ListedHost, listed_pattern
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.names import SECCOMP_PROFILES
 from sandwright.policy.source import Faults, PolicySource, Sourced
@@ -135,8 +135,8 @@ _VALUES: Mapping[str, Callable[[str, Any, Any], bool]] = {
 }
 
 
-def _host_covers(limit: str, given: str) -> bool:
-    return host_pattern(limit).covers(host_pattern(given))
+def _host_covers(limit: str | ListedHost, given: str | ListedHost) -> bool:
+    return listed_pattern(limit).covers(listed_pattern(given))
 
 
 def _pattern_covers(limit: str, given: str) -> bool:

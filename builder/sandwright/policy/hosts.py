@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandwright.policy.wording import quoted
 
@@ -29,11 +29,13 @@ class HostPattern:
     """Hosts and ports that may be reached.
 
     `host` is canonical: a name, an address, `*.name` for everything below a name (at any depth, the name
-    itself not), or `*` for all. `port` is None for any, and `WEB_PORTS` where none was written.
+    itself not), or `*` for all. `port` is None for any, and `WEB_PORTS` where none was written. `private`: a
+    name may lead to an address that no public host has.
     """
 
     host: str
     ports: frozenset[int] | None
+    private: bool = False
 
     def matches(self, host: str, port: int) -> bool:
         """Whether this covers a canonical host (see `canonical_host`) and a port."""
@@ -42,7 +44,7 @@ class HostPattern:
     def covers(self, other: HostPattern) -> bool:
         """Whether everything that `other` matches is matched by this one."""
         ports = self.ports is None or (other.ports is not None and other.ports <= self.ports)
-        return ports and self._covers_host(other.host)
+        return ports and self._covers_host(other.host) and (self.private or not other.private)
 
     def _covers_host(self, host: str) -> bool:
         if self.host in ("*", host):
@@ -57,6 +59,28 @@ class HostPattern:
         if self.ports is None:
             return f"{host}:*"
         return host if self.ports == WEB_PORTS else f"{host}:{min(self.ports)}"
+
+
+@dataclass(frozen=True)
+class ListedHost:
+    """An item of `network.allow` that is a mapping: `host` as written, and whether `private` holds."""
+
+    host: str
+    private: bool
+
+    def __str__(self) -> str:
+        """For messages."""
+        return f"{self.host}, private" if self.private else self.host
+
+
+def listed_pattern(item: str | ListedHost) -> HostPattern:
+    """The pattern of an item of `network.allow`. Raise ValueError like `host_pattern`."""
+    if isinstance(item, str):
+        return host_pattern(item)
+    pattern = host_pattern(item.host)
+    if pattern.host == "*" and item.private:
+        raise ValueError("* with private would open the whole network that this machine is in; name hosts")
+    return replace(pattern, private=item.private)
 
 
 def host_pattern(text: str) -> HostPattern:

@@ -127,6 +127,8 @@ def _network(policy: ResolvedPolicy, allowed: Sequence[ResolvedPolicy]) -> Itera
     for pattern in policy.network.allow:
         if _is_wide(pattern) and not any(each.covers(pattern) for other in others for each in other.allow):
             yield Loosening("connects to", str(pattern))
+        if pattern.private and not any(each.covers(pattern) for other in others for each in other.allow):
+            yield Loosening("reaches private addresses as", str(pattern))
     for path in policy.network.unix_sockets:
         if not any(path in each.unix_sockets for each in others):
             yield Loosening("connects to", shown_path(path, policy.facts))

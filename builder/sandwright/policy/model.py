@@ -19,6 +19,7 @@ from typing import Annotated
 
 from sandwright.policy import field_checks
 from sandwright.policy.decoding import ValueCheck
+from sandwright.policy.hosts import ListedHost
 from sandwright.policy.names import CaSource, CloudMode, MappingMode, NetworkMode, Outer, TmpMode
 
 Reason = Annotated[str, ValueCheck(field_checks.reason, field_checks.REASON_SCHEMA)]
@@ -27,7 +28,9 @@ Preset = Annotated[str, ValueCheck(field_checks.preset, field_checks.PRESET_SCHE
 PathText = Annotated[str, ValueCheck(field_checks.path, field_checks.PATH_SCHEMA)]
 PathOrInherited = Annotated[str, ValueCheck(field_checks.path_or_inherited, field_checks.PATH_SCHEMA)]
 ProtectedName = Annotated[str, ValueCheck(field_checks.protected_name)]
-HostText = Annotated[str, ValueCheck(field_checks.host_or_inherited, field_checks.HOST_SCHEMA)]
+HostItem = Annotated[
+    str | ListedHost, ValueCheck(field_checks.host_or_inherited, field_checks.HOST_SCHEMA, raw=True)
+]
 Port = Annotated[int | str, ValueCheck(field_checks.port_or_inherited, field_checks.PORT_SCHEMA)]
 Seccomp = Annotated[str, ValueCheck(field_checks.seccomp)]
 Fragment = Annotated[str, ValueCheck(field_checks.fragment, field_checks.FRAGMENT_SCHEMA)]
@@ -140,10 +143,12 @@ class NetworkSection:
     Absent: as the layers below say; without any, `none`.
     """
 
-    allow: tuple[HostText, ...] | None = None
+    allow: tuple[HostItem, ...] | None = None
     """Grants: hosts that the proxy admits: `github.com`, `*.example.org`, `host:8443`.
 
     Without a port, 80 and 443; with `:*`, any. `*.example.org` is everything below example.org, itself not.
+    A name that leads to an address that no public host has is refused, unless it is listed as
+    `{host: mirror.example, private: true}`. This machine, its link and a cloud's metadata are refused always.
     Absent: as the layers below say. Empty: no host. Filled: these. Only `mode: proxy` uses it.
     """
 

@@ -94,6 +94,7 @@ FEATURES: Mapping[str, str] = {
     "filesystem.tmp-shared": "the host's temporary directory",
     "network.none": "no network",
     "network.proxy": "only the proxy can be reached",
+    "network.private": "names that the policy says may lead to private addresses, and never to this machine",
     "network.host": "the host's network",
     "network.unix-sockets": "listed Unix sockets can be connected to",
     "network.no-sockets": "no Unix socket of the host can be connected to",

@@ -236,7 +236,7 @@ def _network(
     return Network(
         mode=settings.value("network.mode") or "none",
         allow=tuple(
-            dict.fromkeys(hosts.host_pattern(item.value) for item in settings.items("network.allow"))
+            dict.fromkeys(hosts.listed_pattern(item.value) for item in settings.items("network.allow"))
         ),
         unix_sockets=tuple(dict.fromkeys(rule.path for rule in sockets)),
         own_sockets=settings.value("network.own_sockets") is not False,

@@ -194,6 +194,19 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
 def _network(policy: ResolvedPolicy) -> Iterator[Use]:
     network = policy.network
     yield Use(f"network.{network.mode}", f"mode: {network.mode}", policy.source("network.mode"))
+    if network.mode == "proxy" and any(each.private for each in network.allow):
+        yield Use("network.private", "private: true", policy.source("network.allow"))
+    yield from _sockets(policy)
+    if network.localhost:
+        yield Use("network.localhost", "localhost", policy.source("network.localhost"))
+    if network.expose:
+        yield Use("network.expose", "expose", policy.source("network.expose"))
+    if network.ca == "host" and network.mode != "none":
+        yield Use("network.ca", "ca: host", policy.source("network.ca"))
+
+
+def _sockets(policy: ResolvedPolicy) -> Iterator[Use]:
+    network = policy.network
     sockets = Use("network.no-sockets", "unix_sockets", policy.source("network.unix_sockets"))
     if network.unix_sockets:
         yield Use("network.unix-sockets", sockets.what, sockets.source)
@@ -216,12 +229,6 @@ def _network(policy: ResolvedPolicy) -> Iterator[Use]:
         yield own
     elif not (network.own_sockets or network.unix_sockets):
         yield replace(own, feature="network.no-own-sockets")
-    if network.localhost:
-        yield Use("network.localhost", "localhost", policy.source("network.localhost"))
-    if network.expose:
-        yield Use("network.expose", "expose", policy.source("network.expose"))
-    if network.ca == "host" and network.mode != "none":
-        yield Use("network.ca", "ca: host", policy.source("network.ca"))
 
 
 def _others(policy: ResolvedPolicy) -> Iterator[Use]:

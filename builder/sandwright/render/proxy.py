@@ -19,24 +19,34 @@ from sandwright.render.artifact import Artifact
 from sandwright.render.proxyfacts import PORT, REASONS, WORD, nat64
 from sandwright.render.templates import Quoted, add_filter, render_template
 
-INSIDE = (
-    # IPv4: the special-purpose registry (RFC 6890 and iana-ipv4-special-registry), and multicast
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-    "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
-    "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-    # IPv6: unspecified, loopback, IPv4-compatible, NAT64 of local use (RFC 8215), discard, Teredo and the
-    # rest of the protocol assignments, documentation, 6to4, segment routing, unique local, link-local,
-    # site-local, multicast
-    "::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
-    "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+PRIVATE = (
+    # IPv4: private (RFC 1918), shared by carriers (RFC 6598), benchmarks (RFC 2544), documentation (RFC 5737)
+    "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
+    "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
+    # IPv6: documentation (RFC 3849, RFC 9637), unique local (RFC 4193)
+    "2001:db8::/32", "3fff::/20", "fc00::/7",
 )  # fmt: skip
-"""What no name may lead to. Every cloud's metadata service is in it: 169.254.169.254, fd00:ec2::254,
+"""Addresses that no public host has, and hosts of one network may: what names lead to that are `private`."""
+
+INSIDE = (
+    *PRIVATE,
+    # IPv4: the special-purpose registry (RFC 6890 and iana-ipv4-special-registry), and multicast
+    "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4",
+    "240.0.0.0/4",
+    # IPv6: unspecified, loopback, IPv4-compatible, NAT64 of local use (RFC 8215), discard, Teredo and the
+    # rest of the protocol assignments, 6to4, segment routing, link-local, site-local, multicast
+    "::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16", "fe80::/10", "fec0::/10",
+    "ff00::/8",
+)  # fmt: skip
+"""What no other name may lead to. Every cloud's metadata service is in it: 169.254.169.254, fd00:ec2::254,
 100.100.100.200. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC 6052) is refused where it
 embeds one of these: on networks with DNS64, public hosts have such addresses."""
 
 NEVER = (
     "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "224.0.0.0/4", "240.0.0.0/4",
-    "::/127", "fd00:ec2::254/128", "fe80::/10", "ff00::/8",
+    "::/127", "fe80::/10", "ff00::/8",
+    # Metadata services: EC2, Google, Oracle, Scaleway
+    "fd00:ec2::254/128", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
 )  # fmt: skip
 """What is refused although a policy listed the very address: this machine, its link, multicast, metadata."""
 
@@ -78,6 +88,7 @@ class _Group:
 
     index: int
     ports: tuple[int, ...] | None
+    private: bool
     names: tuple[str, ...]
     below: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -129,8 +140,10 @@ def squid_configuration(allow: Sequence[HostPattern], place: ProxyPlace) -> str:
         "oci",
         "proxy/squid.conf.j2",
         groups=list(_groups(allow)),
-        refused=[str(network) for network in refused_networks(allow, place.own or ())],
+        never=[str(each) for each in _refused(allow, (*_set_apart(), *NEVER), place.own or ())],
+        inside=[str(each) for each in _refused(allow, PRIVATE)],
         own=place.own is None,
+        private=any(each.private for each in allow),
         reasons=REASONS,
         **{name: getattr(place, name) for name in _PLACED},
     )
@@ -159,19 +172,35 @@ def pages() -> Iterator[Artifact]:
 
 
 def refused_networks(allow: Sequence[HostPattern], own: Iterable[str] = ()) -> list[_Network]:
-    """What no listed name may lead to, merged: `INSIDE`, `own`, and for IPv4 its NAT64 form too.
+    """What no listed name may lead to that is not private, merged: `INSIDE`, `own`, and NAT64's forms.
 
     An address of `INSIDE` that the policy lists itself is taken out, so that it can be reached; never one of
     `NEVER`, and none of the machine's own.
     """
+    return _refused(allow, (*INSIDE, *NEVER), own)
+
+
+def _set_apart() -> list[str]:
+    """What of `INSIDE` no name may lead to, be it listed as private."""
+    return [each for each in INSIDE if each not in PRIVATE]
+
+
+def _refused(
+    allow: Sequence[HostPattern], networks: Iterable[str], own: Iterable[str] = ()
+) -> list[_Network]:
+    """Some of `INSIDE` and `NEVER`, without addresses that are listed, and `own`, merged, with NAT64's."""
     listed = [ipaddress.ip_network(pattern.host) for pattern in allow if _is_address(pattern.host)]
-    inside = [part for each in INSIDE for part in _without(ipaddress.ip_network(each), listed)]
-    all_ = [*inside, *map(ipaddress.ip_network, (*NEVER, *own))]
+    parts = (part for each in networks for part in _open(ipaddress.ip_network(each), listed))
+    all_ = [*parts, *map(ipaddress.ip_network, own)]
     four = list(
         ipaddress.collapse_addresses(each for each in all_ if isinstance(each, ipaddress.IPv4Network))
     )
     six = [each for each in all_ if isinstance(each, ipaddress.IPv6Network)]
     return [*four, *ipaddress.collapse_addresses([*six, *map(nat64, four)])]
+
+
+def _open(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
+    return [network] if str(network) in NEVER else _without(network, listed)
 
 
 def _without(network: _Network, listed: Iterable[_Network]) -> list[_Network]:
@@ -193,15 +222,16 @@ def _excluding(network: _Network, address: _Network) -> Iterable[_Network]:
 
 
 def _groups(allow: Iterable[HostPattern]) -> Iterator[_Group]:
-    """The patterns by their ports, in the order of their first."""
-    by_ports: dict[frozenset[int] | None, list[str]] = {}
+    """The patterns by their ports and whether they are private, in the order of their first."""
+    found: dict[tuple[frozenset[int] | None, bool], list[str]] = {}
     for pattern in allow:
-        by_ports.setdefault(pattern.ports, []).append(pattern.host)
-    for index, (ports, hosts) in enumerate(by_ports.items(), start=1):
+        found.setdefault((pattern.ports, pattern.private), []).append(pattern.host)
+    for index, ((ports, private), hosts) in enumerate(found.items(), start=1):
         some = sorted(set(hosts) - {"*"})
         yield _Group(
             index,
             None if ports is None else tuple(sorted(ports)),
+            private,
             tuple(host for host in some if not host.startswith("*.") and not _is_address(host)),
             tuple(host.removeprefix("*.") for host in some if host.startswith("*.")),
             tuple(filter(_is_address, some)),

@@ -58,13 +58,17 @@ class Squid:
             if all(self._holds(name, host, port) for name in rule.lists):
                 listing = self._listing(host, port) if rule.allows else None
                 place = listing or ArtifactPosition(self._file, rule.text, rule.line, 1)
-                because = (
-                    "through the proxy, if its addresses are public" if rule.allows else "the proxy refuses"
-                )
-                return MethodVerdict(rule.allows, because, place)
+                return MethodVerdict(rule.allows, self._because(rule, host, port), place)
         return MethodVerdict(
             allowed=False, because="no rule of the proxy holds", place=ArtifactPosition(self._file, "")
         )
+
+    def _because(self, rule: _Rule, host: str, port: int) -> str:
+        if not rule.allows:
+            return "the proxy refuses"
+        if self._holds("sw_private", host, port):
+            return "through the proxy, at a private address too, but none of this machine"
+        return "through the proxy, if its addresses are public"
 
     def _add(self, words: list[str], number: int) -> None:
         name, kind, *values = words[1:]

@@ -86,7 +86,7 @@ static bool is_set(const char *name)
 }
 
 /* Podman of another machine, or of another user. */
-static bool is_remote(void)
+bool is_remote(void)
 {
     return is_set("CONTAINER_HOST") || is_set("CONTAINER_CONNECTION");
 }

@@ -9,6 +9,7 @@ char *ask(struct run *run, ...) __attribute__((sentinel));
 char *ask_all(struct run *run, ...) __attribute__((sentinel)); /* with what it says on standard error */
 void remove_by_force(struct run *run, const char *name);
 bool is_podman(const struct run *run);
+bool is_remote(void); /* Podman is another machine's or another user's */
 char *mount_source(const char *path); /* the field src of --mount */
 const char *make_file(const struct run *run, const char *name, const char *content, mode_t mode); /* in the run's directory */
 const char *session_label(const struct run *run);
@@ -17,6 +18,7 @@ void pause_for(long milliseconds);
 
 /* engine_daemon.c. The number of the container's first process; 0 while there is none, -1 where it can't be known. */
 pid_t first_process(struct run *run);
+pid_t process_of(struct run *run, const char *name); /* the same of another container */
 const char *ask_daemon(const char *what); /* Docker's answer, in HTTP; NULL where only its client can be asked */
 bool usual_daemon(void);                  /* Docker's client will take /var/run/docker.sock */
 

@@ -67,11 +67,16 @@ const char *ask_daemon(const char *what)
 /* The daemon's machine may be another, where the number is somebody else's here. */
 pid_t first_process(struct run *run)
 {
+    return process_of(run, run->name);
+}
+
+pid_t process_of(struct run *run, const char *name)
+{
     char container[65] = "";
     int first = 0;
-    const char *said = ask_daemon(text("/containers/%s/json", run->name)), *found;
+    const char *said = ask_daemon(text("/containers/%s/json", name)), *found;
     if (said == NULL) {
-        said = ask(run, "inspect", "--format", "{{.Id}} {{.State.Pid}}", run->name, NULL);
+        said = ask(run, "inspect", "--format", "{{.Id}} {{.State.Pid}}", name, NULL);
         if (said != NULL)
             sscanf(said, "%64[0-9a-f] %d", container, &first);
     } else if ((found = strstr(said, "{\"Id\":\"")) != NULL) {

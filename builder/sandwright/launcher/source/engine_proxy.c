@@ -3,7 +3,10 @@
  * out, which is $SANDWRIGHT_NETWORK, or the engine's usual one. The first has no address of the host's either.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +40,31 @@ static char *addresses(const char *json, const char *name, const char *before, b
     return found;
 }
 
+/* A line for each address of this machine that others can reach, and for its form under NAT64 (RFC 6052): by no name may a
+ * sandbox come back to it. */
+static char *own_addresses(void)
+{
+    struct ifaddrs *all, *each;
+    char *found = text("%s", "");
+    if (getifaddrs(&all) != 0)
+        refuse_errno("the addresses of this machine can't be known");
+    for (each = all; each != NULL; each = each->ifa_next) {
+        char word[INET6_ADDRSTRLEN];
+        int family = each->ifa_addr == NULL ? AF_UNSPEC : each->ifa_addr->sa_family;
+        const void *address = family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)(void *)each->ifa_addr)->sin6_addr
+                                                 : (void *)&((struct sockaddr_in *)(void *)each->ifa_addr)->sin_addr;
+        if ((family != AF_INET && family != AF_INET6) ||
+            inet_ntop(family, address, word, sizeof word) == NULL ||
+            strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
+            continue; /* they are refused anyway */
+        found = text("%sacl sw_never dst %s\n", found, word);
+        if (family == AF_INET)
+            found = text("%sacl sw_never dst 64:ff9b::%s\n", found, word);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 /* Only what is on that network is served, without the host's end of it: else whoever reaches the proxy's other address. */
 static const char *write_clients(struct run *run)
 {
@@ -44,8 +72,8 @@ static const char *write_clients(struct run *run)
     const char *served = json != NULL ? addresses(json, "\"subnet", "acl sw_clients src", true) : "";
     if (served[0] == '\0')
         refuse("the network of the sandbox and its proxy has no addresses");
-    return make_file(run, "clients", text("%s%sacl sw_gateway src 255.255.255.255\n", served,
-                                          addresses(json, "\"gateway", "acl sw_gateway src", false)), 0644);
+    return make_file(run, "clients", text("%s%sacl sw_gateway src 255.255.255.255\n%s", served,
+                                          addresses(json, "\"gateway", "acl sw_gateway src", false), own_addresses()), 0644);
 }
 
 static void wait_for_it(struct run *run)
@@ -92,6 +120,8 @@ void proxy_start(struct run *run, struct words *options)
             plan->proxy_image, NULL) == NULL ||
         ask(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
         refuse("the proxy can not be started");
+    if (plan->proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
+        refuse("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
     wait_for_it(run);
     size_t length;
     const char *hosts = make_file(run, "hosts", text("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), address(run)),

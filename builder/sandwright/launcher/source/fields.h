@@ -56,6 +56,7 @@ WORD(proxy_image)
 WORD(proxy_missing)
 WORD(proxy_network)   /* the engine's usual one, which leads out */
 WORD(proxy_clients)   /* where the proxy reads whom it serves */
+FLAG(proxy_private)   /* names may lead to private addresses, and never to this machine's */
 FLAG(watched)         /* the mounts are */
 /* user */
 WORD(account)

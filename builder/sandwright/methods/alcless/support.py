@@ -28,6 +28,7 @@ DECLARATION = Declaration(
         "network.proxy": Support(
             "cannot", "an account has the network of its machine, and no filter of ours"
         ),
+        "network.private": Support("cannot", "an account has its machine's network, and no proxy of ours"),
         "network.host": Support("exact"),
         "network.unix-sockets": Support("stricter", "sockets belong to the session of their user"),
         "network.no-sockets": Support(

@@ -22,6 +22,7 @@ DECLARATION = Declaration(
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("exact"),
         "network.proxy": Support("exact"),
+        "network.private": Support("exact"),
         "network.host": Support("exact"),
         "network.unix-sockets": Support("exact"),
         "network.no-sockets": Support("exact", reasons.SUPERVISED),

@@ -9,6 +9,7 @@ DECLARATION = Declaration(
     "docker",
     {
         **containers.SUPPORT,
+        "network.private": Support("exact", reasons.PRIVATE_OF_ENGINES),
         "network.expose": Support(
             "exact",
             f"{reasons.PORTS}; where root starts it, and the daemon is this machine's: others are refused",

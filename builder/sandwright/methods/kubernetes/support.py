@@ -28,6 +28,10 @@ DECLARATION = Declaration(
         "filesystem.tmp-shared": Support("stricter", "nothing of the host's files appears in the cluster"),
         "network.none": Support("stricter", "no IP socket can be made, to its own localhost neither"),
         "network.proxy": Support("exact", "where the cluster's network enforces NetworkPolicy"),
+        "network.private": Support(
+            "cannot",
+            "a NetworkPolicy knows addresses alone: the proxy would reach everything in the cluster",
+        ),
         "network.host": Support("stricter", "the cluster's network, never the node's"),
         "network.unix-sockets": Support("stricter", "nothing of the host's files appears in the cluster"),
         "network.no-sockets": Support("exact"),

@@ -22,6 +22,7 @@ DECLARATION = Declaration(
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("cannot", "noop enforces nothing"),
         "network.proxy": Support("cannot", "noop enforces nothing"),
+        "network.private": Support("cannot", "noop enforces nothing"),
         "network.host": Support("exact"),
         "network.unix-sockets": Support("exact"),
         "network.no-sockets": Support("cannot", "noop enforces nothing"),

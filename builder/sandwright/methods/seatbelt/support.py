@@ -28,6 +28,7 @@ DECLARATION = Declaration(
         ),
         "network.none": Support("exact"),
         "network.proxy": Support("exact", "only the proxy's port on localhost"),
+        "network.private": Support("exact"),
         "network.host": Support("exact"),
         "network.unix-sockets": Support("exact"),
         "network.no-sockets": Support("exact"),

@@ -26,6 +26,7 @@ SUPPORT: Mapping[str, Support] = {
     "network.none": Support("exact"),
     "network.proxy": Support("exact"),
     "network.host": Support("exact"),
+    "network.private": Support("exact"),
     "network.unix-sockets": Support("exact"),
     "network.no-sockets": Support("exact"),
     "network.other-sockets": Support("exact"),

@@ -35,6 +35,9 @@ OWN_LOOPBACK = "the sandbox has a localhost of its own"
 PORTS = "over TCP: the launcher carries each connection between the two loopbacks"
 PORTS_BY_ROOT = f"{PORTS}; where root starts it: others are refused"
 PORTS_NOT_OUTER = f"{PORTS}; refused in a container of its own, whose network is gVisor's"
+PRIVATE_OF_ENGINES = (
+    "where the engine is on this machine: others are refused, as nobody knows their addresses"
+)
 PROCESSES_OUTSIDE = "RLIMIT_NPROC may also count processes outside"
 RIGHTS = "the account reads what its rights allow"
 SECCOMP_IS_LINUX = "seccomp is Linux's"

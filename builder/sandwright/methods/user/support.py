@@ -24,6 +24,7 @@ DECLARATION = Declaration(
         "filesystem.tmp-shared": Support("exact"),
         "network.none": Support("exact"),
         "network.proxy": Support("exact", "where root starts it: others are refused"),
+        "network.private": Support("exact"),
         "network.host": Support("exact"),
         "network.unix-sockets": Support("stricter", "the account needs a right of its own to each"),
         "network.no-sockets": Support("exact", reasons.NO_UNIX_SOCKETS),

@@ -16,7 +16,7 @@ manifests() {
     "$@" namespace.yaml f34271d623a1ac9022c7f0b57cc97778ded4165d2aa79d6bd8361cae7aedfe8b
     "$@" quota.yaml 9c5803c324dc420fd4ccf1f9cd203b8af63cdfe94eda7d1d2f932130a989cb7a
     "$@" networkpolicy.yaml 678c853180120a236406ab97f3624022f7de2f1358fdb6bbac2121f3f373c85c
-    "$@" proxy-configmap.yaml 4787401394e2df0adb896078a93a7884d36aaf3a42dff7b8a479d523fc48e902
+    "$@" proxy-configmap.yaml e2b1ef54679d33b664f6166101e906d9020149cd7fe12147d45908e157302f92
     "$@" proxy-networkpolicy.yaml b3b26f1e14d887b2caa2a286c29f74ca3a574609b35a0093ecbdf009566a921e
     "$@" proxy-service.yaml d7edef56170257b6762e24b694ddadb085368cb16ea2aeb1e4817f950fc851ce
     "$@" proxy-deployment.yaml 8b0af07e1263efb1f618f1931098199df4ad32b25d28ee00538a9d8252fa8500

@@ -84,6 +84,7 @@ def engine_plan(
         proxy_missing=to_load(made, "proxy", PROXY_IMAGE),
         proxy_network=OUTSIDE[made.engine],
         proxy_clients=CLIENTS,
+        proxy_private=any(each.private for each in policy.network.allow),
     )
 
 
@@ -92,12 +93,15 @@ def engine_launcher(
 ) -> tuple[Artifact, ...]:
     """`launch` and what tells it what to do. `others` are the artifacts that it checks and uses.
 
-    Raise RenderError for ports that lead into a container where the engine is on another machine.
+    Raise RenderError for ports, and for private names, where the engine is on another machine.
     """
     if policy.facts.os != "linux":
         if plan.expose:
             source = policy.source("network.expose")
             raise RenderError(f"{source}: network.expose: the container is on another machine than this one")
+        if plan.proxy_private:
+            source = policy.source("network.allow")
+            raise RenderError(f"{source}: network.allow: private: the proxy is on another machine")
         return engine_script(plan, others)
     watched = any(each.name == PLAN for each in others)
     return launch_program(policy, replace(plan, watched=watched), others, "runs a command in a container")
