@@ -210,7 +210,7 @@ static void feed(const uint8_t *data, size_t size)
     case 'm':
         show_mount_plan(content, length);
         break;
-    case 'a':
+    case 'k':
         show_certificates(content, length);
         break;
     case 'i':
