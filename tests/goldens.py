@@ -39,13 +39,27 @@ GOLDEN = Path(__file__).parent / "golden"
 INPUTS = {"facts.json", "facts-darwin.json", "sandbox.yaml"}
 SAME = "same"
 
-METHODS = ("bwrap", "oci", "gvisor", "docker", "podman", "devcontainer", "kubernetes", "user", "seatbelt")
+METHODS = (
+    "bwrap",
+    "oci",
+    "gvisor",
+    "docker",
+    "podman",
+    "devcontainer",
+    "kubernetes",
+    "user",
+    "landlock",
+    "seatbelt",
+)
 PROFILES = ("default", "strict", "build", "bwrap-in-container", "runsc-in-container")
 LISTED = "seccomp/default/amd64.bpf.txt"
 """The one compiled program that is recorded with its instructions; others have a digest."""
 NOT_RENDERED = {
     ("hostile-names", "kubernetes"): "Kubernetes takes no ':' in a mountPath",
     ("ci", "user"): r"user can't enforce resources\.memory",
+    ("ci", "landlock"): r"landlock can't enforce filesystem\.attributes",
+    ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
+    ("python-project", "landlock"): r"landlock can't enforce network\.proxy",
 }
 """Cases that a method refuses, and its reason."""
 OWN = {"user": ("plan", "launch.plan")}

@@ -77,6 +77,11 @@ def test_whatever_is_not_exact_has_a_reason(method: str) -> None:
         ("resources.memory", "podman", "exact"),
         ("macos", "docker", "unused"),
         ("network.none", "noop", "cannot"),
+        ("filesystem.deny", "landlock", "exact"),
+        ("filesystem.deny-inside", "landlock", "cannot"),
+        ("filesystem.deny-inside", "bwrap", "exact"),
+        ("filesystem.attributes", "landlock", "cannot"),
+        ("filesystem.attributes", "bwrap", "exact"),
     ],
 )
 def test_some_cells(feature: str, method: str, level: str) -> None:
@@ -90,8 +95,8 @@ def test_some_cells(feature: str, method: str, level: str) -> None:
         ("", {"filesystem.read-all", "filesystem.write", "filesystem.deny", "macos"}),
         ("filesystem: {readonly: [/srv]}", {"filesystem.readonly"}),
         ("filesystem: {readonly: [/srv/new]}", {"filesystem.readonly"}),
-        ("filesystem: {deny: [$PROJECT/there]}", {"filesystem.deny"}),
-        ("filesystem: {deny: [$PROJECT/new]}", {"filesystem.deny", "filesystem.absent"}),
+        ("filesystem: {deny: [$PROJECT/there]}", {"filesystem.deny", "filesystem.deny-inside"}),
+        ("filesystem: {deny: [$PROJECT/new]}", {"filesystem.deny", "filesystem.deny-inside", "filesystem.absent"}),
         ("filesystem: {readonly: [$PROJECT/new/er]}", {"filesystem.readonly", "filesystem.absent"}),
         ("filesystem: {write: [/srv], readonly: [/srv/new]}", {"filesystem.readonly", "filesystem.absent-elsewhere", "filesystem.protect-elsewhere"}),
         ("filesystem: {write: [/srv]}", {"filesystem.protect-elsewhere"}),

@@ -86,6 +86,12 @@ class LaunchPlan:
     account_start: str | None = None
     account_settings: Words = ()
     account_network: bool = False
+    settings: Words = ()
+    start_directory: str | None = None
+    temporary: str | None = None
+    ports_closed: bool = False
+    ports_connect: Words = ()
+    ports_bind: Words = ()
 
 
 _KINDS: Mapping[str, str] = {

@@ -16,6 +16,7 @@ from sandwright.methods import (
     docker,
     gvisor,
     kubernetes,
+    landlock,
     noop,
     oci,
     podman,
@@ -34,6 +35,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType({
     "kubernetes": kubernetes,
     "user": user,
     "alcless": alcless,
+    "landlock": landlock,
     "noop": noop,
 })  # fmt: skip
 """Our methods by name, in the order in which they are listed."""

@@ -88,6 +88,7 @@ Code = Literal[
     "namespaces-restricted",
     "container-masks",
     "container-filter",
+    "kernel-lacks",
     "daemon-dead",
     "no-permission",
     "image-missing",
@@ -101,9 +102,9 @@ Code = Literal[
 
 `wrong-system` it is another system's; `program-missing`; `namespaces-off` user namespaces are switched off;
 `namespaces-restricted` AppArmor restricts them; `container-masks`, `container-filter` the container that we
-are in keeps them from us, by what lies over its /proc or by its seccomp profile; `daemon-dead` no engine
-answers; `no-permission` it turns this user away; `image-missing`; `cgroups` the control groups are not as it
-needs them; `no-root` it needs root;
+are in keeps them from us, by what lies over its /proc or by its seccomp profile; `kernel-lacks` the kernel
+lacks what it is made of; `daemon-dead` no engine answers; `no-permission` it turns this user away;
+`image-missing`; `cgroups` the control groups are not as it needs them; `no-root` it needs root;
 `hangs` it did not end within its time; `not-started` it failed in another way; `not-denied` it started, and
 what it should hide was read.
 """

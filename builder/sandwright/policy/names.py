@@ -8,7 +8,17 @@ from typing import Literal, get_args
 from sandwright.policy.agents import AGENTS
 
 Method = Literal[
-    "bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes", "user", "alcless", "noop"
+    "bwrap",
+    "docker",
+    "podman",
+    "gvisor",
+    "oci",
+    "seatbelt",
+    "kubernetes",
+    "user",
+    "alcless",
+    "landlock",
+    "noop",
 ]
 """How a policy is enforced."""
 
@@ -85,6 +95,8 @@ FEATURES: Mapping[str, str] = {
     "filesystem.write": "listed paths of the host can be written",
     "filesystem.readonly": "paths inside writable ones can't be written",
     "filesystem.deny": "paths inside readable ones can't be read",
+    "filesystem.deny-inside": "paths inside writable ones can't be read",
+    "filesystem.attributes": "attributes of unreadable files stay unseen, of read-only ones unchanged",
     "filesystem.absent": "a denied or read-only path of the project that doesn't exist can't be created",
     "filesystem.absent-elsewhere": "the same for a path outside the project",
     "filesystem.protect": "protected names below writable paths can't be changed, nor made in the project",

@@ -173,6 +173,10 @@ def _filesystem(policy: ResolvedPolicy) -> Iterator[Use]:
         if rule.origin == "listed" and rule.kind != "read":
             yield Use(f"filesystem.{rule.kind}", f"{rule.kind} {rule.written}", rule.source)
     project = policy.canonical(policy.facts.project)
+    for rule in files.rules:
+        if rule.kind == "deny" and files.tree.changes_host(rule.path.rpartition("/")[0] or "/"):
+            yield Use("filesystem.deny-inside", f"deny {rule.written or rule.path}", rule.source)
+    yield Use("filesystem.attributes", "filesystem.read", policy.source("filesystem.read"))
     for rule in absent(policy):
         elsewhere = "" if is_inside(rule.path, project) else "-elsewhere"
         yield Use(f"filesystem.absent{elsewhere}", f"{rule.kind} {rule.written}", rule.source)

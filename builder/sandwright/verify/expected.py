@@ -16,7 +16,10 @@ from sandwright.methods.properties import Answers
 
 @dataclass(frozen=True)
 class Expected:
-    """The answers that show a claim. `reason` says why a method has others than the rest."""
+    """The answers that show a claim; none where the method can't hold it, and nothing is attempted.
+
+    `reason` says why a method has others than the rest.
+    """
 
     claim: str
     feature: str
@@ -27,15 +30,19 @@ class Expected:
 
 @dataclass(frozen=True)
 class _Row:
+    """`like` is the claim whose answers are taken where a method expects none of its own for this one."""
+
     feature: str
     about: str
     answers: str
+    like: str = ""
 
 
 def expected(claim: str, method: str) -> Expected:
     """What a claim expects of a method. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
-    answers, reason = registry.method(method).expect().get(claim, Answers(row.answers, ""))
+    own = registry.method(method).expect()
+    answers, reason = own.get(claim) or own.get(row.like) or Answers(row.answers, "")
     return Expected(claim, row.feature, row.about, tuple(answers.split()), reason)
 
 
@@ -59,6 +66,34 @@ _TABLE: Mapping[str, _Row] = {
         "what may only be read is on a read-only mount",
         "EROFS",
     ),
+    "readonly.attributes": _Row(
+        "filesystem.attributes",
+        "modes and times of what may only be read can't be changed",
+        "EROFS",
+        like="readonly.write",
+    ),
+    "inside.write": _Row(
+        "filesystem.readonly",
+        "what may only be read inside what may be written is on a read-only mount",
+        "EROFS",
+        like="readonly.write",
+    ),
+    "inside.link": _Row(
+        "filesystem.readonly", "no second name on another mount", "EXDEV", like="link.across"
+    ),
+    "inside.entry": _Row(
+        "filesystem.deny-inside",
+        "what lies in a denied directory inside a writable one is not there",
+        "ENOENT",
+        like="hidden.entry",
+    ),
+    "inside.create": _Row(
+        "filesystem.deny-inside",
+        "nothing can be made in a denied directory inside a writable one",
+        "EROFS",
+        like="hidden.create",
+    ),
+    "listed": _Row("filesystem.read", "a directory that may be read can be listed", "ok"),
     "readonly.move": _Row(
         "filesystem.readonly",
         "a restricted path is a mount point, and none is renamed, replaced or removed",
@@ -88,6 +123,12 @@ _TABLE: Mapping[str, _Row] = {
         "filesystem.deny",
         "what lies in a denied directory is not there",
         "ENOENT",
+    ),
+    "hidden.attributes": _Row(
+        "filesystem.attributes",
+        "what lies in a denied directory has no attributes that are seen",
+        "ENOENT",
+        like="hidden.entry",
     ),
     "hidden.list": _Row(
         "filesystem.deny",
@@ -129,8 +170,10 @@ _TABLE: Mapping[str, _Row] = {
         "a denied path that doesn't exist can't be made",
         "EROFS",
     ),
+    "tmp.write": _Row("filesystem.tmp-private", "the temporary directory can be written", "ok"),
     "tmp.hidden": _Row("filesystem.tmp-private", "the host's temporary files are not there", "ENOENT"),
     "device.none": _Row("", "no device of the host is there", "ENOENT"),
+    "device.seen": _Row("", "no device of the host is seen", "ENOENT", like="device.none"),
     "device.own": _Row(
         "",
         "no device of the host is there",
@@ -143,9 +186,13 @@ _TABLE: Mapping[str, _Row] = {
         "a restricted path is a mount point, and none is exchanged",
         "EBUSY",
     ),
+    "link.denied": _Row("filesystem.deny", "no second name of what is denied", "ENOENT", like="hidden.entry"),
     "link.across": _Row("filesystem.readonly", "no second name on another mount", "EXDEV"),
     # Processes
     "privilege.none": _Row("process.unprivileged", "no right to it", "EPERM"),
+    "privilege.bound": _Row("process.unprivileged", "no capability can be gained", "ok"),
+    "inside": _Row("", "the namespaces are not the host's", "ok"),
+    "outside.list": _Row("process.kernel", "processes outside are not listed", "ok"),
     "outside.process": _Row("", "processes outside are not there", "ESRCH"),
     # System calls
     "filtered": _Row("process.seccomp", "the filter refuses it before the kernel looks", "EPERM"),
@@ -154,6 +201,10 @@ _TABLE: Mapping[str, _Row] = {
         "the filter says there is no such call",
         "ENOSYS",
     ),
+    "terminal.type": _Row(
+        "process.seccomp", "the filter refuses it before the kernel looks", "EPERM", like="filtered"
+    ),
+    "terminal.make": _Row("", "a new terminal can be made", "ok"),
     "foreign-abi": _Row(
         "process.seccomp",
         "calls of 32-bit programs end the process",
@@ -220,6 +271,8 @@ _TABLE: Mapping[str, _Row] = {
         "filesystem.read-all", "a file that no rule denies is closed by its owner's rights alone", "EACCES"
     ),
     # Network
+    "net.own": _Row("network.none", "there is a loopback of one's own", "ok"),
+    "net.interfaces": _Row("network.none", "no interface of the host is there", "ok"),
     "net.loopback": _Row("network.none", "nobody listens on a loopback of one's own", "ECONNREFUSED"),
     "net.datagram": _Row("network.none", "sent to a loopback of one's own", "ok ECONNREFUSED"),
     "net.outside": _Row(

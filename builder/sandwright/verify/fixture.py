@@ -25,12 +25,13 @@ HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "
 class Fixture:
     """Planted files below `root`. `word` is in each of them that must not be seen, `plain` in those that may.
 
-    `probe` is the directory that holds the program.
+    `probe` is the directory that holds the program. `inside`: the method holds rules inside writable paths.
     """
 
     root: Path
     word: str
     plain: str
+    inside: bool = True
 
     @property
     def probe(self) -> Path:
@@ -68,11 +69,13 @@ class Fixture:
         return {
             "filesystem.read": ["...", str(self.probe), read],
             "filesystem.write": ["...", write],
-            "filesystem.readonly": [f"{write}/kept", f"{write}/kept-file", f"{write}/deep/er/kept"],
+            "filesystem.readonly": [
+                f"{write}/{name}" for name in ("kept", "kept-file", "deep/er/kept") if self.inside
+            ],
             "filesystem.deny": [
                 f"{read}/denied",
                 f"{read}/denied-file",
-                f"{write}/hidden",
+                *([f"{write}/hidden"] if self.inside else []),
                 *(f"{read}/{name}" for name in HOSTILE),
             ],
         }
@@ -85,13 +88,14 @@ class Fixture:
 
 
 @contextmanager
-def planted(beside: Path | None = None) -> Iterator[Fixture]:
+def planted(beside: Path | None = None, *, inside: bool = True) -> Iterator[Fixture]:
     """Plant everything in a new directory, with a copy of the probe program. Gone at the end.
 
-    `beside` is the directory that it is made in; absent, the one of temporary files.
+    `beside` is the directory that it is made in; absent, the one of temporary files. `inside` is the
+    fixture's.
     """
     with scratch_directory(beside) as root:
-        fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex)
+        fixture = Fixture(root.resolve(), uuid.uuid4().hex, uuid.uuid4().hex, inside)
         for directory in _directories(fixture):
             directory.mkdir(parents=True)
         for file, content in _files(fixture).items():

@@ -72,7 +72,7 @@ def prove(
     """
     declaration = registry.declaration(method)
     with contextlib.ExitStack() as stack:
-        fixture = stack.enter_context(planted())
+        fixture = stack.enter_context(planted(inside=declaration.of("filesystem.readonly").level != "cannot"))
         listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
         provision = stack.enter_context(provided(method, resolve(()), fixture))
         settings = [*fixture.settings(), *provision.settings]

@@ -1,6 +1,6 @@
 /* The fields of a plan; launcher/plan.py has the same table. No include guard: it is read several times. A word that the plan
  * doesn't have is NULL, such a number -1; PAIRS are words of an even count. */
-WORD(method)              /* bwrap, runtime, engine, user */
+WORD(method)              /* bwrap, runtime, engine, user, landlock */
 WORD(refused)             /* why this can never be run; absent: it can */
 PAIRS(artifacts)          /* name, sha256 in hex */
 WORDS(absent)             /* what didn't exist when this was rendered, and would be open now */
@@ -64,3 +64,10 @@ WORD(account_place)       /* the directory on which the root of a run is made */
 WORD(account_start)       /* the directory inside in which the command begins */
 WORDS(account_settings)   /* NAME=value */
 FLAG(account_network)     /* root's half makes a network of the run's own */
+/* landlock */
+WORDS(settings)           /* NAME=value */
+WORD(start_directory)     /* in which the command begins */
+WORD(temporary)           /* where a directory of the run's own is made, which TMPDIR names; absent: there is none */
+FLAG(ports_closed)        /* TCP is held but for the ports that follow */
+WORDS(ports_connect)
+WORDS(ports_bind)

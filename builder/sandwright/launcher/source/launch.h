@@ -97,7 +97,7 @@ struct method {
     void (*clean)(struct run *);              /* keeper or launcher */
     bool (*again)(struct run *);              /* keeper: nothing was run, and a new start may do (at most 3) */
 };
-extern const struct method bwrap_method, runtime_method, engine_method, user_method;
+extern const struct method bwrap_method, runtime_method, engine_method, user_method, landlock_method;
 int exit_status(int status); /* 128 + n for signals */
 
 /* ---- say.c. All that is said begins with "sandbox: "; what is no printable ASCII is shown as ?. */

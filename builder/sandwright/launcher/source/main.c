@@ -37,7 +37,8 @@ static void fill_standard(void)
 static void read_plan(void)
 {
     static char own[PATH_MAX];
-    static const struct method *const methods[] = {&bwrap_method, &runtime_method, &engine_method, &user_method};
+    static const struct method *const methods[] = {&bwrap_method, &runtime_method, &engine_method, &user_method,
+                                                   &landlock_method};
     ssize_t got = readlink("/proc/self/exe", own, sizeof own - 1);
     char *slash = got > 0 ? strrchr(own, '/') : NULL;
     if (slash == NULL)

@@ -15,6 +15,8 @@ DECLARATION = Declaration(
         ),
         "filesystem.readonly": Support("exact", "changes there are not copied back"),
         "filesystem.deny": Support("cannot", "what every account may read or write stays open to this one"),
+        "filesystem.deny-inside": Support("partly", "as filesystem.deny says"),
+        "filesystem.attributes": Support("partly", "as filesystem.deny says"),
         "filesystem.absent": Support("exact", "changes there are not copied back"),
         "filesystem.absent-elsewhere": Support("exact", "changes there are not copied back"),
         "filesystem.protect": Support("exact", "changes there are not copied back"),

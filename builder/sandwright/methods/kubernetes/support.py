@@ -17,6 +17,10 @@ DECLARATION = Declaration(
         "filesystem.deny": Support(
             "exact", "by mounts over the volume, which is taken to hold what the host has"
         ),
+        "filesystem.deny-inside": Support(
+            "exact", "by mounts over the volume, which is taken to hold what the host has"
+        ),
+        "filesystem.attributes": Support("exact", "of the host there is only the project"),
         "filesystem.absent": Support(
             "exact", "by an empty directory that is mounted there, and stays on the volume"
         ),

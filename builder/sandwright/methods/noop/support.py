@@ -13,6 +13,8 @@ DECLARATION = Declaration(
         "filesystem.write": Support("cannot", "noop enforces nothing"),
         "filesystem.readonly": Support("cannot", "noop enforces nothing"),
         "filesystem.deny": Support("cannot", "noop enforces nothing"),
+        "filesystem.deny-inside": Support("cannot", "noop enforces nothing"),
+        "filesystem.attributes": Support("cannot", "noop enforces nothing"),
         "filesystem.absent": Support("cannot", "noop enforces nothing"),
         "filesystem.absent-elsewhere": Support("cannot", "noop enforces nothing"),
         "filesystem.protect": Support("cannot", "noop enforces nothing"),

@@ -13,6 +13,8 @@ DECLARATION = Declaration(
         "filesystem.write": Support("exact"),
         "filesystem.readonly": Support("exact"),
         "filesystem.deny": Support("exact"),
+        "filesystem.deny-inside": Support("exact"),
+        "filesystem.attributes": Support("exact"),
         "filesystem.absent": Support("exact"),
         "filesystem.absent-elsewhere": Support("exact"),
         "filesystem.protect": Support(

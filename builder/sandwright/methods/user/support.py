@@ -15,6 +15,8 @@ DECLARATION = Declaration(
         ),
         "filesystem.readonly": Support("exact"),
         "filesystem.deny": Support("exact"),
+        "filesystem.deny-inside": Support("exact"),
+        "filesystem.attributes": Support("exact"),
         "filesystem.absent": Support("exact", reasons.COVERED),
         "filesystem.absent-elsewhere": Support("cannot", reasons.UNCOVERED),
         "filesystem.protect": Support("exact", reasons.COVERED),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from sandwright.verify.catalogue import (
     account,
@@ -16,6 +17,7 @@ from sandwright.verify.catalogue import (
     processes,
     syscalls,
 )
+from sandwright.verify.expected import expected
 from sandwright.verify.probe import Probe
 from sandwright.verify.subject import ProofSubject
 
@@ -35,4 +37,19 @@ _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
 
 def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
     """All probes for a subject that are attempts inside. Those of runs as a whole are in `lifecycle`."""
-    return tuple(probe for family in _FAMILIES for probe in family(subject))
+    probes = (probe for family in _FAMILIES for probe in family(subject))
+    return tuple(part for probe in probes for part in held(probe, subject.method))
+
+
+def held(probe: Probe, method: str) -> Iterator[Probe]:
+    """A probe without what its method can't hold, which becomes one that is skipped, with the reason."""
+    wanted = {step.claim: expected(step.claim, method) for step in probe.steps}
+    lacking = tuple(step for step in probe.steps if not wanted[step.claim].answers)
+    kept = tuple(step for step in probe.steps if wanted[step.claim].answers)
+    if kept or not lacking:
+        yield replace(probe, steps=kept)
+    if lacking:
+        reasons = dict.fromkeys(wanted[step.claim].reason for step in lacking)
+        name = f"{probe.name}: not held" if kept else probe.name
+        skip = f"{method} can't: {'; '.join(reasons)}"
+        yield replace(probe, name=name, steps=lacking, controls=(), check=None, never=(), skip=skip)

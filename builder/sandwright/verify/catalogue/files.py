@@ -47,7 +47,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
     fixture = subject.fixture
     made = fixture.write / "made"
     yield _probe(
-        "read", "a path that may be read can be", reads_plain(fixture), step("works", "list", fixture.read)
+        "read", "a path that may be read can be", reads_plain(fixture), step("listed", "list", fixture.read)
     )
     yield _probe(
         "write",
@@ -74,7 +74,7 @@ def _grants(subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(
             "temporary",
             "the temporary directory can be written",
-            step("works", "create", mine, "x"),
+            step("tmp.write" if private else "works", "create", mine, "x"),
             never=(mine,) if private else (),
             check=None if private else lambda: _removed(mine),
         )
@@ -105,8 +105,8 @@ def _denials(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "denied-in-writable",
         "a denied path inside a writable one is hidden",
-        step("hidden.entry", "read", fixture.write / "hidden/secret"),
-        step("hidden.create", "create", fixture.write / "hidden/new"),
+        step("inside.entry", "read", fixture.write / "hidden/secret"),
+        step("inside.create", "create", fixture.write / "hidden/new"),
         controls=(writes_plain(fixture),),
         never=(fixture.write / "hidden/new",),
     )
@@ -136,9 +136,9 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "read-only-in-writable",
         "a read-only path inside a writable one can be read and not changed",
-        *_all_writes("readonly.write", kept / "file", kept),
-        step("readonly.write", "write", fixture.write / "kept-file"),
-        step("readonly.write", "truncate", fixture.write / "kept-file"),
+        *_all_writes("inside.write", kept / "file", kept),
+        step("inside.write", "write", fixture.write / "kept-file"),
+        step("inside.write", "truncate", fixture.write / "kept-file"),
         ProbeStep(attempt("read", kept / "file"), "works", value=fixture.plain.encode()),
         controls=(writes_plain(fixture),),
         check=lambda: (
@@ -153,8 +153,8 @@ def _restrictions(subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(
             "protected",
             "files of a repository that the host runs can't be written, while commits work",
-            step("readonly.write", "create", hooks / "pre-commit"),
-            step("readonly.write", "write", fixture.write / ".git/config"),
+            step("inside.write", "create", hooks / "pre-commit"),
+            step("inside.write", "write", fixture.write / ".git/config"),
             step("works", "create", fixture.write / ".git/refs/heads/main", "0"),
             step("works", "create", fixture.write / ".git/index", "0"),
             controls=(writes_plain(fixture),),
@@ -212,8 +212,8 @@ def _all_writes(claim: str, file: Path, directory: Path) -> Iterator[ProbeStep]:
     """Every way to change a file, and to make one beside it."""
     yield step(claim, "write", file)
     yield step(claim, "truncate", file)
-    yield step(claim, "chmod", file, 0o600)
-    yield step(claim, "utimes", file)
+    yield step("readonly.attributes", "chmod", file, 0o600)
+    yield step("readonly.attributes", "utimes", file)
     yield step(claim, "unlink", file)
     yield step(claim, "create", directory / "new")
     yield step(claim, "mkdir", directory / "new-directory")
@@ -234,6 +234,10 @@ def _temporary(subject: ProofSubject) -> Probe:
     )
 
 
+_DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
+"""Devices that some host has."""
+
+
 def _system(subject: ProofSubject) -> Iterator[Probe]:
     control = (writes_plain(subject.fixture),)
     made = tuple(Path(place) / f".sandwright-{subject.word}" for place in ("/", "/etc", "/usr"))
@@ -247,10 +251,8 @@ def _system(subject: ProofSubject) -> Iterator[Probe]:
     yield _probe(
         "devices",
         "only harmless devices are there",
-        *(
-            step("device.none", "stat", f"/dev/{name}")
-            for name in ("mem", "kmsg", "sda", "vda", "kvm", "loop0")
-        ),
+        *(step("device.seen", "stat", f"/dev/{name}") for name in _DEVICES),
+        *(step("device.none", "read", f"/dev/{name}") for name in _DEVICES),
         step("device.own", "stat", "/dev/fuse"),
         controls=(step("works", "write", "/dev/null", "x"), step("works", "stat", "/dev/urandom")),
     )

@@ -54,8 +54,8 @@ def _links(subject: ProofSubject) -> Iterator[Probe]:
         "hard",
         "no hard link can be made to a read-only or denied file",
         step("link.across", "link", fixture.read / "plain", write / "hard"),
-        step("link.across", "link", write / "kept-file", write / "hard-kept"),
-        step("hidden.entry", "link", fixture.read / "denied/secret", write / "hard-denied"),
+        step("inside.link", "link", write / "kept-file", write / "hard-kept"),
+        step("link.denied", "link", fixture.read / "denied/secret", write / "hard-denied"),
         controls=(step("works", "link", write / "plain", write / "hard-plain"), *control),
     )
 

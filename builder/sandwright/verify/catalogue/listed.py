@@ -85,7 +85,11 @@ def _planted(rule: PathRule, subject: ProofSubject) -> bool:
 
 def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
-    if rule.kind == "deny":
+    if reason := _unheld(rule, subject):
+        about = f"{rule} holds inside what may be written ({rule.source})"
+        skip = f"{subject.method} can't: {reason}"
+        yield Probe(f"files/{rule.kind}: {rule.path}", Family.FILES, about, (), skip=skip)
+    elif rule.kind == "deny":
         steps = tuple(_hidden(rule, subject, masked=there))
         yield _probe(rule, "is not seen", steps, reads_plain(subject.fixture), _unique(rule.path, subject))
     elif not there:
@@ -96,6 +100,15 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
         steps = (*_readable(rule), *_unwritable(rule, subject))
         control, never = writes_plain(subject.fixture), _unique(rule.path, subject)
         yield _probe(rule, "can be read and not written", steps, control, never)
+
+
+def _unheld(rule: PathRule, subject: ProofSubject) -> str:
+    """Why the method can't hold a rule inside of what may be written; empty where it can, or needn't."""
+    feature = {"deny": "filesystem.deny-inside", "readonly": "filesystem.readonly"}.get(rule.kind, "")
+    support = subject.declaration.of(feature)
+    parent = rule.path.rpartition("/")[0] or "/"
+    inside = bool(feature) and subject.policy.filesystem.tree.changes_host(parent)
+    return support.reason if inside and support.level == "cannot" else ""
 
 
 def _visible(path: str, subject: ProofSubject) -> bool:
@@ -148,9 +161,9 @@ def _hidden(rule: PathRule, subject: ProofSubject, *, masked: bool) -> Iterator[
             for each in inside
         )
     elif not subject.policy.filesystem.tree.allows("read", str(path.parent)) or _own(path.parent, subject):
-        yield step("hidden.entry", "stat", path)  # what is above is hidden already
+        yield step("hidden.attributes", "stat", path)  # what is above is hidden already
     elif subject.policy.facts.kind(rule.path) == "directory":
-        yield from (step("hidden.entry", "stat", path / each) for each in inside)
+        yield from (step("hidden.attributes", "stat", path / each) for each in inside)
         yield ProbeStep(
             attempt("list", path), "hidden.list", lacks=tuple(os.fsencode(each) for each in inside)
         )
@@ -191,7 +204,7 @@ def _readable(rule: PathRule) -> Iterator[ProbeStep]:
     if not os.access(path, os.R_OK):
         yield step("works", "stat", path)
     elif path.is_dir():
-        yield step("works", "list", path)
+        yield step("listed", "list", path)
     else:
         yield step("works", "length" if path.is_file() else "stat", path)
 
@@ -202,7 +215,7 @@ def _unwritable(rule: PathRule, subject: ProofSubject) -> Iterator[ProbeStep]:
     with contextlib.suppress(OSError):  # a simulated Mac's path need not be there
         status = path.lstat()
         if os.geteuid() in (0, status.st_uid):
-            yield step("readonly.write", "chmod", path, stat.S_IMODE(status.st_mode))
+            yield step("readonly.attributes", "chmod", path, stat.S_IMODE(status.st_mode))
     kind = subject.policy.facts.kind(rule.path)
     if kind == "directory":
         yield step("readonly.write", "create", _unique(rule.path, subject))

@@ -48,7 +48,7 @@ def _open(subject: ProofSubject) -> Iterator[Probe]:
 
 def _closed(subject: ProofSubject) -> Iterator[Probe]:
     listeners, word, other = subject.listeners, uuid.uuid4().hex, uuid.uuid4().hex
-    control = (step("works", "loopback", "127.0.0.1"),) if subject.linux else ()
+    control = (step("net.own", "loopback", "127.0.0.1"),) if subject.linux else ()
     behind = _beside_proxy(subject)
     outside, outside_datagram = (
         ("net.behind", "net.behind.datagram") if behind else ("net.outside", "net.outside")
@@ -84,7 +84,7 @@ def _closed(subject: ProofSubject) -> Iterator[Probe]:
         yield _probe(
             "interfaces",
             "there is no interface but the loopback's",
-            ProbeStep(attempt("read", "/proc/net/dev"), "works", lacks=tuple(_interfaces())),
+            ProbeStep(attempt("read", "/proc/net/dev"), "net.interfaces", lacks=tuple(_interfaces())),
             controls=control,
         )
 

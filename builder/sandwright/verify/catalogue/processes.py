@@ -57,7 +57,7 @@ def _inside(subject: ProofSubject) -> Iterator[Probe]:
         "inside",
         f"the namespaces ({', '.join(kinds)}) are not the host's",
         *(
-            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "works", lacks=(_own(kind),))
+            ProbeStep(attempt("readlink", f"/proc/self/ns/{kind}"), "inside", lacks=(_own(kind),))
             for kind in kinds
         ),
     )
@@ -89,14 +89,18 @@ def _own(kind: str) -> bytes:
 
 def _rights(subject: ProofSubject) -> Iterator[Probe]:
     if subject.properties.own_kernel:
-        wanted = [b"CapEff:\t0000000000000000"]
+        wanted = {"works": [b"CapEff:\t0000000000000000"]}
     else:
-        wanted = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")]
-        wanted += [b"NoNewPrivs:\t1", b"Seccomp:\t2"]
+        none = [f"{name}:\t0000000000000000".encode() for name in ("CapEff", "CapPrm", "CapInh", "CapBnd")]
+        wanted = {"works": [*none[:3], b"NoNewPrivs:\t1", b"Seccomp:\t2"], "privilege.bound": none[3:]}
     yield _probe(
         "status",
         "no capability is held, none can be gained, and a filter is in force",
-        *(ProbeStep(attempt("read", "/proc/self/status"), "works", holds=each) for each in wanted),
+        *(
+            ProbeStep(attempt("read", "/proc/self/status"), claim, holds=line)
+            for claim, lines in wanted.items()
+            for line in lines
+        ),
     )
     yield _probe("raise", "no capability can be raised", step("privilege.none", "raise"))
     yield _probe(
@@ -171,7 +175,7 @@ def _others(*, traces: bool) -> Iterator[Probe]:
         "outside",
         "no process of the host is visible",
         step("outside.process", "kill", own, 0),
-        ProbeStep(attempt("list", "/proc"), "works", lacks=(f"\n{own}\n".encode(),)),
+        ProbeStep(attempt("list", "/proc"), "outside.list", lacks=(f"\n{own}\n".encode(),)),
         step("outside.directory", "stat", f"/proc/{own}"),
         controls=(step("works", "kill", 0, 0), step("works", "stat", "/proc/self/status")),
     )

@@ -123,11 +123,11 @@ def _special(*, arm: bool, fixed: bool) -> Iterator[Probe]:
         "terminal",
         "nothing is typed into a terminal (CVE-2017-5226, CVE-2023-28100), also with other upper halves",
         *(
-            step("filtered", "terminal", request | high)
+            step("terminal.type", "terminal", request | high)
             for request in (_TIOCSTI, _TIOCLINUX)
             for high in (0, 1 << 32)
         ),
-        controls=(step("works", "terminal", _TIOCGWINSZ),),
+        controls=(step("terminal.make", "terminal", _TIOCGWINSZ),),
     )
     number = 92 if arm else 135
     yield _probe(

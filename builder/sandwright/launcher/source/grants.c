@@ -1,0 +1,145 @@
+/* What may be read and written, as Landlock's rules. They grant, and take nothing away: a directory in which something
+ * isn't granted has a rule for each entry that it has now, and none itself. Nobody lists it, and what is made there
+ * later can't be read. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "landlock.h"
+
+enum grant { INHERITED, HIDE, READ, WRITE, DEVICE, TERMINAL };
+static const char *const names[] = {"", "hide", "read", "write", "device", "terminal"};
+static const uint64_t rights[] = {
+    [READ] = MAY_EXECUTE | MAY_READ | MAY_LIST,
+    [WRITE] = ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
+    [DEVICE] = MAY_READ | MAY_WRITE | MAY_TRUNCATE,
+    [TERMINAL] = MAY_READ | MAY_WRITE | MAY_TRUNCATE | MAY_CONTROL_DEVICE,
+};
+
+struct node {
+    const char *name;
+    enum grant grant;
+    struct node *below, *next;
+};
+
+static struct node *entry(struct node *node, const char *name)
+{
+    struct node *each = node->below;
+    while (each != NULL && strcmp(each->name, name) != 0)
+        each = each->next;
+    if (each == NULL) {
+        each = take(sizeof *each);
+        *each = (struct node){.name = name, .next = node->below};
+        node->below = each;
+    }
+    return each;
+}
+
+static void add_path(struct node *root, const char *grant, const char *path)
+{
+    char *rest = text("%s", path), *part;
+    struct node *node = root;
+    enum grant found = INHERITED;
+    for (size_t index = HIDE; index < sizeof names / sizeof *names; index++)
+        if (strcmp(grant, names[index]) == 0)
+            found = (enum grant)index;
+    while ((part = strsep(&rest, "/")) != NULL)
+        if (*part != '\0')
+            node = entry(node, part);
+    if (*path != '/' || found == INHERITED)
+        refuse("rules: %s %s: not known", grant, path);
+    node->grant = found;
+}
+
+/* Whether something below isn't granted that a rule here would grant. */
+static bool hides(const struct node *node)
+{
+    for (const struct node *each = node->below; each != NULL; each = each->next)
+        if (each->grant == HIDE || hides(each))
+            return true;
+    return false;
+}
+
+static const struct node *named(const struct node *node, const char *name)
+{
+    const struct node *each = node->below;
+    while (each != NULL && strcmp(each->name, name) != 0)
+        each = each->next;
+    return each;
+}
+
+/* -1: nothing is there, or nothing can be seen of it. */
+static int open_entry(int directory, const char *name, bool *link)
+{
+    struct stat status;
+    int file = open_without_links(directory, name, O_PATH, 0);
+    *link = file >= 0 && fstat(file, &status) == 0 && S_ISLNK(status.st_mode);
+    if (*link)
+        close(file);
+    return *link ? -1 : file;
+}
+
+static void grant_entries(const struct node *node, int ruleset, int file, const char *path)
+{
+    int directory = open_without_links(file, ".", O_RDONLY | O_DIRECTORY, 0);
+    DIR *entries = directory < 0 ? NULL : fdopendir(directory);
+    struct dirent *each;
+    bool link;
+    if (entries == NULL) /* what can't be listed is not granted */
+        return;
+    while ((each = readdir(entries)) != NULL) {
+        if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0 || named(node, each->d_name) != NULL)
+            continue;
+        int found = open_entry(file, each->d_name, &link);
+        if (found >= 0) {
+            landlock_path(ruleset, found, rights[READ], path);
+            close(found);
+        }
+    }
+    closedir(entries);
+}
+
+static void grant_below(const struct node *node, int ruleset, int file, const char *path, enum grant grant)
+{
+    bool link, some = node->grant == INHERITED ? false : true;
+    grant = some ? node->grant : grant;
+    bool apart = grant == READ && hides(node);
+    if (grant > READ || (grant == READ && !apart))
+        landlock_path(ruleset, file, rights[grant], path);
+    for (const struct node *each = node->below; grant <= READ && each != NULL; each = each->next) {
+        const char *below = text("%s/%s", path, each->name);
+        int found = open_entry(file, each->name, &link);
+        if (link)
+            refuse("%s is a link now, and was none when this was rendered", below);
+        if (found < 0)
+            continue;
+        grant_below(each, ruleset, found, below, grant);
+        close(found);
+    }
+    if (apart)
+        grant_entries(node, ruleset, file, path);
+}
+
+void grant_paths(const struct run *run, int ruleset)
+{
+    size_t length;
+    struct node root = {.name = ""};
+    char *content = checked_artifact(run, "rules", &length), *end = content + length;
+    while (content < end) {
+        char *grant = content, *path = grant + strlen(grant) + 1;
+        if (path >= end)
+            refuse("rules: %s: has no path", grant);
+        add_path(&root, grant, path);
+        content = path + strlen(path) + 1;
+    }
+    int file = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0)
+        refuse_errno("/");
+    grant_below(&root, ruleset, file, "", HIDE);
+    close(file);
+}

@@ -1,0 +1,290 @@
+/* Landlock: the command restricts itself, before it is executed, by rules that nothing it starts can lift. There are no
+ * namespaces, so that this starts where none can be made.
+ *
+ * Without a namespace of processes the run's processes are ended by one of their own domain, the ender. It is in the outer
+ * of two domains and the command in the inner one: signals of the outer reach the inner and nobody else, so that
+ * `kill(-1)` there ends all processes of the run in one call of the kernel, whatever sessions and parents they have given
+ * themselves, and those that are being forked. The command reaches nobody outside of the inner domain. The ender waits
+ * for the end of a socket whose other end only the keeper has. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "landlock.h"
+
+enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
+enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
+enum { PATIENCE = 5000 }; /* milliseconds */
+
+static int ours = -1, enders = -1; /* the ends of the ender's socket */
+static struct words variables;
+
+/* ---- the kernel's Landlock */
+const char *landlock_lacks(int version)
+{
+    static const char *const lacks[] = {
+        [1] = "it can't tell moves between directories", [2] = "it doesn't hold truncation",
+        [3] = "it doesn't hold TCP",                     [4] = "it doesn't hold requests to devices",
+        [5] = "it doesn't hold signals and abstract sockets",
+    };
+    if (version >= LANDLOCK_NEEDED)
+        return NULL;
+    if (version == -ENOSYS)
+        return "this kernel has no Landlock, or a filter of system calls keeps it away";
+    if (version == -EOPNOTSUPP)
+        return "Landlock is off: the kernel's parameter lsm= leaves it out";
+    if (version <= 0)
+        return text("Landlock can't be used here: %s", strerror(-version));
+    return text("this kernel's Landlock has version %d, and %d is needed (Linux 6.12): %s", version, LANDLOCK_NEEDED,
+                lacks[version]);
+}
+
+int landlock_version(void)
+{
+    long version = syscall(CREATE_RULESET, NULL, 0, QUERY_VERSION);
+    return version < 0 ? -errno : (int)version;
+}
+
+int landlock_make(const struct landlock_rules *rules)
+{
+    int ruleset = (int)syscall(CREATE_RULESET, rules, sizeof *rules, 0);
+    if (ruleset < 0)
+        refuse_errno("Landlock makes no rules");
+    return ruleset;
+}
+
+void landlock_path(int ruleset, int file, uint64_t rights, const char *path)
+{
+    struct stat status;
+    struct __attribute__((packed)) {
+        uint64_t allowed;
+        int32_t parent;
+    } rule = {rights, file};
+    if (fstat(file, &status) == 0 && !S_ISDIR(status.st_mode))
+        rule.allowed &= MAY_EXECUTE | MAY_WRITE | MAY_READ | MAY_TRUNCATE | MAY_CONTROL_DEVICE;
+    if (syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) != 0)
+        refuse_errno("Landlock takes no rule for %s", *path == '\0' ? "/" : path);
+}
+
+void landlock_port(int ruleset, uint64_t right, const char *port)
+{
+    struct {
+        uint64_t allowed, port;
+    } rule = {right, strtoul(port, NULL, 10)};
+    if (syscall(ADD_RULE, ruleset, NET_PORT, &rule, 0) != 0)
+        refuse_errno("Landlock takes no rule for port %s", port);
+}
+
+void landlock_enter(int ruleset)
+{
+    if (syscall(RESTRICT_SELF, ruleset, 0) != 0)
+        refuse_errno("Landlock can't be turned on");
+    close(ruleset);
+}
+
+/* ---- the launcher, and the keeper */
+static const char *temporary(const struct run *run)
+{
+    return run->plan.temporary == NULL ? NULL : text("%s/%s", run->plan.temporary, run->name);
+}
+
+static void check(struct run *run)
+{
+    const char *lacks = landlock_lacks(landlock_version());
+    (void)run;
+    if (lacks != NULL)
+        refuse("%s", lacks);
+}
+
+static void prepare(struct run *run)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        refuse_errno("no socket can be made");
+    ours = ends[0];
+    enders = ends[1];
+    make_run_directory(run, "landlock");
+    if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
+        refuse_errno("%s can't be made", temporary(run));
+}
+
+static void started(struct run *run)
+{
+    (void)run;
+    close(enders);
+    enders = -1;
+}
+
+/* All of the domain have been killed when the ender has ended. */
+static void end(struct run *run)
+{
+    struct pollfd each = {.fd = ours, .events = 0};
+    (void)run;
+    if (ours < 0)
+        return;
+    shutdown(ours, SHUT_WR);
+    for (long until = milliseconds() + PATIENCE, left = PATIENCE; left > 0 && (each.revents & POLLHUP) == 0;
+         left = until - milliseconds())
+        if (poll(&each, 1, (int)left) < 0 && errno != EINTR)
+            break;
+    close(ours);
+    ours = -1;
+}
+
+static int outcome(struct run *run, int status)
+{
+    end(run);
+    return exit_status(status);
+}
+
+static void clean(struct run *run)
+{
+    if (temporary(run) != NULL)
+        remove_tree(temporary(run));
+    remove_tree(run->state);
+}
+
+/* ---- the ender */
+static _Noreturn void wait_for_the_end(void)
+{
+    char nothing;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_PDEATHSIG, 0);
+    setsid();
+    /* Its messages are of no use, and the command's end of a pipe must not stay open by it. */
+    if (dup2(enders, 0) < 0)
+        _exit(NOT_RUN);
+    close(1);
+    close(2);
+    close_others(NULL, 0);
+    while (read(0, &nothing, 1) < 0 && errno == EINTR)
+        ;
+    kill(-1, SIGKILL);
+    _exit(0);
+}
+
+/* Signals of this domain reach nobody outside, of whom the keeper is one: else `kill(-1)` would end all of the user's. */
+static bool is_alone(const struct run *run)
+{
+    return kill(run->keeper, 0) != 0 && errno == EPERM && kill(1, 0) != 0 && errno == EPERM;
+}
+
+/* It is no child of the command's: what is between ends, so that it becomes the keeper's. */
+static void start_ender(const struct run *run)
+{
+    int status;
+    if (!is_alone(run))
+        refuse("Landlock doesn't hold signals here");
+    pid_t between = fork();
+    if (between == 0) {
+        pid_t ender = fork();
+        if (ender == 0)
+            wait_for_the_end();
+        _exit(ender < 0 ? NOT_RUN : 0);
+    }
+    if (between < 0 || waitpid(between, &status, 0) != between || status != 0)
+        refuse_errno("no process can be made");
+}
+
+/* ---- the command */
+static void limit(int resource, rlim_t most, const char *name)
+{
+    struct rlimit own;
+    if (getrlimit(resource, &own) == 0 && own.rlim_max <= most)
+        return;
+    if (setrlimit(resource, &(struct rlimit){most, most}) != 0)
+        refuse_errno("resources.%s can not be set", name);
+}
+
+/* Who isn't root can't empty the bounding set, from which no_new_privs lets nobody take anything. */
+static void drop_rights(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EPERM)
+            refuse_errno("rights can not be given up");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 || syscall(SYS_capset, &header, none) != 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        refuse_errno("rights can not be given up");
+}
+
+static int make_rules(const struct run *run)
+{
+    const struct landlock_rules rules = {ALL_FILES, run->plan.ports_closed ? ALL_PORTS : 0, ALL_SCOPES};
+    int ruleset = landlock_make(&rules), own;
+    grant_paths(run, ruleset);
+    if (temporary(run) != NULL) {
+        if ((own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0)) < 0)
+            refuse_errno("%s", temporary(run));
+        landlock_path(ruleset, own, ALL_FILES & ~(MAY_MAKE_CHARACTER_DEVICE | MAY_MAKE_BLOCK_DEVICE | MAY_CONTROL_DEVICE),
+                      temporary(run));
+        close(own);
+        add(&variables, text("TMPDIR=%s", temporary(run)));
+    }
+    for (size_t index = 0; index < run->plan.ports_connect.count; index++)
+        landlock_port(ruleset, MAY_CONNECT, run->plan.ports_connect.at[index]);
+    for (size_t index = 0; index < run->plan.ports_bind.count; index++)
+        landlock_port(ruleset, MAY_BIND, run->plan.ports_bind.at[index]);
+    return ruleset;
+}
+
+static void set_filter(const struct run *run, const char *name)
+{
+    size_t length;
+    char *content = checked_artifact(run, name, &length);
+    struct sock_fprog filter = {(unsigned short)(length / sizeof(struct sock_filter)), (struct sock_filter *)(void *)content};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+        refuse_errno("the filter can't be set");
+}
+
+static void start(struct run *run)
+{
+    close(ours);
+    limit(RLIMIT_CORE, 0, "core");
+    if (run->plan.files >= 0)
+        limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, "files");
+    add_all(&variables, &run->passed);
+    add_all(&variables, &run->plan.settings);
+    int ruleset = make_rules(run);
+    drop_rights();
+    landlock_enter(landlock_make(&(struct landlock_rules){.scopes = ALL_SCOPES}));
+    start_ender(run);
+    landlock_enter(ruleset);
+    if (chdir(run->plan.start_directory) != 0)
+        refuse_errno("%s can't be entered", run->plan.start_directory);
+    close_others(NULL, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
+        _exit(NOT_RUN);
+    /* Of two errors that filters give the kernel takes the last one's: the policy's. */
+    set_filter(run, "closed.bpf");
+    set_filter(run, "seccomp.bpf");
+    char *none = NULL;
+    exec_command(run->command, variables.count == 0 ? &none : variables.at);
+}
+
+const struct method landlock_method = {
+    .name = "landlock",
+    .terminal = TERMINAL_CONTROLLING,
+    .check = check,
+    .prepare = prepare,
+    .start = start,
+    .started = started,
+    .end = end,
+    .status = outcome,
+    .clean = clean,
+};

@@ -1,0 +1,41 @@
+/* Landlock's calls and rights, as the kernel has them (include/uapi/linux/landlock.h): C libraries know none of the calls,
+ * and their headers are older than the version that is needed. */
+#ifndef LANDLOCK_H
+#define LANDLOCK_H
+
+#include <stdint.h>
+
+#include "launch.h"
+
+enum { LANDLOCK_NEEDED = 6 }; /* Linux 6.12 */
+
+struct landlock_rules {
+    uint64_t files, ports, scopes; /* what is restricted */
+};
+
+enum {
+    MAY_EXECUTE = 1 << 0,
+    MAY_WRITE = 1 << 1,
+    MAY_READ = 1 << 2,
+    MAY_LIST = 1 << 3,
+    MAY_MAKE_CHARACTER_DEVICE = 1 << 6,
+    MAY_MAKE_BLOCK_DEVICE = 1 << 11,
+    MAY_TRUNCATE = 1 << 14,
+    MAY_CONTROL_DEVICE = 1 << 15,
+    ALL_FILES = (1 << 16) - 1, /* of version 5 */
+};
+enum { MAY_BIND = 1 << 0, MAY_CONNECT = 1 << 1, ALL_PORTS = 3 };
+enum { SCOPE_ABSTRACT = 1 << 0, SCOPE_SIGNALS = 1 << 1, ALL_SCOPES = 3 };
+
+/* Why this kernel's Landlock can't be used; NULL when it can. `version` is what it says of itself, or -errno. */
+const char *landlock_lacks(int version);
+int landlock_version(void);
+int landlock_make(const struct landlock_rules *rules);             /* a descriptor; refuses */
+void landlock_path(int ruleset, int file, uint64_t rights, const char *path); /* `file`: any descriptor of it */
+void landlock_port(int ruleset, uint64_t right, const char *port);
+void landlock_enter(int ruleset);                                  /* for good; closes it */
+
+/* grants.c: rules for the artifact `rules`, words that each end with NUL: what is granted, and a path. Refuses. */
+void grant_paths(const struct run *run, int ruleset);
+
+#endif

@@ -1,0 +1,80 @@
+"""Landlock and seccomp, by the launcher alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandwright.host import MachineFacts
+from sandwright.methods.contract import LIMIT, Code, Delivery, Leftover, Preflight, Terminal
+from sandwright.methods.landlock.render import render_landlock
+from sandwright.methods.shared.launched import Launched, signalled
+from sandwright.methods.shared.rundirs import abandoned
+from sandwright.methods.shared.trial import judged, try_out
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.rendered import Rendered
+from sandwright.runtime.trial import Failed
+
+NEWER = "boot Linux 6.12 or newer, which has version 6"
+
+
+@dataclass(frozen=True)
+class Landlock(Launched):
+    """The row of Landlock."""
+
+    name: str = "landlock"
+
+    def render(self, policy: ResolvedPolicy) -> Rendered:
+        """For a trial, which asks for nothing but what can be read: what the method lacks is not tried."""
+        return Rendered(self.name, render_landlock(policy), ())
+
+    @property
+    def terminal(self) -> Terminal:
+        """A new one, since the command must not type into ours (CVE-2017-5226)."""
+        return "controlling"
+
+    def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
+        """Start it with a policy that hides one directory."""
+        if host.os != "linux":
+            return Preflight(self.name, "wrong-system", f"Landlock is Linux'; this is {host.os}")
+        return judged(self.name, try_out(self, READ_ONLY, limit=limit), explained)
+
+    def deliver(self, launcher: int, number: int) -> Delivery:
+        """By the launcher."""
+        return signalled([launcher], number)
+
+    def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
+        """Directories of runs whose launcher and keeper were both killed; the kernel has ended the rest."""
+        for directory in abandoned(self.name):
+            temporary = Path(TEMPORARY, directory.name)
+            if temporary.is_dir() and not temporary.is_symlink() and temporary.stat().st_uid == os.geteuid():
+                yield Leftover(self.name, "directory", str(temporary))
+            yield Leftover(self.name, "directory", str(directory))
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove it."""
+        shutil.rmtree(Path(leftover.name))
+
+
+TEMPORARY = "/tmp"  # noqa: S108 - each run makes a directory of its own there
+READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
+"""The rules of a trial: nothing is denied inside what may be written."""
+
+
+def explained(failed: Failed) -> tuple[Code, str, str]:
+    """What a start that failed means here, and what helps."""
+    said = failed.said
+    if "no Landlock" in said or "has version" in said:
+        return "kernel-lacks", said, NEWER
+    if "Landlock is off" in said:
+        return "kernel-lacks", said, "boot with landlock among the names of the kernel's parameter lsm="
+    if "Landlock" in said:
+        return (
+            "container-filter",
+            said,
+            "start the container around it with a seccomp profile that allows landlock_*",
+        )
+    return "not-started", said, ""

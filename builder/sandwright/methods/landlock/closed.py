@@ -1,0 +1,140 @@
+"""The filter of what Landlock doesn't hold, beside the policy's own: the kernel takes the stricter answer.
+
+It lets through all but what it names, each with its reason. What Landlock holds is in the kernel's
+documentation (userspace-api/landlock, "Current limitations"), and was measured on Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from sandwright.seccomp import compile_profile
+from sandwright.seccomp.abi import NATIVE, Architecture
+from sandwright.seccomp.action import ALLOW, ENOSYS, EPERM, KILL_PROCESS, Action, refusal
+from sandwright.seccomp.model import (
+    ArgumentComparison,
+    ComparisonOperator,
+    SeccompProfile,
+    SeccompRule,
+    masked,
+)
+
+NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME (linux/sched.h)."""
+
+FAST_OPEN = 0x20000000
+"""MSG_FASTOPEN (linux/socket.h)."""
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+TYPE, STREAM = 0xF, 1
+TCP = 6
+FLAGS = (0x40086602, 0x401C5820)
+"""FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR (linux/fs.h)."""
+
+
+def closing_filter(arch: Architecture, *, network: bool, listens: bool) -> bytes:
+    """The program. `network`: the host's may be used; `listens`: a server may be one of the policy's."""
+    return _compiled(arch, network, listens)
+
+
+@functools.cache
+def _compiled(arch: Architecture, network: bool, listens: bool) -> bytes:
+    rules = tuple(closing_rules(network=network, listens=listens))
+    profile = SeccompProfile(
+        "closed", ALLOW, rules, (NATIVE[arch].oci,), first_wins=True, foreign=KILL_PROCESS
+    )
+    return compile_profile(profile, arch=arch)
+
+
+def closing_rules(*, network: bool, listens: bool) -> Iterator[SeccompRule]:
+    """The rules. The first that holds decides."""
+    yield from _attributes()
+    yield from _processes()
+    yield from _others()
+    yield from _sockets()
+    if not network:
+        yield from _tcp_alone()
+        if not listens:
+            yield _rule("listen", why="On a socket that was not bound it opens a port that no rule names.")
+
+
+def _rule(names: str, *when: ArgumentComparison, why: str, action: Action = EPERM) -> SeccompRule:
+    return SeccompRule(tuple(names.split()), action, when, comment=why)
+
+
+def _but(argument: int, *values: int, mask: int = (1 << 32) - 1) -> ArgumentComparison:
+    return ArgumentComparison(argument, ComparisonOperator.NONE_OF, values, mask)
+
+
+def _attributes() -> Iterator[SeccompRule]:
+    """Of files that may not be written. Modes and times stay, as builds and Git change those of their own."""
+    yield _rule("chown fchown fchownat lchown", why="No right of Landlock's holds owners.")
+    yield _rule(
+        "fremovexattr fsetxattr lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat",
+        why="No right of Landlock's holds extended attributes and access lists.",
+        action=refusal("EOPNOTSUPP"),
+    )
+    yield _rule("file_setattr", why="The same of a file's flags.", action=ENOSYS)
+    for request in FLAGS:
+        yield _rule(
+            "ioctl", masked(1, request), why="The same of a file's flags, also where it is only read."
+        )
+
+
+def _processes() -> Iterator[SeccompRule]:
+    """Of this user, outside: nothing but signals and tracing is held."""
+    yield _rule("prlimit64", _but(0, 0), why="Limits of other processes.")
+    yield _rule("sched_setaffinity sched_setattr sched_setparam sched_setscheduler", _but(0, 0),
+                why="Scheduling of other processes.")  # fmt: skip
+    yield _rule("setpriority", _but(0, 0), why="Priorities of a group's or a user's processes.")
+    yield _rule("setpriority", _but(1, 0), why="Priorities of other processes.")
+    yield _rule("ioprio_set", _but(0, 1), why="Priorities of a group's or a user's processes.")
+    yield _rule("ioprio_set", _but(1, 0), why="Priorities of other processes.")
+    yield _rule(
+        "kcmp migrate_pages move_pages pidfd_getfd process_madvise process_mrelease process_vm_readv "
+        "process_vm_writev",
+        why="Memory and descriptors of others: a second wall behind Landlock's.",
+    )
+    yield _rule("msgctl msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget",
+                why="Memory, semaphores and queues of System V are the host's.")  # fmt: skip
+    yield _rule("mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink",
+                why="Queues of POSIX are the host's.")  # fmt: skip
+    yield _rule("add_key keyctl request_key", why="Keys of the host's user.")
+
+
+def _others() -> Iterator[SeccompRule]:
+    """Ways past filters and rules; the shipped profiles refuse them too, a policy's own file may not."""
+    yield _rule("io_uring_enter io_uring_register io_uring_setup", why="Calls that no filter sees.")
+    yield _rule("clone3", why="Its flags can't be seen.", action=ENOSYS)
+    yield _rule("clone", _but(0, 0, mask=NAMESPACES & ~0x80), why="Rights of a user namespace.")
+    yield _rule("unshare", _but(0, 0, mask=NAMESPACES), why="Rights of a user namespace.")
+    yield _rule("setns", why="Namespaces of others.")
+    yield _rule(
+        "chroot fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_by_handle_at open_tree "
+        "pivot_root umount2",
+        why="Mounts; Landlock holds most of them.",
+    )
+    yield _rule("fanotify_init fanotify_mark", why="Files of others.")
+    for request in (0x5412, 0x541C):
+        yield _rule("ioctl", masked(1, request), why="TIOCSTI and TIOCLINUX type into a terminal.")
+
+
+def _sockets() -> Iterator[SeccompRule]:
+    yield _rule("socket", masked(0, AF_UNIX), why="Sockets by path are held by no right before version 9.")
+    yield _rule("socketpair", masked(0, AF_UNIX), _but(1, STREAM, 5, mask=TYPE),
+                why="An end of a pair of datagrams can send to any other address.")  # fmt: skip
+
+
+def _tcp_alone() -> Iterator[SeccompRule]:
+    """Landlock holds `connect` and `bind` of TCP, and nothing else of the network."""
+    yield _rule("socket", _but(0, AF_INET, AF_INET6, AF_NETLINK), why="Families without rules.")
+    for family in (AF_INET, AF_INET6):
+        yield _rule("socket", masked(0, family), _but(1, STREAM, mask=TYPE), why="UDP and raw sockets.")
+        yield _rule("socket", masked(0, family), _but(2, 0, TCP), why="MPTCP, SCTP and others without rules.")
+    yield _rule("sendto", masked(3, FAST_OPEN, FAST_OPEN), why="TCP fast open connects without `connect`.")
+    yield _rule("sendmsg", masked(2, FAST_OPEN, FAST_OPEN), why="The same.")
+    yield _rule("sendmmsg", masked(3, FAST_OPEN, FAST_OPEN), why="The same.")
+    for option in (23, 30, 31):
+        yield _rule("setsockopt", masked(1, TCP), masked(2, option),
+                    why="TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_ULP.")  # fmt: skip

@@ -1,0 +1,78 @@
+"""What the probes must see in landlock, where it differs from what they see elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandwright.methods.landlock.support import DECLARATION
+from sandwright.methods.properties import Answers
+
+_REFUSED = Answers(
+    "EACCES EROFS", "Landlock answers every refusal so, behind what a mount of the host refuses"
+)
+_DEVICE = Answers("EACCES EPERM ENOENT", "it is there where the host has it, and can't be opened")
+_NO_TERMINAL = Answers("EACCES", "no new terminal can be made, whose names are in /dev/pts")
+
+
+def _cannot(feature: str) -> Answers:
+    """Nothing is attempted."""
+    return Answers("", DECLARATION.of(feature).reason)
+
+
+EXPECTED: Mapping[str, Answers] = {
+    "readonly.write": _REFUSED,
+    "readonly.attributes": _cannot("filesystem.attributes"),
+    "readonly.move": _cannot("filesystem.readonly"),
+    "exchange": _cannot("filesystem.readonly"),
+    "inside.write": _cannot("filesystem.readonly"),
+    "inside.link": _cannot("filesystem.readonly"),
+    "inside.entry": _cannot("filesystem.deny-inside"),
+    "inside.create": _cannot("filesystem.deny-inside"),
+    "covered.write": _cannot("filesystem.protect"),
+    "covered.make": _cannot("filesystem.protect"),
+    "covered.replace": _cannot("filesystem.protect"),
+    "covered.inside": _cannot("filesystem.protect"),
+    "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),
+    "hidden.entry": _REFUSED,
+    "hidden.attributes": _cannot("filesystem.attributes"),
+    "hidden.list": _REFUSED,
+    "hidden.create": _REFUSED,
+    "hidden.file": _REFUSED,
+    "hidden.file.write": _REFUSED,
+    "link.across": Answers("EXDEV EACCES", "the file's directory doesn't grant that it is linked elsewhere"),
+    "link.denied": Answers("EXDEV EACCES", "the file's directory doesn't grant that it is linked elsewhere"),
+    "absent.create": _REFUSED,
+    "tmp.write": Answers("EACCES", "the run has a directory of its own, which TMPDIR names"),
+    "tmp.hidden": _cannot("filesystem.attributes"),
+    "device.none": _DEVICE,
+    "device.seen": _cannot("filesystem.attributes"),
+    "device.own": _cannot("filesystem.attributes"),
+    "device.make": Answers(
+        "EACCES EPERM", "Landlock grants no devices, and without rights the kernel doesn't"
+    ),
+    "privilege.bound": Answers(
+        "", "who isn't root can't empty the bounding set; no_new_privs lets nobody take from it"
+    ),
+    "inside": Answers("", "there are no namespaces"),
+    "outside.list": _cannot("process.kernel"),
+    "outside.directory": _cannot("process.kernel"),
+    "outside.process": Answers("EPERM", "it is there, and Landlock lets no signal out"),
+    "terminal.type": _NO_TERMINAL,
+    "terminal.make": _NO_TERMINAL,
+    "kernel.write": _REFUSED,
+    "kernel.cgroup": Answers("EACCES ENOENT", "Landlock answers every refusal so"),
+    "kernel.memory": Answers("EACCES EPERM", "the file is root's, and needs a capability"),
+    "kernel.hidden": _cannot("process.kernel"),
+    "process.environ": Answers("EACCES EPERM", "Landlock lets nobody look into a process outside"),
+    "net.own": Answers("EACCES EPERM", "there is no loopback of one's own, and no server"),
+    "net.interfaces": _cannot("process.kernel"),
+    "net.loopback": Answers("EACCES", "Landlock grants no port"),
+    "net.datagram": Answers("EPERM", "the filter makes no datagram sockets"),
+    "net.outside": Answers(
+        "EACCES EPERM", "Landlock grants no port, and the filter makes no datagram sockets"
+    ),
+    "unix.own": Answers("EPERM", "declared: seccomp refuses AF_UNIX sockets, except pairs"),
+    "cloud.write": _REFUSED,
+    "cloud.hidden": _REFUSED,
+}
+"""By claim of `sandwright.verify.expected`."""

@@ -1,0 +1,61 @@
+"""Reads the artifacts of `landlock` back: its grants, both filters, the launcher's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sandwright.errors import DocumentError, Problem
+from sandwright.evaluate.explain import calls
+from sandwright.evaluate.explain.enclosure import Calls, Enclosure
+from sandwright.evaluate.explain.plans import read_plan
+from sandwright.evaluate.explain.verdict import ArtifactPosition, Asked, MethodVerdict
+from sandwright.launcher.plan import NAME
+from sandwright.methods.landlock.grants import GRANTS
+from sandwright.render.mounts import Mount
+from sandwright.render.rendered import Rendered
+
+
+def read_landlock(rendered: Rendered) -> Enclosure:
+    """The sandbox that the grants make. Raise DocumentError for a grant that the launcher doesn't know."""
+    read = read_plan(rendered)
+    closed = read.plan.ports_closed
+    return Enclosure(
+        "host",
+        tuple(_mounts(rendered.artifact("rules").content)),
+        network=ArtifactPosition(NAME, "ports_closed") if closed else None,
+        environment={word.partition("=")[0]: place for word, place in read.placed("settings")},
+        passing=read.passing(),
+        calls=_both(rendered),
+        absent=read.absent(),
+        proxied=False,
+        localhost=dict(read.placed("ports_connect")),
+        expose=dict(read.placed("ports_bind")),
+        sockets=False,
+    )
+
+
+def _mounts(content: bytes) -> Iterator[tuple[Mount, ArtifactPosition]]:
+    """Each grant as the mount that would grant the same."""
+    words = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    for grant, path in zip(words[::2], words[1::2], strict=False):
+        if grant not in GRANTS:
+            raise DocumentError("rules", [Problem(0, 0, grant, "is no grant")])
+        mount = Mount(path, "tmpfs") if grant == "hide" else Mount(path, "bind", grant != "read", path)
+        yield mount, ArtifactPosition("rules", f"{grant} {path}")
+
+
+def _both(rendered: Rendered) -> Calls:
+    """A call is made when both filters let it; the refusal of the policy's own is told first."""
+    own, closed = (
+        calls.of_bpf(rendered.artifact(name).content, name) for name in ("seccomp.bpf", "closed.bpf")
+    )
+
+    def answer(asked: Asked, arch: str) -> MethodVerdict:
+        first = own(asked, arch)
+        return first if first.allowed is not True else _stricter(first, closed(asked, arch))
+
+    return answer
+
+
+def _stricter(first: MethodVerdict, other: MethodVerdict) -> MethodVerdict:
+    return other if other.allowed is False else first

@@ -1,0 +1,44 @@
+"""Renders what the launcher needs to restrict a command by Landlock and seccomp."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sandwright.methods.bwrap.render import start_directory
+from sandwright.methods.landlock.closed import closing_filter
+from sandwright.methods.landlock.grants import encoded, grants
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.render.artifact import Artifact
+from sandwright.render.filters import architecture, bpf_filter
+from sandwright.render.launcher import common_plan, launch_program
+from sandwright.render.mounts import MountPlan, mount_plan
+from sandwright.render.recipe import sandbox_environment
+
+
+def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
+    """`rules`, `seccomp.bpf`, `closed.bpf`, `launch` and its plan. Raise like `render_bwrap`."""
+    network = policy.network
+    open_, ports = network.mode == "host", network.mode != "host"
+    closed = closing_filter(architecture(policy), network=open_, listens=bool(network.expose))
+    files = (
+        Artifact("rules", encoded(grants(policy)), "what may be read and written"),
+        Artifact("seccomp.bpf", bpf_filter(policy, supervised=False), "the filter of system calls"),
+        Artifact("closed.bpf", closed, "the filter of what Landlock doesn't hold"),
+    )
+    common = common_plan(policy, MountPlan("host", (), (), ()), "landlock")
+    launch = dataclasses.replace(
+        common,
+        absent=(),  # what appears where something is hidden stays hidden
+        never=(*common.never, "TMPDIR") if policy.filesystem.tmp == "private" else common.never,
+        project=None,
+        proxy=False,
+        expose=(),
+        localhost=(),
+        settings=tuple(f"{name}={value}" for name, value in sandbox_environment(policy).items()),
+        start_directory=start_directory(policy, mount_plan(policy, root="host")),
+        temporary=policy.filesystem.tmp_path if policy.filesystem.tmp == "private" else None,
+        ports_closed=ports,
+        ports_connect=tuple(map(str, network.localhost)) if ports else (),
+        ports_bind=tuple(map(str, network.expose)) if ports else (),
+    )
+    return *files, *launch_program(policy, launch, files, "runs a command under Landlock")
