@@ -48,6 +48,8 @@ def _bwrap(words: list[str], to: Path) -> list[str]:
     while waiting:
         word = waiting.pop(0)
         if word == "--":
+            if waiting[1:2] == ["--confine"]:  # the launcher's own program inside, with two descriptors
+                del waiting[:4]
             return [*taken, word, *waiting]
         if word == "--args":
             given = _read(waiting.pop(0)).split(b"\0")[:-1]
