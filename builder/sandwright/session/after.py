@@ -74,6 +74,7 @@ def end(
         *_unless_faulty(lambda: _report(record, status, denials)),
         *_unless_faulty(lambda: left_behind.look(after["places"], after["policy"], since)),
         *elsewhere.end(after["elsewhere"]),
+        *(after["hint"][:1] if status or (status == 0 and after["hint"][1:] == [True]) else []),
     ]
     left_behind.said(found, tell)
 

@@ -155,6 +155,7 @@ class CommandSession:
             "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
             "telemetry": request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", ""),
             "rendered": "now" if prepared.fresh else "before",
+            "hint": _hint(request.argv, prepared.after),
         }
         self.record: dict[str, object] = {
             "session": self.id,
@@ -207,6 +208,39 @@ class CommandSession:
             return {"SANDWRIGHT_CIDFILE": path}
         _write_new(path, self.id)
         return {}
+
+
+_CONFIGURING = {
+    "config": ("",),
+    "remote": ("add", "remove", "rm", "rename", "set-url", "set-head", "set-branches"),
+    "submodule": ("add", "init", "update", "sync", "deinit", "set-url", "set-branch"),
+}
+"""Commands of Git that write its configuration, with the words that follow; after `config` any may."""
+
+_WAY_OUT = (
+    "Git's configuration can't be written inside, as it names programs that the host's Git runs: run this "
+    "outside, or add filesystem.git: [config]"
+)
+
+
+def _hint(argv: list[str], places_: dict[str, list[str]]) -> list[object]:
+    """What to say of a command of Git's that writes configuration, where that is closed, and whether always.
+
+    Else when it fails: `git branch -u` ends with 0 nevertheless.
+    """
+    git = places_["git"]
+    if os.path.basename(argv[0]) != "git" or not git or f"{git[0]}/config".lstrip("/") in places_["names"]:
+        return []
+    words = [word for word in argv[1:] if not word.startswith("-")]
+    options = [word for word in argv[1:] if word.startswith("-")]
+    if words[:1] == ["branch"] and any(each.startswith(("-u", "--set-up", "--unset-up")) for each in options):
+        return [_WAY_OUT, True]
+    elsewhere_ = any(each.startswith(("--g", "--sy", "--fi", "-f")) for each in options)  # --get, --global
+    if words[:1] == ["config"] and (len(words) < 3 or elsewhere_):
+        return []
+    second = words[1] if len(words) > 1 else ""
+    told = words and any(second.startswith(each) for each in _CONFIGURING.get(words[0], ()))
+    return [_WAY_OUT, False] if told else []
 
 
 def _as_given() -> None:
