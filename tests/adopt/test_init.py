@@ -452,11 +452,40 @@ def test_without_any_method_it_still_proposes_and_says_so(
     here = collect_host()
     without = {name: path for name, path in here.programs.items() if name not in lacking}
     monkeypatch.setattr(chosen, "collect_host", lambda: replace(here, os="linux", programs=without))
-    monkeypatch.setattr(preflights, "known", lambda backend, host: backend.preflight(host))
+    off = Preflight("landlock", "kernel-lacks", "no Landlock")
+    monkeypatch.setattr(
+        preflights,
+        "known",
+        lambda backend, host: off if backend.name == off.method else backend.preflight(host),
+    )
     found = propose(folder)
     assert found.method == "bwrap"
     assert "it did not work: see `sandwright doctor`" in " ".join(found.text.replace("#", "").split())
-    assert [note.split(": ")[1] for note in found.notes] == ["podman", "docker", "gvisor", "oci", "bwrap"]
+    assert [note.split(": ")[1] for note in found.notes] == [
+        *("podman", "docker", "gvisor", "oci", "landlock", "bwrap"),
+    ]
+
+
+def test_what_holds_less_comes_last_and_says_what_is_accepted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not where secrets of the project would have to be given up for it."""
+
+    def known(backend: Backend, host: MachineFacts) -> Preflight:
+        return Preflight(
+            backend.name, "ready" if backend.name == "landlock" else "container-filter", "no", "do"
+        )
+
+    monkeypatch.setattr(preflights, "known", known)
+    found = propose(folder)
+    assert (found.method, found.next_steps[0]) == ("landlock", "sandwright trust")
+    assert [line.split(": ")[1] for line in found.text.splitlines() if "- feature: " in line] == [
+        "filesystem.protect", "filesystem.attributes", "process.kernel",
+    ]  # fmt: skip
+    (folder / ".env").write_text("A=b")
+    other = propose(folder)
+    assert other.method == "bwrap"
+    assert any("landlock can't enforce filesystem.deny-inside" in note for note in other.notes)
 
 
 def test_the_first_method_that_works_is_taken_and_no_more_are_tried(

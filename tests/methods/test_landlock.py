@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from enginehosts import engine_host
 from proving import red, resolver
 from sandwright.errors import RenderError
 from sandwright.methods import registry
@@ -371,6 +372,30 @@ def test_the_command_reaches_nobody_outside_of_its_domain(sandbox: Made) -> None
     finally:
         bystander.kill()
         bystander.wait()
+
+
+# Where no namespace can be made.
+
+
+@pytest.mark.needs("docker", "busybox")
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_it_starts_in_an_ordinary_container(sandbox: Made, tmp_path: Path, user: str) -> None:
+    """Docker's own profile and masks: what makes namespaces doesn't start there."""
+    made, project = sandbox(), tmp_path / "project"
+    subprocess.run(["chmod", "-R", "a+rwX", tmp_path], check=True, timeout=WAIT)
+    script = (
+        f"cat ../seen/word; cat ../seen/hidden/word; kill -0 1; unshare -U true; echo x >/etc/made;"
+        f"echo ' written' >made-{user[0]}; cat made-{user[0]}"
+    )
+    with engine_host("docker") as host:
+        ended = host.run(
+            *("run", "--rm", "--network=none", f"--user={user}", "--env=HOME=/tmp", f"--workdir={project}"),
+            *(f"--volume={tmp_path}:{tmp_path}", f"--entrypoint={made.launcher}", host.image),
+            *("/bin/sh", "-c", script),
+            check=False,
+        )
+    assert (ended.status, ended.text) == (0, "seen written"), ended.stderr
+    assert ended.stderr.count("Permission denied") + ended.stderr.count("not permitted") == 4, ended.stderr
 
 
 # The policy's word, and the kernel's.

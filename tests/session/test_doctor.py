@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
 from sandwright.host import collect_host
-from sandwright.methods.contract import Preflight
+from sandwright.methods.bwrap.backend import explained
+from sandwright.methods.contract import Code, Preflight
 from sandwright.methods.docker.backend import Docker
 from sandwright.methods.registry import backend
 from sandwright.methods.shared.escapes import escapes
-from sandwright.session.doctor import diagnose, looked_into
+from sandwright.runtime.trial import Failed
+from sandwright.session.doctor import diagnose, ladder, looked_into
 
 ALL = "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881"
 
@@ -168,3 +171,48 @@ def test_what_the_real_client_says(tmp_path: Path) -> None:
             timeout=60,
         ).stderr
     assert "permission denied" in said
+
+
+def _found(name: str, code: Code, message: str = "", remedy: str = "") -> Preflight:
+    return Preflight(name, code, message, remedy)
+
+
+def test_the_ladder_ends_with_what_starts() -> None:
+    refused = ("the container refuses new namespaces", "start it with another profile")
+    found = [
+        _found("landlock", "ready"),
+        _found("bwrap", "container-filter", *refused),
+        _found("user", "ready"),
+        *(
+            _found(name, "program-missing", f"{name} is missing")
+            for name in ("podman", "docker", "gvisor", "oci")
+        ),
+    ]
+    rungs = ladder(found, "linux")
+    assert [(each.method, each.starts) for each in rungs] == [
+        *((name, False) for name in ("bwrap", "podman", "docker", "gvisor", "oci")), ("landlock", True),
+    ]  # fmt: skip
+    assert (rungs[0].why, rungs[0].change) == refused
+    assert ladder([_found("bwrap", "ready"), *found], "linux")[0].method == "bwrap"
+    assert [each.method for each in ladder([*found, _found("bwrap", "ready")], "linux")] == ["bwrap"]
+    nothing = ladder([*found, _found("landlock", "kernel-lacks", "version 3")], "linux")
+    assert not any(each.starts for each in nothing)
+
+
+def test_apparmors_restriction_names_the_profile_that_ships() -> None:
+    """It can't be tried here: no kernel of these tests has AppArmor."""
+    host = replace(collect_host(), apparmor_restricts_user_namespaces=True, uid=1000, surroundings="machine")
+    code, _, remedy = explained(Failed("not-started", "bwrap: setting up uid map: Permission denied"), host)
+    assert code == "namespaces-restricted"
+    install, load = remedy.split(" && ")
+    profile = Path(install.split()[-2])
+    assert install == f"sudo install -m 644 {profile} /etc/apparmor.d/"
+    assert load == "sudo apparmor_parser -r /etc/apparmor.d/sandwright-bwrap"
+    lines = [line for line in profile.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == [
+        "abi <abi/4.0>,",
+        "include <tunables/global>",
+        "profile sandwright-bwrap /usr/bin/bwrap flags=(unconfined) {",
+        "  userns,",
+        "}",
+    ]

@@ -26,6 +26,11 @@ class Chosen:
         """Whether a sandbox of it was started here, and hid what it should."""
         return bool(self.tried) and self.tried[-1].ready
 
+    def without_last(self) -> Chosen:
+        """The first that was tried, where the one that starts is not enough."""
+        first, *others = self.tried[:-1]
+        return Chosen(first.method, (*others, first))
+
 
 def choose(asked: str = "") -> Chosen:
     """The method asked for, or the first that works here; where none does, the first of this system.
@@ -37,7 +42,7 @@ def choose(asked: str = "") -> Chosen:
     if asked:
         return _asked(asked)
     tried = []
-    for name in registry.proposed(host.os):
+    for name in registry.proposed(host.os, last_resort=True):
         found = preflights.known(registry.backend(name), host)
         tried.append(found)
         if found.ready:

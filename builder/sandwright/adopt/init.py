@@ -11,7 +11,7 @@ from pathlib import Path
 from sandwright.adopt.chosen import Chosen, choose
 from sandwright.adopt.project import ProjectFacts, look
 from sandwright.adopt.proposal import SCHEMA_FILE, Choice, proposal
-from sandwright.errors import HostError, UsageError
+from sandwright.errors import HostError, RenderError, UsageError
 from sandwright.methods import registry
 
 POLICY = "sandbox.yaml"
@@ -66,16 +66,30 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     _refuse_others(directory / SCHEMA_FILE)
     project = look(directory)
     chosen = choose(method)
-    support = registry.declaration(chosen.method).support
-    text = proposal(project, Choice(chosen.method, _why(chosen), support, agent))
-    check(directory, text, chosen.method)
+    notes: list[str] = []
+    try:
+        text = _checked(directory, project, chosen, agent)
+    except RenderError as error:
+        if method or not registry.properties(chosen.method).last_resort:
+            raise
+        notes = [f"it starts here, and is not enough: {line}" for line in str(error).splitlines()[:-1]]
+        chosen = chosen.without_last()
+        text = _checked(directory, project, chosen, agent)
     return Proposed(
         directory,
         chosen.method,
         text,
-        tuple(_notes(project, chosen)),
+        (*_notes(project, chosen), *notes),
         _next_steps(project, chosen.method, agent),
     )
+
+
+def _checked(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
+    """The text for a method. Raise like `check`."""
+    support = registry.declaration(chosen.method).support
+    text = proposal(project, Choice(chosen.method, _why(chosen), support, agent))
+    check(directory, text, chosen.method)
+    return text
 
 
 def check(directory: Path, text: str, method: str) -> None:
@@ -120,9 +134,10 @@ def _notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
 
 def _next_steps(project: ProjectFacts, method: str, agent: str) -> tuple[str, ...]:
     command = (project.try_out or ("COMMAND",))[0]
-    trust = ("sandwright trust",) if agent or project.git == "worktree" else ()
+    own = registry.properties(method)
+    trust = ("sandwright trust",) if agent or project.git == "worktree" or own.last_resort else ()
     needed = "dev" if agent else "debian"
-    image = (f"sandwright build-images --name {needed}",) if registry.properties(method).needs_image else ()
+    image = (f"sandwright build-images --name {needed}",) if own.needs_image else ()
     if agent:
         return (*image, *trust, "sandwright verify", f"sandwright run -- {agent}")
     return (*image, *trust, "sandwright render", "sandwright verify", f"sandwright run -- {command}")

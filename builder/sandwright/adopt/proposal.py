@@ -184,16 +184,40 @@ def _resources(choice: Choice) -> Iterator[str]:
 
 
 def _degrade(project: ProjectFacts, choice: Choice) -> Iterator[str]:
-    """Another checkout may lack what is denied here, which most methods could not keep from being made."""
-    if (project.secrets or project.pipelines) and not choice.can("filesystem.absent"):
-        yield from _comment(
-            f"Where a listed file doesn't exist, {choice.method} can't keep it from being made. Without this "
-            "line that would be an error in such a checkout."
-        )
-        yield "degrade:"
-        yield "  - feature: filesystem.absent"
+    """What the method lacks of what is proposed, each with the reason for accepting it."""
+    lacking = {name: why for name, why in _asked(project).items() if not choice.can(name)}
+    if not lacking:
+        return
+    yield from _comment(
+        f"What {choice.method} can't do of this, accepted by name. Without its line each would be an error: "
+        "take a line out where you don't agree."
+    )
+    yield "degrade:"
+    for feature, reason in lacking.items():
+        yield f"  - feature: {feature}"
         yield f"    method: {choice.method}"
-        yield "    reason: a checkout without these files has nothing in them to hide"
+        yield f"    reason: {reason}"
+
+
+def _asked(project: ProjectFacts) -> Mapping[str, str]:
+    """What some method lacks of what any proposal asks for, and why one may take that.
+
+    Another checkout may lack what is denied here, which most methods could not keep from being made. That
+    secrets of the project can be read is accepted by people only.
+    """
+    changed = "what commands changed is looked at before the host runs it"
+    restricts = bool(project.secrets or project.pipelines)
+    return {
+        "filesystem.protect": changed,
+        "filesystem.attributes": "names, sizes and times of files are no secret here",
+        "process.kernel": "no other processes here have secrets among their arguments",
+        **({"filesystem.readonly": changed} if project.pipelines else {}),
+        **(
+            {"filesystem.absent": "a checkout without these files has nothing in them to hide"}
+            if restricts
+            else {}
+        ),
+    }
 
 
 def _merged(languages: Sequence[Language]) -> dict[str, str]:

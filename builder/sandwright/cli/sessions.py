@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json as encoder
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandwright.cli import console
 from sandwright.errors import HostError, IntegrityError, SandwrightError
+
+if TYPE_CHECKING:
+    from sandwright.session.doctor import Rung
 
 
 def doctor(
@@ -30,6 +34,21 @@ def doctor(
         console.line(f"  for sandboxes in here, the container needs {need}")
     rows = [[each.method, each.code, each.message, each.remedy] for each in found.methods]
     console.table(["method", "state", "what was found", "what helps"], rows)
+    for line in _ladder(found.ladder):
+        console.line(line)
+
+
+def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
+    """Which method a new policy would name here, and why none before it."""
+    if not rungs:
+        return
+    starts = rungs[-1].starts
+    named = rungs[-1].method if starts else "nothing that starts here"
+    yield f"a new policy (sandwright init) would name {named}"
+    for each in rungs[:-1] if starts else rungs:
+        yield f"  not {each.method}: {each.why}"
+        if each.change:
+            yield f"    what would change it: {each.change}"
 
 
 def status(*, json: bool = False) -> None:

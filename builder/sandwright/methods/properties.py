@@ -68,3 +68,6 @@ class Properties:
 
     proposed: Mapping[str, int] = field(default_factory=dict)
     """By system: its place among the methods that `init` tries."""
+
+    last_resort: bool = False
+    """It lacks what any policy asks for: only `init` tries it, last, and proposes to accept that."""

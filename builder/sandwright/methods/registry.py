@@ -60,9 +60,16 @@ def verifiable() -> tuple[str, ...]:
     )
 
 
-def proposed(system: str) -> tuple[str, ...]:
-    """The methods to try where a policy names none, the one that needs least first."""
-    places = {name: each.PROPERTIES.proposed.get(system) for name, each in METHODS.items()}
+def proposed(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
+    """The methods to try where a policy names none, the one that needs least first.
+
+    `last_resort`: with those that no policy can have without accepting what they lack.
+    """
+    places = {
+        name: each.PROPERTIES.proposed.get(system)
+        for name, each in METHODS.items()
+        if last_resort or not each.PROPERTIES.last_resort
+    }
     return tuple(name for _, name in sorted((place, name) for name, place in places.items() if place))
 
 

@@ -32,11 +32,26 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """A method that `sandwright init` tries: whether it starts, why not, and what would change that."""
+
+    method: str
+    starts: bool
+    why: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """The machine, and each method on it."""
+    """The machine, and each method on it.
+
+    `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
+    starts; it is empty where methods were named.
+    """
 
     surroundings: Surroundings
     methods: tuple[Preflight, ...]
+    ladder: tuple[Rung, ...] = ()
 
     @property
     def held_back(self) -> bool:
@@ -58,7 +73,20 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     chosen = methods or registry.names()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _found(name, host, fresh=fresh), chosen))
-    return Diagnosis(surroundings(host), tuple(found))
+    rungs = () if methods else ladder(found, host.os)
+    return Diagnosis(surroundings(host), tuple(found), rungs)
+
+
+def ladder(found: Sequence[Preflight], system: str) -> tuple[Rung, ...]:
+    """The methods that a new policy would name, in order, to the first that starts; all where none does."""
+    by_name = {each.method: each for each in found}
+    rungs: list[Rung] = []
+    for name in registry.proposed(system, last_resort=True):
+        each = by_name[name]
+        rungs.append(Rung(name, each.ready, "" if each.ready else each.message or each.code, each.remedy))
+        if each.ready:
+            break
+    return tuple(rungs)
 
 
 def _found(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from sandwright.methods.shared.launched import LAUNCHER, Launched, signalled, st
 from sandwright.methods.shared.trial import HOST_ROOT, judged, try_out
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.rendered import Rendered, render_with
+from sandwright.resources import data_path
 from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import kill
@@ -121,17 +123,28 @@ def _namespaces(host: MachineFacts) -> tuple[Code, str, str]:
         return _restricted()
     if not host.user_namespaces:
         message = f"user namespaces are switched off (sysctl {_SWITCHES})"
-        return "namespaces-off", message, "sysctl -w user.max_user_namespaces=10000"
+        return "namespaces-off", message, f"sudo sysctl -w {_switch(host)}"
     if host.surroundings != "machine":
         return "container-filter", "the container that we are in refuses new namespaces", _outer(host)
     return "namespaces-off", "the kernel refuses new namespaces", ""
 
 
+def _switch(host: MachineFacts) -> str:
+    """What switches them on; the second switch is that of older Debian kernels."""
+    return (
+        "user.max_user_namespaces=10000"
+        if not host.max_user_namespaces
+        else "kernel.unprivileged_userns_clone=1"
+    )
+
+
 def _restricted() -> tuple[Code, str, str]:
+    profile = data_path("oci", "apparmor", "sandwright-bwrap")
     return (
         "namespaces-restricted",
         f"user namespaces are restricted by AppArmor (sysctl {_APPARMOR})",
-        "install an AppArmor profile for bwrap that grants `userns,` (Ubuntu: package apparmor-profiles)",
+        f"sudo install -m 644 {shlex.quote(str(profile))} /etc/apparmor.d/ && "
+        f"sudo apparmor_parser -r /etc/apparmor.d/{profile.name}",
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sandwright.render.artifact import Artifact
     from sandwright.render.rendered import Rendered
 
-PROPERTIES = Properties(verifiable=True)
+PROPERTIES = Properties(verifiable=True, proposed={"linux": 6}, last_resort=True)
 """What others have to know of it."""
 
 FORMS: Mapping[str, Form] = {}
