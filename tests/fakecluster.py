@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
+UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 RUNNING: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 
 
@@ -26,9 +27,12 @@ class FakeCluster:
     """What the server does, and what it was asked.
 
     `state` is that of the container, `log` what it wrote. `denied` are rights that nobody has, `missing`
-    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it. So
-    many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the same.
-    `waits`: the log does not end before the Job is deleted.
+    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it.
+    So many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the
+    same. `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace.
+    `waits`: the log does not end before the Job is deleted. `vanishes`: the Pod is gone after its log.
+    `late`: so many looks at the Job until it has `conditions`. `new`: so many Pods are refused as the
+    namespace was just made.
     """
 
     state: Json = field(default_factory=lambda: {"terminated": {"exitCode": 0, "reason": "Completed"}})
@@ -43,6 +47,11 @@ class FakeCluster:
     conditions: tuple[Json, ...] = ()
     large: bool = False
     waits: bool = False
+    vanishes: bool = False
+    late: int = 0
+    new: int = 0
+    others: tuple[Json, ...] = ()
+    policies: tuple[Json, ...] = ()
     version: Json = field(default_factory=lambda: {"major": "1", "minor": "35", "gitVersion": "v1.35.4"})
     jobs: dict[str, Json] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -74,21 +83,30 @@ class FakeCluster:
             return self._job(method, name, body)
         if method == "PATCH":
             return 200, body
+        if name == "networkpolicies":
+            return 200, {"items": list(self.policies)}
+        if kind == "deployments":
+            ready = {"observedGeneration": 1, "availableReplicas": 1}
+            return 200, {"metadata": {"generation": 1}, "status": ready}
         return (200 if method == "GET" else 201), {"metadata": {"name": name}, "items": []}
 
     def _pod(self, method: str, name: str, query: dict[str, str], body: Json) -> tuple[int, Json | bytes]:
+        if method == "POST" and self.new:
+            self.new -= 1
+            return _refused(403, "Forbidden", "error looking up service account x/default: not found")
         if method == "POST" and body["spec"].get("hostPID") and not self.open:
             return _refused(403, "Forbidden", 'violates PodSecurity "restricted:latest": host namespaces')
         if method == "POST":
             return 201, {"spec": self._admitted(body["spec"])}
         if name == "log":
             return 200, self.log
+        gone = self.vanishes and self.following.is_set()
         found = [
             job
             for job in self.jobs.values()
-            if f"job-name={job['metadata']['name']}" == query["labelSelector"]
+            if not gone and f"job-name={job['metadata']['name']}" == query["labelSelector"]
         ]
-        return 200, {"items": [self._pod_of(job) for job in found]}
+        return 200, {"items": [*self.others, *(self._pod_of(job) for job in found)]}
 
     def _pod_of(self, job: Json) -> Json:
         statuses = [{"name": "other", "state": {"terminated": {"exitCode": 99}}}]
@@ -97,7 +115,7 @@ class FakeCluster:
             "Running" if "running" in self.state else "Pending" if "waiting" in self.state else "Succeeded"
         )
         return {
-            "metadata": {"name": f"{job['metadata']['name']}-xyz"},
+            "metadata": {"name": f"{job['metadata']['name']}-xyz", "ownerReferences": [{"uid": UID}]},
             "spec": self._admitted(job["spec"]["template"]["spec"]),
             "status": {"phase": phase, "containerStatuses": statuses, **self.status},
         }
@@ -112,18 +130,20 @@ class FakeCluster:
             name = body["metadata"]["name"]
             if name in self.jobs:
                 return _refused(409, "AlreadyExists", "it is there")
-            self.jobs[name] = body
+            self.jobs[name] = {**body, "metadata": {**body["metadata"], "uid": UID}}
             self.made.append(body)
             if "job" in self.lost:
                 self.lost = ()
                 return _refused(504, "Timeout", "too slow")
-            return 201, body
+            return 201, self.jobs[name]
         if name not in self.jobs:
             return _refused(404, "NotFound", "no such Job")
         if method == "DELETE":
             self.gone.set()
             return 200, self.jobs.pop(name)
-        return 200, {**self.jobs[name], "status": {"conditions": list(self.conditions)}}
+        self.late -= 1
+        conditions = list(self.conditions) if self.late < 0 else []
+        return 200, {**self.jobs[name], "status": {"conditions": conditions}}
 
 
 def _refused(status: int, reason: str, message: str) -> tuple[int, Json]:

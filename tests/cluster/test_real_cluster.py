@@ -19,6 +19,10 @@ from cluster.configuration import write_kubeconfig
 from cluster.start import Cluster, cluster
 from pods import busybox_layer
 from sandwright import process
+from sandwright.methods.kubernetes import admission
+from sandwright.methods.kubernetes.connection import Place as KubernetesPlace
+from sandwright.methods.kubernetes.connection import connect
+from sandwright.methods.kubernetes.start import read_manifests
 from thorough import THOROUGH
 
 pytestmark = [
@@ -256,6 +260,22 @@ def test_parts_that_restart(person: Person) -> None:
         person.cluster.restart("kube-apiserver", after=30)
         out, err = running_.communicate(timeout=LIMIT)
     assert (running_.returncode, out) == (9, b"2\n3\n4\n"), err
+
+
+def test_what_is_around_a_proxy(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its objects come back as they were sent. Its image is not here, so it does not start."""
+    person.policy("extends: []\nnetwork: {mode: proxy, allow: [example.org]}\n")
+    documents = read_manifests(person.project / ".sandbox/kubernetes")
+    around = admission.manifests_of(documents)
+    assert [each["kind"] for each in around][-4:] == ["ConfigMap", "NetworkPolicy", "Service", "Deployment"]
+    monkeypatch.setattr(admission, "_await_proxy", lambda *_: None)
+    connection = connect(KubernetesPlace(person.kubeconfig))
+    admission.check_rights(connection, person.name(), around)
+    admission.apply_around(connection, person.name(), around)
+    admission.apply_around(connection, person.name(), around)
+    admission.check_policies(connection, person.name(), around)
+    admission.check_closed(connection, person.name())
+    admission.check_admitted(connection, person.name(), documents["job.yaml"])
 
 
 def eventually(true: Callable[[], bool], what: str, limit: float = 60.0) -> None:

@@ -22,7 +22,7 @@ from goldens import write_artifacts
 from sandwright import process
 from sandwright.host import collect_host
 from sandwright.methods.contract import Leftover
-from sandwright.methods.kubernetes import records, start
+from sandwright.methods.kubernetes import jobrun, records, start
 from sandwright.methods.kubernetes.backend import Kubernetes
 from sandwright.methods.kubernetes.objects import differences, rows, text
 from sandwright.methods.kubernetes.render import render_kubernetes
@@ -180,6 +180,31 @@ def test_time_is_up(tmp_path: Path) -> None:
     assert result == (124, "", "sandbox: the time is up\n")
 
 
+LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
+
+
+@pytest.mark.parametrize(
+    ("fake", "ended"),
+    [
+        (FakeCluster(conditions=(LATE,)), (124, "said\n", "sandbox: the time is up\n")),
+        (FakeCluster(conditions=(LATE,), late=4), (124, "said\n", "sandbox: the time is up\n")),
+        (FakeCluster(), (125, "said\n", "sandbox: how the command ended is not known: its Pod is gone\n")),
+    ],
+)
+def test_a_pod_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, ended: tuple[int, str, str]
+) -> None:
+    """The Job controller deletes the Pod when the time is up, and says so in the Job a little later."""
+    monkeypatch.setattr(jobrun, "GONE_LIMIT", 10.0 if fake.conditions else 0.5)
+    fake.state, fake.log, fake.vanishes = RUNNING, b"said\n", True
+    assert _run(fake, tmp_path)[0] == ended
+
+
+def test_a_namespace_that_was_just_made(tmp_path: Path) -> None:
+    result, _ = _run(FakeCluster(new=2), tmp_path)
+    assert result == (0, "", "")
+
+
 def test_a_server_that_comes_back(tmp_path: Path) -> None:
     result, _ = _run(FakeCluster(broken=3, log=b"said\n"), tmp_path)
     assert result == (0, "said\n", "")
@@ -260,7 +285,6 @@ def test_preflight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeCl
         ({"hostPID": False, "env": []}, {}, []),
         ({"list": [1, 2]}, {"list": [1, 2, 3]}, ["list"]),
         ({"list": [{"a": 1}]}, {"list": [{"a": 2}]}, ["list[0].a"]),
-        ({"resources": {"cpu": "1000m"}}, {"resources": {"cpu": "1"}}, []),
         ({"a": {"b": 1}}, None, ["a.b"]),
     ],
 )
@@ -274,3 +298,47 @@ def test_fields_of_any_shape() -> None:
         assert rows(hostile, "a") == []
         assert text(hostile, "a", "b") == ""
     assert json.dumps(rows({"a": [{"b": 1}]}, "a")) == '[{"b": 1}]'
+
+
+def test_a_pod_that_only_says_it_is_of_the_job(tmp_path: Path) -> None:
+    """Who may make Pods in the namespace can give one the Job's label; its owner is the cluster's word."""
+    forged = {
+        "metadata": {"name": "forged", "ownerReferences": [{"kind": "Job", "uid": "another"}]},
+        "status": {"phase": "Succeeded", "containerStatuses": [{"name": "sandbox", "state": EXITED}]},
+    }
+    result, _ = _run(FakeCluster(others=(forged, {"metadata": {"name": "bare"}}), log=b"said\n"), tmp_path)
+    assert result == (0, "said\n", "")
+
+
+def test_network_policies_add_up(tmp_path: Path) -> None:
+    """Another one in the namespace may open what ours closes; without a network the filter holds."""
+    opened = ({"metadata": {"name": "sandbox"}}, {"metadata": {"name": "opens\x07more"}})
+    result, _ = _run(FakeCluster(policies=opened), tmp_path, policy="extends: []\nnetwork: {mode: proxy}\n")
+    assert result[0] == 125
+    assert "other NetworkPolicies are in the namespace, and may open more: opens\\x07more" in result[2]
+    result, _ = _run(FakeCluster(policies=opened), tmp_path)
+    assert result == (0, "", "")
+    alone = "extends: []\nnetwork: {mode: proxy}\n"
+    result, _ = _run(FakeCluster(policies=opened[:1]), tmp_path, policy=alone)
+    assert result[0] == 0
+    assert "whether this cluster's network enforces NetworkPolicy is not known" in result[2]
+
+
+@pytest.mark.parametrize(
+    ("sent", "got", "same"),
+    [
+        ("1024Mi", "1Gi", True),
+        ("1000m", "1", True),
+        ("1073741824", "1Gi", True),
+        ("1Gi", "2Gi", False),
+        ("1Gi", "1G", False),
+        ("1Gi", None, False),
+        ("1Gi", "much", False),
+        ("1Gi", {"a": 1}, False),
+        ("0.5", "500m", True),
+        ("1e3", "1k", True),
+    ],
+)
+def test_quantities(sent: str, got: Any, *, same: bool) -> None:
+    found = list(differences({"resources": {"limits": {"x": sent}}}, {"resources": {"limits": {"x": got}}}))
+    assert found == ([] if same else ["resources.limits.x"])

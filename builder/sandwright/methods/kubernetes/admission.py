@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sandwright.errors import HostError
 from sandwright.methods.kubernetes.connection import ApiRefused, Connection, Json
 from sandwright.methods.kubernetes.job import LEVEL
-from sandwright.methods.kubernetes.objects import PLURALS, WIDE, differences, field, path_of, text
+from sandwright.methods.kubernetes.objects import PLURALS, WIDE, differences, field, path_of, rows, text
 
 NEEDED = (
     ("create", "Job", ""),
@@ -21,6 +21,7 @@ NEEDED = (
 
 FIELD_MANAGER = "sandwright"
 _PROXY_LIMIT = 120.0
+_ACCOUNT_LIMIT = 30.0
 _LOOK = 0.5
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
@@ -32,6 +33,8 @@ class NothingRan(HostError):
 def check_rights(connection: Connection, namespace: str, manifests: Sequence[Json]) -> None:
     """Ask what we may do (SelfSubjectAccessReview). Raise NothingRan that names what is missing."""
     applied = [("patch", str(each["kind"]), "") for each in manifests if each["kind"] not in WIDE]
+    if is_proxied(manifests):
+        applied += [("get", "Deployment", ""), ("list", "NetworkPolicy", "")]
     lacking = [
         f"{verb} {PLURALS[kind][1]}" + (f"/{sub}" if sub else "")
         for verb, kind, sub in dict.fromkeys((*NEEDED, *applied))
@@ -72,9 +75,9 @@ def apply_around(connection: Connection, namespace: str, manifests: Sequence[Jso
         except ApiRefused as error:
             raise NothingRan(f"{kind} {name} is not taken by the cluster: {error}") from error
         changed = list(differences(each.get("spec", {}), made.get("spec")))
-        if kind != "ResourceQuota" and changed:
+        if changed:
             raise NothingRan(f"the cluster changed {kind} {name}: {', '.join(changed[:5])}")
-    if any(each["kind"] == "Deployment" for each in manifests):
+    if is_proxied(manifests):
         _await_proxy(connection, namespace)
 
 
@@ -109,7 +112,7 @@ def check_closed(connection: Connection, namespace: str) -> None:
     """Have the namespace refuse a Pod that it must not admit. Nothing is made (dryRun). Raise NothingRan."""
     path = path_of("Pod", namespace)
     try:
-        connection.ask("POST", path, _open_pod(), dryRun="All")
+        _try_open(connection, path)
     except ApiRefused as error:
         if error.reason == "Forbidden" and "violates PodSecurity" in str(error):
             return
@@ -122,6 +125,20 @@ def check_closed(connection: Connection, namespace: str) -> None:
     raise NothingRan(
         f"the namespace {namespace} admits a Pod in the node's own namespaces: it must enforce {LEVEL}"
     )
+
+
+def _try_open(connection: Connection, path: str) -> None:
+    """Send it. A namespace that was just made has no service account yet, and no Pod is looked at."""
+    deadline = time.monotonic() + _ACCOUNT_LIMIT
+    while True:
+        try:
+            connection.ask("POST", path, _open_pod(), dryRun="All")
+        except ApiRefused as error:
+            if "error looking up service account" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK)
+        else:
+            return
 
 
 def _open_pod() -> Json:
@@ -156,6 +173,22 @@ def check_same(sent: Json, got: object) -> None:
     """
     if changed := list(differences(sent, got)):
         raise NothingRan(f"the cluster made another Pod of it: {', '.join(changed[:5])}")
+
+
+def check_policies(connection: Connection, namespace: str, manifests: Sequence[Json]) -> None:
+    """Raise NothingRan where other NetworkPolicies than ours are in the namespace: they add up."""
+    ours = {str(each["metadata"]["name"]) for each in manifests if each["kind"] == "NetworkPolicy"}
+    listed = connection.ask("GET", path_of("NetworkPolicy", namespace), limit="50")
+    others = [name for each in rows(listed, "items") if (name := text(each, "metadata", "name")) not in ours]
+    if others:
+        raise NothingRan(
+            f"other NetworkPolicies are in the namespace, and may open more: {', '.join(others[:5])}"
+        )
+
+
+def is_proxied(manifests: Sequence[Json]) -> bool:
+    """Whether the way to the proxy alone is open: the wall is NetworkPolicy."""
+    return any(each["kind"] == "Deployment" for each in manifests)
 
 
 def check_claims(connection: Connection, namespace: str, pod: Json) -> None:

@@ -21,10 +21,14 @@ START_LIMIT = 180.0
 END_LIMIT = 60.0
 """Seconds after the end of its log in which the cluster must say how the container ended."""
 
+GONE_LIMIT = 10.0
+"""The same where its Pod is gone."""
+
 REMOVE_LIMIT = GRACE + 60.0
 """Seconds for a Pod to go once its Job is deleted."""
 
 _LATE = "DeadlineExceeded"
+_MOST_PODS = "50"
 _SILENCE = 600.0
 _LOOK = 0.25
 _BREATH = 1.0
@@ -81,6 +85,7 @@ class JobRun:
         self._namespace = str(job["metadata"]["namespace"])
         self.name = str(job["metadata"]["name"])
         self._path = path_of("Job", self._namespace, self.name)
+        self._uid = ""
         self._pod: Json = {}
 
     def create(self) -> None:
@@ -91,6 +96,7 @@ class JobRun:
             if error.reason != "AlreadyExists":
                 raise NothingRan(f"the cluster takes no Job: {error}") from error
             made = self._connection.ask("GET", self._path)  # an answer was lost, and it was asked again
+        self._uid = text(made, "metadata", "uid")
         if changed := list(differences(self._job["spec"], made.get("spec"))):
             raise NothingRan(f"the cluster made another Job of it: {', '.join(changed[:5])}")
 
@@ -130,11 +136,13 @@ class JobRun:
         deadline = time.monotonic() + END_LIMIT
         while True:
             pod = self._look()
-            if self._is_late():
+            if self._is_late(is_there=pod is not None):
                 raise TimeIsUp("the time is up")
             if (found := self._terminated()) is not None:
                 return found
-            if time.monotonic() > deadline or pod is None:
+            if pod is None:  # the Job's word on why comes a little later
+                deadline = min(deadline, time.monotonic() + GONE_LIMIT)
+            if time.monotonic() > deadline:
                 why = text(self._pod, "status", "message") or text(self._pod, "status", "reason")
                 gone = "its Pod is gone" if pod is None else "its Pod has no status of it"
                 raise Lost(f"how the command ended is not known: {why or gone}")
@@ -145,13 +153,18 @@ class JobRun:
         remove_job(self._connection, self._namespace, self.name, over=self._terminated() is not None)
 
     def _look(self) -> Json | None:
-        """Its Pod now, which is kept; None where there is none."""
+        """Its Pod now, which is kept; None where there is none. Others may bear its label, not its owner."""
         listed = self._connection.ask(
-            "GET", path_of("Pod", self._namespace), labelSelector=f"job-name={self.name}", limit="2"
+            "GET", path_of("Pod", self._namespace), labelSelector=f"job-name={self.name}", limit=_MOST_PODS
         )
-        found = rows(listed, "items")
+        found = [each for each in rows(listed, "items") if self._owns(each)]
         self._pod = found[0] if found else self._pod
         return found[0] if found else None
+
+    def _owns(self, pod: Json) -> bool:
+        return bool(self._uid) and any(
+            text(each, "uid") == self._uid for each in rows(pod, "metadata", "ownerReferences")
+        )
 
     def _status(self) -> Json:
         """The container's status in the Pod, by its name."""
@@ -191,11 +204,11 @@ class JobRun:
             if text(each, "type") in ("Failed", "FailureTarget") and text(each, "status") == "True":
                 raise NothingRan(f"the Job has failed before it ran: {text(each, 'message')}")
 
-    def _is_late(self) -> bool:
+    def _is_late(self, *, is_there: bool) -> bool:
         """Whether its time was up, as the Pod says, or the Job where the Pod goes for that or is gone."""
         if text(self._pod, "status", "reason") == _LATE:
             return True
-        if self._pod and not text(self._pod, "metadata", "deletionTimestamp"):
+        if is_there and not text(self._pod, "metadata", "deletionTimestamp"):
             return False
         return any(text(each, "reason") == _LATE for each in self._conditions())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 Json = dict[str, Any]
@@ -25,8 +27,11 @@ PLURALS: Mapping[str, tuple[str, str]] = {
 WIDE = frozenset(("Namespace", "RuntimeClass", "SelfSubjectAccessReview"))
 """Kinds that are in no namespace."""
 
-_COUNTED = "resources"
-"""Quantities, which the API server writes in another way than they came."""
+_COUNTED = frozenset(("resources", "hard", "sizeLimit"))
+"""Fields of quantities, which the API server writes in another way than they came."""
+
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|Ei|[umkMGTPE]?|[eE][0-9]{1,2})")
+_DECIMAL = {"u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 _FALSE = frozenset(("hostIPC", "hostNetwork", "hostPID", "readOnly"))
 """Fields that are left out where they are false. Absent others are true, or not known to a cluster."""
@@ -47,13 +52,12 @@ def differences(sent: Any, got: Any, place: str = "") -> Iterator[str]:  # noqa:
     """
     if isinstance(sent, dict):
         for name, value in sent.items():
-            if name != _COUNTED:
-                other = got.get(name) if isinstance(got, dict) else None
-                yield from differences(value, other, f"{place}.{name}".lstrip("."))
+            other = got.get(name) if isinstance(got, dict) else None
+            yield from differences(value, other, f"{place}.{name}".lstrip("."))
     elif isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
         for index, (value, other) in enumerate(zip(sent, got, strict=True)):
             yield from differences(value, other, f"{place}[{index}]")
-    elif not (sent == got or _is_omitted(sent, got, place)):
+    elif not (sent == got or _is_omitted(sent, got, place) or _is_amount(sent, got, place)):
         yield place
 
 
@@ -62,6 +66,26 @@ def _is_omitted(sent: Any, got: Any, place: str) -> bool:  # noqa: ANN401 - JSON
     if sent is False:
         return got is None and place.rpartition(".")[2] in _FALSE
     return not sent and not got and got is not False
+
+
+def _is_amount(sent: Any, got: Any, place: str) -> bool:  # noqa: ANN401 - JSON
+    """Whether both are the same quantity, in a field of such."""
+    if not _COUNTED.intersection(place.split(".")) or not isinstance(got, str | int):
+        return False
+    amount = _amount(str(sent))
+    return amount is not None and amount == _amount(str(got))
+
+
+def _amount(text: str) -> Fraction | None:
+    """The number that a quantity of Kubernetes is; None for another text."""
+    found = _QUANTITY.fullmatch(text[:40])
+    if found is None:
+        return None
+    number, unit = Fraction(found[1]), found[2]
+    if unit.endswith("i"):
+        return number * (1 << 10 * ("KMGTPE".index(unit[0]) + 1))
+    power = _DECIMAL[unit] if unit in _DECIMAL else int(unit[1:])
+    return Fraction(f"{found[1]}e{power}")
 
 
 def field(value: Any, *names: str | int) -> Any:  # noqa: ANN401 - JSON of a cluster, of any shape

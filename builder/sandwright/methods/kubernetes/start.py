@@ -24,6 +24,10 @@ from sandwright.visible import visible
 
 REFUSED = 125
 TIME_IS_UP = 124
+UNKNOWN = (
+    "whether this cluster's network enforces NetworkPolicy is not known; where it does not, more than the "
+    "proxy is reached"
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST = 2000
 
@@ -94,6 +98,9 @@ def check(connection: Connection, documents: dict[str, Json]) -> None:
     try:
         admission.check_rights(connection, namespace, around)
         admission.apply_around(connection, namespace, around)
+        if admission.is_proxied(around):
+            admission.check_policies(connection, namespace, around)
+            say(UNKNOWN)
         admission.check_closed(connection, namespace)
         admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
         admission.check_admitted(connection, namespace, job)
