@@ -119,6 +119,27 @@ def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("sandbox", METHODS, indirect=True)
+def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox, world: World) -> None:
+    """By name, on a port of the web. Who connects without one gets nowhere; no other name is looked up."""
+    before = len(world.reached), len(world.asked)
+    direct = CURL.replace("curl", "curl --noproxy '*'")
+    found = sandbox.run(
+        f"cat /etc/resolv.conf; {direct} http://web.example/; {direct} http://sub.wild.example:443/; "
+        f"{direct} http://other.example/ 2>/dev/null; {direct} http://127.77.9.9/ 2>/dev/null; "
+        f"{direct} http://127.0.0.1/ 2>/dev/null; {direct} http://inside.wild.example/ 2>/dev/null; "
+        f"{direct} http://web.example:8080/ 2>/dev/null; {direct} http://WEB.example/"
+    )
+    assert found.text.splitlines() == [
+        "nameserver 127.0.0.1", "200", "200", "000", "000", "000", "000", "000", "200",
+    ], found.stderr  # fmt: skip
+    assert world.reached[before[0] :] == [WORLD, WORLD, WORLD]
+    assert "other.example" not in world.asked[before[1] :]
+    told = [(d.method, d.host, d.port, d.reason) for d in sandbox.running.decisions()]
+    assert ("CONNECT", "inside.wild.example", 80, "address") in told
+    assert {host for _, host, _, _ in told} <= {"web.example", "sub.wild.example", "inside.wild.example"}
+
+
 @pytest.mark.parametrize("sandbox", METHODS[:1], indirect=True)
 def test_bubblewrap_may_speak_before_anybody_listens(sandbox: Sandbox, tmp_path: Path) -> None:
     """What it says of the sandbox waits in a pipe for a reader who is late."""
@@ -143,7 +164,7 @@ def test_nothing_is_reached_around_it(sandbox: Sandbox, world: World) -> None:
             f"127.0.0.1:{sandbox.running.port}",
         ]
         asked = "; ".join(f"{direct} http://{place}/" for place in places)
-        names = f"{direct} http://web.example/"
+        names = f"{direct} http://other.example/"
         found = sandbox.run(f"{asked}; {names}; {CURL} http://web.example/")
         assert found.text.splitlines() == ["000"] * 5 + ["200"]
         for line in found.stderr.splitlines():

@@ -189,6 +189,22 @@ static void show_files(char letter)
     }
 }
 
+/* An answer in hex, behind the names that have addresses, which the same question leaves as they are. */
+static void show_names(const char *content, size_t length)
+{
+    char *patterns[] = {"a.example", "*.b.example", NULL};
+    const struct words listed = {patterns, 2};
+    struct words names = {0};
+    unsigned char answer[NAMES_MESSAGE];
+    size_t first = names_answer(&listed, &names, (const unsigned char *)content, length, answer), count = names.count;
+    size_t made = names_answer(&listed, &names, (const unsigned char *)content, length, answer);
+    if (made != first || names.count != count || count > 1 || made > sizeof answer)
+        abort();
+    show("%s ", count > 0 ? names.at[0] : "-");
+    for (size_t index = 0; index < made; index++)
+        show("%02x", answer[index]);
+}
+
 static void show_certificates(const char *content, size_t length)
 {
     const char *kept = only_certificates(content, length);
@@ -209,6 +225,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'm':
         show_mount_plan(content, length);
+        break;
+    case 'h':
+        show_names(content, length);
         break;
     case 'k':
         show_certificates(content, length);

@@ -45,6 +45,9 @@ class LaunchPlan:
     proxy: bool = False
     expose: Words = ()
     localhost: Words = ()
+    names: Words = ()
+    name_ports: Words = ()
+    resolver_place: str | None = None
     authorities: Words = ()
     authority_names: Words = ()
     supervised: bool = False

@@ -5,11 +5,45 @@ What the host's say, nothing lists; and what an image's say, nobody knows.
 
 from __future__ import annotations
 
+from typing import Any
 
-def name_files(hostname: str, *, proxied: bool) -> dict[str, bytes]:
-    """hosts(5) and resolv.conf(5), by name below /etc."""
+from sandwright.policy.hosts import WEB_PORTS
+from sandwright.policy.resolved import ResolvedPolicy
+
+_RIGHTS = 1024
+"""Ports below are nobody's inside, where no program has CAP_NET_BIND_SERVICE (ip(7))."""
+
+_DNS = 53
+
+
+def name_files(hostname: str, *, proxied: bool, resolver: bool = False) -> dict[str, bytes]:
+    """hosts(5) and resolv.conf(5), by name below /etc. `resolver`: the launcher's answers inside."""
     names = f"127.0.0.1\tlocalhost {hostname}\n::1\tlocalhost\n"
-    return {
-        "hosts": names.encode(),
-        "resolv.conf": b"# There are no names here.\n" if proxied else b"# There is no network.\n",
-    }
+    none = b"# There are no names here.\n" if proxied else b"# There is no network.\n"
+    return {"hosts": names.encode(), "resolv.conf": b"nameserver 127.0.0.1\n" if resolver else none}
+
+
+RESOLVER = "/etc/resolv.conf"
+
+
+def resolver_place(policy: ResolvedPolicy) -> str | None:
+    """Where the host's resolv.conf(5) lies that is seen inside, for the sandbox's own; None without."""
+    place = policy.canonical(RESOLVER)
+    seen = policy.facts.kind(place) == "file" and policy.is_path_readable(place)
+    return place if seen and not policy.is_path_writable(place) else None
+
+
+def name_fields(policy: ResolvedPolicy) -> dict[str, Any]:
+    """What a launcher's plan says of names that lead through the proxy; nothing where none do.
+
+    The launcher listens on ports that no program inside can take: those of the web, and listed ones below
+    1024. Where programs may have rights it listens on none.
+    """
+    network = policy.network
+    hosts = [each.host for each in network.allow if ":" not in each.host and not each.host[-1].isdigit()]
+    if network.mode != "proxy" or policy.process.privileged or not hosts:
+        return {}
+    listed = {port for each in network.allow for port in each.ports or ()}
+    ports = {port for port in listed | WEB_PORTS if port < _RIGHTS}
+    ports -= {_DNS, *network.expose, *network.localhost}
+    return {"names": tuple(dict.fromkeys(hosts)), "name_ports": tuple(map(str, sorted(ports)))}

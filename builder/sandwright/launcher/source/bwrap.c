@@ -58,6 +58,10 @@ static void check(struct run *run)
         add_all(&given, &(struct words){(char **)bind, 5});
         add(&given, text("%s/bin:%s", shims_place(run), run->plan.shims_search != NULL ? run->plan.shims_search : path));
     }
+    if (run->plan.resolver_place != NULL) {
+        char *const bind[] = {"--ro-bind", text("%s/resolv.conf", run->directory), (char *)run->plan.resolver_place};
+        add_all(&given, &(struct words){(char **)bind, 3});
+    }
     if (run->plan.proxy)
         egress_check(run);
     if (run->plan.supervised)

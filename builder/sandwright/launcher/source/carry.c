@@ -193,3 +193,19 @@ void carry(const struct way *ways, size_t listening, int until)
         }
     }
 }
+
+void carry_pair(int one, int other)
+{
+    struct pollfd ends[2];
+    room(0);
+    struct connection *each = &all[count++];
+    *each = (struct connection){.flows = {{one, other, {-1, -1}, 0, false}, {other, one, {-1, -1}, 0, false}}};
+    bool on = fcntl(one, F_SETFL, O_NONBLOCK) == 0 && fcntl(other, F_SETFL, O_NONBLOCK) == 0 &&
+              pipe2(each->flows[0].pipe, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(each->flows[1].pipe, O_CLOEXEC | O_NONBLOCK) == 0;
+    while (on && !(each->flows[0].over && each->flows[1].over)) {
+        await(each, ends);
+        if (poll(ends, 2, -1) > 0)
+            on = turn(each, ends);
+    }
+    drop(each, !on);
+}

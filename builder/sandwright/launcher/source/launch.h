@@ -243,6 +243,13 @@ char *only_certificates(const char *content, size_t length); /* of PEM; NULL wit
 /* ---- imagefiles.c, keeper: places inside, and after each the file that lies over the image's; adds to run->passed */
 struct words image_files(struct run *run, const char *image);
 
+/* ---- names.c: names that lead through the proxy */
+enum { NAMES_MESSAGE = 512 };
+bool names_wanted(const struct run *run);
+/* What a resolver says to a question, in `answer` of NAMES_MESSAGE bytes: its length, 0 for nothing. `names` have addresses. */
+size_t names_answer(const struct words *patterns, struct words *names, const unsigned char *question, size_t length,
+                    unsigned char *answer);
+
 /* ---- shims.c: the bridge ($SANDWRIGHT_SHIMS, $SANDWRIGHT_SHIMS_CHANNEL) */
 void shims_check(struct run *run);                              /* launcher */
 const char *shims_place(const struct run *run);                 /* where the bridge's directory is inside */

@@ -30,7 +30,7 @@ static int asks[2] = {-1, -1}; /* of who makes the sandbox, and of who makes the
 
 bool ports_wanted(const struct run *run)
 {
-    return run->plan.expose.count + run->plan.localhost.count > 0;
+    return run->plan.expose.count + run->plan.localhost.count > 0 || names_wanted(run);
 }
 
 static int listening(int end, const void *address, unsigned length)
@@ -157,6 +157,8 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     const char *port = listen_all(&run->plan.localhost, inner, &inner_count);
     if (port != NULL)
         refuse_errno("network.localhost: port %s can't be listened on inside", port);
+    if (names_wanted(run))
+        names_listen(run);
     drop_rights();
     for (size_t index = 0; index < inner_count; index++) {
         files[index] = inner[index].listener;
@@ -167,7 +169,9 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     for (size_t index = 0; index < inner_count; index++)
         close(files[index]);
     close(network);
-    if (host_count > 0)
+    if (names_wanted(run))
+        names_start(run, says);
+    if (host_count > 0 || names_wanted(run))
         carry(host, host_count, says);
     _exit(0);
 }

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "launch.h"
+
 /* What connects to a listener is carried to a port of the loopback of the namespace that the carrier is in. */
 struct way {
     int listener; /* non-blocking */
@@ -12,6 +14,13 @@ struct way {
 
 /* Until `until` is readable or its other end is closed. Only this process's descriptors limit how many there are. */
 void carry(const struct way *ways, size_t count, int until);
+
+void carry_pair(int one, int other); /* between two connections, to their end */
+
+/* names.c, in the sandbox's network: listens while there are rights for ports below 1024; then, without them, serves in a
+ * process of its own, which ends with the caller's. */
+void names_listen(const struct run *run);
+void names_start(const struct run *run, int says);
 
 int loopback_socket(int family, unsigned short port, int (*use)(int, const void *, unsigned)); /* -1 and errno */
 

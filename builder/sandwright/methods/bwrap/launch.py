@@ -7,6 +7,7 @@ import dataclasses
 from sandwright.methods.shared.shims import shim_fields
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
+from sandwright.render.hostnames import name_fields, resolver_place
 from sandwright.render.launcher import common_plan, launch_program, supervision
 from sandwright.render.mounts import MountPlan
 
@@ -30,6 +31,9 @@ def bwrap_launcher(
         **supervision(policy),
         **shim_fields(policy, "bwrap"),
     )
+    if any(each.name == "resolv.conf" for each in files):
+        place = resolver_place(policy)
+        launch = dataclasses.replace(launch, **name_fields(policy), resolver_place=place)
     if count > MAX_ARGUMENTS:
         refused = (
             f"bubblewrap takes {MAX_ARGUMENTS} arguments, and this policy needs {count}: "

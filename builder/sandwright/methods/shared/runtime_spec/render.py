@@ -20,7 +20,7 @@ from sandwright.render.artifact import Artifact, json_artifact
 from sandwright.render.baseline import Baseline, load_baseline
 from sandwright.render.covers import Cover
 from sandwright.render.filters import gvisor_filter, oci_filter
-from sandwright.render.hostnames import name_files
+from sandwright.render.hostnames import name_fields, name_files
 from sandwright.render.mounts import Mount, MountPlan, mount_plan
 from sandwright.render.recipe import sandbox_environment
 from sandwright.render.watched import mounts_artifact
@@ -85,7 +85,8 @@ def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
 def _names(policy: ResolvedPolicy) -> Iterator[Artifact]:
     """The names of hosts; in the host's network the launcher takes the host's."""
     proxied = policy.network.mode == "proxy"
-    files = name_files(load_baseline().hostname, proxied=proxied) if policy.network.mode != "host" else {}
+    own, resolver = policy.network.mode != "host", bool(name_fields(policy))
+    files = name_files(load_baseline().hostname, proxied=proxied, resolver=resolver) if own else {}
     for name, content in files.items():
         yield Artifact(name, content, f"over the image's /etc/{name}")
 

@@ -1,0 +1,140 @@
+"""Names inside: what the resolver answers to anybody's bytes, and what a policy makes of it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandwright.api import Policy
+from sandwright.launcher.plan import NAME, LaunchPlan, parse_plan
+from sandwright.methods.registry import render
+from sandwright.policy.facts import HostEntry, HostFacts
+from sandwright.render.artifact import Artifact
+from sanitized import fed
+
+FACTS = HostFacts(
+    os="linux",
+    home="/home/u",
+    project="/home/u/p",
+    entries={
+        **dict.fromkeys(("/", "/etc", "/home", "/home/u", "/home/u/p", "/run"), HostEntry("directory")),
+        "/etc/resolv.conf": HostEntry("file"),
+    },
+)
+A, AAAA, PTR = 1, 28, 12
+
+
+def question(name: str, kind: int = A, *, flags: int = 0x0100, count: int = 1, more: bytes = b"") -> bytes:
+    labels = b"".join(bytes([len(each)]) + each.encode("latin-1") for each in name.split(".") if each)
+    return (
+        struct.pack("!6H", 0x1234, flags, count, 0, 0, 0)
+        + labels
+        + b"\0"
+        + struct.pack("!2H", kind, 1)
+        + more
+    )
+
+
+def reply(name: str, kind: int, code: int, address: str = "") -> str:
+    record = (
+        bytes.fromhex("c00c00010001") + struct.pack("!IH", 60, 4) + bytes(map(int, address.split(".")))
+        if address
+        else b""
+    )
+    head = struct.pack("!6H", 0x1234, 0x8580 | code, 1, 1 if address else 0, 0, 0)
+    return (head + question(name, kind)[12:] + record).hex()
+
+
+NOBODY, FINE = 3, 0
+ANSWERS = [
+    (question("a.example"), "a.example", reply("a.example", A, FINE, "127.77.0.1")),
+    (question("A.Example"), "a.example", reply("A.Example", A, FINE, "127.77.0.1")),
+    (question("x.y.b.example"), "x.y.b.example", reply("x.y.b.example", A, FINE, "127.77.0.1")),
+    (question("a.example", AAAA), "-", reply("a.example", AAAA, FINE)),
+    (question("a.example", PTR), "-", reply("a.example", PTR, FINE)),
+    (question("b.example"), "-", reply("b.example", A, NOBODY)),
+    (question("evil.example"), "-", reply("evil.example", A, NOBODY)),
+    (question("nota.example"), "-", reply("nota.example", A, NOBODY)),
+    (question("a.example.evil"), "-", reply("a.example.evil", A, NOBODY)),
+    (question("a.example", more=b"x" * 40), "a.example", reply("a.example", A, FINE, "127.77.0.1")),
+    # What is no question, or none that is answered
+    (question("a.example", flags=0x8100), "-", ""),
+    (question("a.example", flags=0x2900), "-", ""),
+    (question("a.example", count=0), "-", ""),
+    (question("a.example", count=2), "-", ""),
+    (question("a.example")[:-1], "-", ""),
+    (question("a.example")[:20], "-", ""),
+    (question("a.example")[:12], "-", ""),
+    (b"", "-", ""),
+    (question(""), "-", ""),
+    (question("a_b.b.example"), "-", ""),
+    (question("\x00.b.example"), "-", ""),
+    (question("a\r\nHost: x.b.example"), "-", ""),
+    (question(".".join(["a" * 63] * 4)), "-", ""),
+    (question("a.example")[:12] + b"\xc0\x0c\0\x01\0\x01", "-", ""),
+    (question("a.example", more=b"x" * 500), "-", ""),
+]  # fmt: skip
+
+
+@pytest.mark.needs("cc")
+def test_what_is_answered(harness: Path) -> None:
+    said = fed(harness, [b"h" + asked for asked, _, _ in ANSWERS])
+    assert said == [f"{name} {answer}" for _, name, answer in ANSWERS]
+
+
+def _rendered(method: str, text: str, facts: HostFacts = FACTS) -> tuple[LaunchPlan, dict[str, Artifact]]:
+    policy = Policy.from_text(f"schema: 1\nmethod: {method}\n{text}").resolve(facts)
+    made = {each.name: each for each in render(policy, method).artifacts}
+    return parse_plan(made[NAME].content), made
+
+
+PROXIED = "network: {mode: proxy, allow: [a.example, '*.b.example:8443', 'c.example:22', 192.0.2.1], "
+
+
+@pytest.mark.parametrize("method", ["bwrap", "oci", "gvisor"])
+def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
+    """On the ports that no program inside can take, but for those that lead elsewhere."""
+    plan, made = _rendered(method, PROXIED + "expose: [80]}\n")
+    assert plan.names == ("a.example", "*.b.example", "c.example")
+    assert plan.name_ports == ("22", "443")
+    assert made["resolv.conf"].content == b"nameserver 127.0.0.1\n"
+    assert plan.resolver_place == ("/etc/resolv.conf" if method == "bwrap" else None)
+
+
+@pytest.mark.parametrize("method", ["bwrap", "oci", "gvisor"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "network: {mode: host}\n",
+        "network: {mode: proxy, allow: []}\n",
+        "network: {mode: proxy, allow: [192.0.2.1]}\n",
+        PROXIED + "}\nprocess: {privileged: true}\n",
+    ],
+)
+def test_elsewhere_no_name_is(method: str, text: str) -> None:
+    plan, made = _rendered(method, text)
+    assert (plan.names, plan.name_ports, plan.resolver_place) == ((), (), None)
+    assert b"nameserver" not in made["resolv.conf"].content if "resolv.conf" in made else True
+
+
+def test_under_bwrap_the_file_has_to_be_there() -> None:
+    """Where it is a link into a directory that is hidden, or nothing is there, names stay as they were."""
+    gone = {path: entry for path, entry in FACTS.entries.items() if path != "/etc/resolv.conf"}
+    link = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/other/resolv.conf")}
+    link |= {"/run/other": HostEntry("directory"), "/run/other/resolv.conf": HostEntry("file")}
+    for entries in (gone, link):
+        plan, made = _rendered("bwrap", PROXIED + "}\n", replace(FACTS, entries=entries))
+        assert (plan.names, plan.resolver_place) == ((), None)
+        assert "resolv.conf" not in made
+    shown = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/systemd/resolve/stub-resolv.conf")}
+    shown |= dict.fromkeys(("/run/systemd", "/run/systemd/resolve"), HostEntry("directory"))
+    shown |= {"/run/systemd/resolve/stub-resolv.conf": HostEntry("file")}
+    plan, made = _rendered("bwrap", PROXIED + "}\n", replace(FACTS, entries=shown))
+    assert plan.resolver_place == "/run/systemd/resolve/stub-resolv.conf"
+    assert b"stub-resolv.conf" not in made["mounts"].content, (
+        "what lies there is not what the watch waits for"
+    )
