@@ -449,6 +449,58 @@ os.execv(argv[0], argv)
 """
 
 
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        (1, "moves between directories"),
+        (2, "truncation"),
+        (3, "TCP"),
+        (4, "requests to devices"),
+        (5, "signals and abstract sockets"),
+    ],
+)
+def test_an_older_version_is_refused_with_what_it_lacks(sandbox: Made, version: int, lacks: str) -> None:
+    """The question for the version is answered by a supervisor of the launcher (seccomp_unotify(2))."""
+    made = sandbox()
+    argv = [sys.executable, "-c", ANSWERING, str(version), str(made.launcher), "/bin/true"]
+    ended = subprocess.run(
+        argv, capture_output=True, text=True, timeout=WAIT, check=False, env=dict(made.environment)
+    )
+    assert ended.returncode == 125, ended.stderr
+    said = f"this kernel's Landlock has version {version}, and 6 is needed"
+    assert said in ended.stderr
+    assert lacks in ended.stderr
+
+
+ANSWERING = """\
+import array, ctypes, fcntl, os, socket, struct, sys
+version, argv = int(sys.argv[1]), sys.argv[2:]
+libc = ctypes.CDLL(None, use_errno=True)
+ours, theirs = socket.socketpair()
+child = os.fork()
+if child == 0:
+    code = b"".join(struct.pack("<HBBI", *each) for each in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x7FC00000), (0x06, 0, 0, 0x7FFF0000),
+    ))
+    held = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(held))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    number = 277 if os.uname().machine == "aarch64" else 317
+    listener = libc.syscall(number, 1, 8, ctypes.create_string_buffer(program))
+    assert listener >= 0, ctypes.get_errno()
+    theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+    os.close(listener)
+    os.execv(argv[0], argv)
+_, rights, _, _ = ours.recvmsg(1, socket.CMSG_LEN(4))
+listener = struct.unpack("i", rights[0][2])[0]
+asked = bytearray(80)
+fcntl.ioctl(listener, 0xC0502100, asked)
+answer = struct.pack("<QqiI", *struct.unpack_from("<Q", asked), version, 0, 0)
+fcntl.ioctl(listener, 0xC0182101, bytearray(answer))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
     """What bubblewrap would hold and landlock can't is refused, whichever of the two starts here."""
     text = PLAIN.replace("method: landlock\n", "prefer: [bwrap, landlock]\n", 1)
