@@ -161,7 +161,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     before, after = launcher.template(), launcher.config()
     run = (launcher.made / "words").read_text().splitlines()[-1]
     assert re.fullmatch("sandwright-[A-Za-z0-9]{10}", run)
-    assert after["process"].pop("args") == ["echo", *ODD]
+    assert after["process"].pop("args") == ["/.sandwright-init", "--init", "-", "echo", *ODD]
     assert before["process"].pop("args") == ["/bin/sh"]
     passed = sorted([f"LC_ODD={''.join(ODD)}", "LC_EMPTY="])
     own = before["process"].pop("env")
@@ -176,7 +176,8 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     assert {**before, "mounts": 0} == {**after, "mounts": 0}
     image = launcher.scratch / "image"
     assert {each["destination"]: each["source"] for each in added} == {
-        f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")
+        "/.sandwright-init": f"{launcher.folder}/launch",
+        **{f"/{name}": f"{image}/{name}" for name in ("bin", "etc", "opt", "run", "usr", "var")},
     }
     assert {tuple(each["options"]) for each in added} == {("rbind", "rprivate", "nosuid", "nodev", "ro")}
     assert launcher.runs() == []
@@ -235,7 +236,7 @@ def test_what_lies_at_the_root(make: Make) -> None:
         launcher.fake()
         assert launcher.run("true").returncode == 0
     root = launcher.made / "bundle" / "rootfs"
-    names = {"bin", "etc", "opt", "run", "usr", "var", "file", ".hidden", "..odd"}
+    names = {"bin", "etc", "opt", "run", "usr", "var", "file", ".hidden", "..odd", ".sandwright-init"}
     assert {each.name for each in root.iterdir()} == names | {"lib", 'link"'}
     links = [str((root / name).readlink()) for name in ("lib", 'link"')]
     assert links == ["usr/lib", "/nowhere\n"]

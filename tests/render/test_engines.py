@@ -360,10 +360,11 @@ def test_the_launcher_asks_for_nothing_else(asked: Any, tmp_path: Path) -> None:
     here = f"{tmp_path}/out"
     over = [f'--mount=type=bind,readonly,"src={here}/{each}",dst=/etc/{each}'
             for each in ("passwd", "group", "hosts", "resolv.conf")]  # fmt: skip
+    init = f'--mount=type=bind,readonly,"src={here}/launch",dst=/.sandwright-init'
     assert more == [
         f"--cidfile={tmp_path}/session/sandwright/runs/{name}/cid", "--label=sandwright.session=s-1",
-        f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C",
-        "sandwright/debian:latest", "echo", "--privileged",
+        f"--security-opt=seccomp={here}/seccomp.json", *over, "--env=A", "--env=B_C", init,
+        "sandwright/debian:latest", "/.sandwright-init", "--init", "-", "echo", "--privileged",
     ]  # fmt: skip
     assert list((tmp_path / "session").glob("sandwright/runs/*")) == []
 
@@ -373,7 +374,8 @@ def test_a_directory_whose_name_csv_would_take_apart(asked: Any, tmp_path: Path)
     words = asked("extends: []", "true", folder=folder).stdout.decode().split("\0")
     mounts = _mounts([word for word in words if word.startswith("--mount=")])
     assert mounts["/etc/passwd"]["src"] == f"{tmp_path}/{folder}/passwd"
-    assert mounts.keys() == {"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf"}
+    files = {f"/etc/{name}" for name in ("passwd", "group", "hosts", "resolv.conf")}
+    assert mounts.keys() == {*files, "/.sandwright-init"}
 
 
 ROOTLESS = "[name=seccomp,profile=builtin name=rootless name=cgroupns]"

@@ -22,17 +22,17 @@ class Terminal:
     def __init__(
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], size: tuple[int, int]
     ) -> None:
-        self._master, self._slave = os.openpty()
+        self.master, self.slave = os.openpty()
         self.resize(*size)
-        self.before = termios.tcgetattr(self._slave)
+        self.before = termios.tcgetattr(self.slave)
         self._seen = b""
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 os.setsid()
-                fcntl.ioctl(self._slave, termios.TIOCSCTTY, 0)
+                fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
                 for descriptor in range(3):
-                    os.dup2(self._slave, descriptor)
+                    os.dup2(self.slave, descriptor)
                 os.closerange(3, 256)
                 os.chdir(cwd)
                 os.execve(argv[0], list(argv), dict(environ))
@@ -41,19 +41,19 @@ class Terminal:
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size, as a window's frame does: the kernel tells the foreground."""
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, keys: bytes) -> None:
-        os.write(self._master, keys)
+        os.write(self.master, keys)
 
     def read_until(self, text: bytes) -> bytes:
         """What is shown until `text` is; what comes behind it is for the next time."""
         deadline = time.monotonic() + WAIT
         while text not in self._seen:
             assert time.monotonic() < deadline, self._seen
-            if select.select([self._master], [], [], 0.1)[0]:
+            if select.select([self.master], [], [], 0.1)[0]:
                 try:
-                    self._seen += os.read(self._master, 65536)
+                    self._seen += os.read(self.master, 65536)
                 except OSError:
                     raise AssertionError(f"the terminal ended: {self._seen!r}") from None
         shown, found, self._seen = self._seen.partition(text)
@@ -69,20 +69,20 @@ class Terminal:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
             assert time.monotonic() < deadline, "it does not end"
-            if select.select([self._master], [], [], 0.02)[0]:
-                self._seen += os.read(self._master, 65536)
+            if select.select([self.master], [], [], 0.02)[0]:
+                self._seen += os.read(self.master, 65536)
 
     @property
     def settings(self) -> list[object]:
         """How the terminal is set now (termios(3))."""
-        return list(termios.tcgetattr(self._slave))
+        return list(termios.tcgetattr(self.slave))
 
     def close(self) -> None:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self._master)
-        os.close(self._slave)
+        os.close(self.master)
+        os.close(self.slave)
 
 
 @contextmanager

@@ -148,20 +148,21 @@ def test_a_terminal_that_is_not_input_and_output_is_not_read(
     assert "password" not in (project.root / "got").read_text()
 
 
-def test_in_the_background_it_is_stopped_and_reads_nothing(project: Project, start: str) -> None:
-    """As any program that sets its terminal: the keys are the shell's."""
+def test_in_the_background_it_is_not_stopped_and_reads_nothing(project: Project, start: str) -> None:
+    """It uses a terminal of its own; the keys are the shell's."""
     script = f"""
         set -m
-        {start} sh -c 'head -n 1 >got' &
-        until jobs | grep -q Stopped; do sleep 0.05; done
-        echo stop''ped; read -r line; echo "the shell read $line"; kill -9 %1; wait
+        {start} sh -c 'echo >begun; head -n 1 >got' &
+        until test -e begun; do sleep 0.05; done
+        echo beg''un; read -r line; echo "the shell read $line"; jobs; kill -9 %1; wait; echo en''ded
     """
     with terminal(["/bin/bash", "-c", script], project.root, project.environ) as shown:
-        shown.read_until(b"stopped")
+        shown.read_until(b"begun")
         shown.type(b"a password\n")
         shown.read_until(b"the shell read a password")
+        assert b"Running" in shown.read_until(b"ended")
         shown.end()
-    assert not (project.root / "got").exists()
+    assert (project.root / "got").read_bytes() == b""
 
 
 def test_output_alone_on_a_terminal_is_shown(project: Project, start: str) -> None:

@@ -14,12 +14,18 @@
 #include "launch.h"
 
 /* The descriptors that bubblewrap is given; the filter's stands in `args`. */
-enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, FREE, CONFINED = 100 };
+enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, BELL, FREE, CONFINED = 100 };
+enum { MOST_PROGRAM = 1 << 26 }; /* bytes */
+static const char ELF[] = "\177ELF";
+
+/* Through a mount that is read-only: by its process (/proc/N/exe) the host's could be changed else. */
+static const char INIT[] = "/dev/.sandwright-init";
 
 static const char *program;
 static char *typed;             /* the command's first word, as it was given */
 static struct words given;      /* further arguments: the environment */
 static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
+static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
@@ -41,14 +47,10 @@ static void check(struct run *run)
         add(&given, name);
         add(&given, value + 1);
     }
-    /* `--new-session` takes the terminal away, and without a controlling one no key sends a signal. */
-    if (run->terminal && access("/usr/bin/setsid", X_OK) == 0) {
-        struct words command = {0};
-        add(&command, "/usr/bin/setsid");
-        add(&command, "--ctty");
-        for (char **word = run->command; *word != NULL; word++)
-            add(&command, *word);
-        run->command = command.at;
+    if (run->terminal) { /* `--new-session` takes it away */
+        char *const bind[] = {"--ro-bind", text("%s/launch", run->directory), (char *)INIT};
+        add_all(&given, &(struct words){(char **)bind, 3});
+        init_command(run, INIT, text("%d", BELL));
     }
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
@@ -72,6 +74,9 @@ static void prepare(struct run *run)
 {
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0)
         refuse_errno("no pipe can be made");
+    if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
+        refuse_errno("no pipe can be made");
+    run->bell = bell[0];
     run->wakes = says[0];
     if (run->plan.supervised)
         notify_start(run);
@@ -86,7 +91,7 @@ static void give(int file, int number)
 
 static int in_memory(const char *name, const char *content, size_t length)
 {
-    int file = memfd_create(name, MFD_CLOEXEC);
+    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
         refuse_errno("bubblewrap can't be given what it reads");
     return file;
@@ -97,6 +102,27 @@ static int artifact(const struct run *run, const char *name)
     size_t length;
     const char *content = checked_artifact(run, name, &length);
     return in_memory(name, content, length);
+}
+
+/* bubblewrap stays inside as the first process, by whose /proc/1/exe its owner could change what all of the host run
+ * (CVE-2019-5736): then it is a copy that nobody can write. */
+static _Noreturn void execute(char *const *words)
+{
+    static const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+    char *const nothing[] = {NULL};
+    struct stat status;
+    size_t length;
+    char *content = stat(program, &status) != 0 || status.st_uid != geteuid()
+                        ? NULL
+                        : read_file(AT_FDCWD, program, MOST_PROGRAM, &length);
+    if (content != NULL && strncmp(content, ELF, sizeof ELF - 1) == 0) {
+        int copy = in_memory("bwrap", content, length);
+        if (fcntl(copy, F_ADD_SEALS, seals) == 0)
+            syscall(SYS_execveat, copy, "", words, nothing, AT_EMPTY_PATH);
+        refuse_errno("%s can't be started from a copy, and the command could change it", program);
+    }
+    execve(program, words, nothing);
+    refuse_errno("%s can't be started", program);
 }
 
 static _Noreturn void become(struct run *run, bool tries)
@@ -112,10 +138,11 @@ static _Noreturn void become(struct run *run, bool tries)
     /* Above what will be given: `dup2` closes what is there. */
     int files[] = {artifact(run, "args"), in_memory("settings", settings, length), artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
-                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1]};
+                   tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
+                   bell[1]};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
         files[index] = fcntl(files[index], F_DUPFD_CLOEXEC, FREE);
-    for (int number = ARGUMENTS; number <= (tries ? FILTER : SAYS); number++)
+    for (int number = ARGUMENTS; number <= (tries ? FILTER : run->terminal ? BELL : SAYS); number++)
         give(files[number - ARGUMENTS], number);
     static const char *const words[] = {"bwrap", "--args", "3", "--args", "4", "--json-status-fd", "7", "--block-fd", "6"};
     for (size_t index = 0; index < (tries ? 5 : sizeof words / sizeof *words); index++)
@@ -125,9 +152,7 @@ static _Noreturn void become(struct run *run, bool tries)
         add(&all, "/proc/none/such");
     for (char **word = run->command; *word != NULL && !tries; word++)
         add(&all, *word);
-    char *const nothing[] = {NULL};
-    execve(program, all.at, nothing);
-    refuse_errno("%s can't be started", program);
+    execute(all.at);
 }
 
 static void limit(int resource, rlim_t most, pid_t process, const char *name)
@@ -154,6 +179,7 @@ static void started(struct run *run)
 {
     close(block[0]);
     close(says[1]);
+    close(bell[1]);
     if (run->plan.supervised)
         notify_started();
 }
@@ -301,7 +327,7 @@ static void clean(struct run *run)
 
 const struct method bwrap_method = {
     .name = "bwrap",
-    .terminal = TERMINAL_TAKEN,
+    .own_session = true,
     .stateless = true,
     .check = check,
     .prepare = prepare,

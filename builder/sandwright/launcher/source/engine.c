@@ -250,7 +250,6 @@ static void check(struct run *run)
         shims_check(run);
         shims_command(run, true);
     }
-    run->apart = is_podman(run);
 }
 
 /* ---- the arguments: what of them depends on the run */
@@ -354,8 +353,6 @@ char *most_processes(void)
 
 static void add_podman(struct run *run)
 {
-    static const char *const places[] = {"/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit"};
-    const char *init = NULL;
     bool bounded = false;
     if (!is_remote()) {
         add(&words, text("--conmon-pidfile=%s/monitor", run->state));
@@ -369,15 +366,6 @@ static void add_podman(struct run *run)
         limit = NOFILE;
     if (!bounded)
         add(&words, text("--ulimit=nofile=%lu:%lu", limit, limit));
-    /* Podman brings no first process of its own, which passes signals on. */
-    for (size_t index = 0; init == NULL && index < sizeof places / sizeof *places; index++)
-        if (access(places[index], X_OK) == 0)
-            init = places[index];
-    if (init != NULL || (init = find_program(run, "catatonit")) != NULL ||
-        (init = find_program(run, "tini-static")) != NULL) {
-        add(&words, text("--init"));
-        add(&words, text("--init-path=%s", init));
-    }
 }
 
 /* In the container the session program takes the variables' values from its own environment, by these names. */
@@ -421,6 +409,24 @@ static void add_variables(struct run *run)
     }
     if (run->plan.image != NULL)
         add_outer(run, names);
+}
+
+/* Behind the image: init, and what the plan and the run make of the command. */
+static void add_init(struct run *run)
+{
+    char *const bell = text("%s/bell", run->state), *const first[] = {"/.sandwright-init", "--init", "/.sandwright-bell"};
+    add_file(text("%s/launch", run->directory), "dst=/.sandwright-init");
+    if (run->terminal) {
+        run->bell = make_bell(bell);
+        add_file(bell, "dst=/.sandwright-bell");
+    }
+    add(&words, run->plan.started.at[0]);
+    add_all(&words, &(struct words){(char **)first, 2});
+    add(&words, run->terminal ? first[2] : text("-"));
+    for (size_t index = 1; index < run->plan.started.count; index++)
+        add(&words, run->plan.started.at[index]);
+    for (char **word = run->command; *word != NULL; word++)
+        add(&words, *word);
 }
 
 static void choose_cid(const struct run *run)
@@ -469,9 +475,7 @@ static void prepare(struct run *run)
         add(&words, text("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",
                          mount_source(getenv("SANDWRIGHT_SHIMS")), plan->shims_place));
     add_variables(run);
-    add_all(&words, &plan->started);
-    for (char **word = run->command; *word != NULL; word++)
-        add(&words, *word);
+    add_init(run);
     gone = false;
 }
 
@@ -480,8 +484,6 @@ static void start(struct run *run)
     for (size_t index = 0; index < run->plan.unset.count; index++)
         unsetenv(run->plan.unset.at[index]);
     if (is_podman(run)) {
-        /* Killed with the launcher's group it would leave a monitor that Podman knows nothing of. */
-        setsid();
         signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
         signal(SIGQUIT, SIG_DFL);
     }
@@ -567,14 +569,18 @@ void remove_by_force(struct run *run, const char *name)
 }
 
 /* Removes the container. What was asked for is made though who asked was killed, so that it may yet appear; and the
- * engine may be about to remove it. */
+ * engine may be about to remove it. A client that waits for its terminal to take more doesn't end by itself, and Docker's daemon waits for
+ * it. */
 static void remove_container(struct run *run)
 {
     char *name = text("name=^%s$", run->name);
+    if (!is_podman(run) && container() != NULL && runs(run))
+        kill(run->child, SIGKILL);
     for (int tries = 0; tries < 200; tries++) {
         remove_by_force(run, run->name);
         char *there = ask(run, "ps", "--all", "--quiet", "--filter", name, NULL);
-        if (there != NULL && there[0] == '\0' && !runs(run) &&
+        bool ended = !runs(run) || (container() != NULL && tries >= 20);
+        if (there != NULL && there[0] == '\0' && ended &&
             (container() != NULL || tries >= (is_podman(run) ? 1 : 20))) {
             gone = true;
             return;
@@ -603,9 +609,8 @@ static void remove_unknown(struct run *run)
  * (containers/podman#17489): they go to the container itself, and to the client while there is none. */
 static bool deliver(struct run *run, int number)
 {
-    bool asks = number != SIGWINCH;
-    signalled = signalled || asks;
-    return (is_podman(run) && asks && ask(run, "kill", text("--signal=%d", number), run->name, NULL) != NULL) ||
+    signalled = signalled || (number != SIGWINCH && number != SIGTSTP && number != SIGCONT);
+    return (is_podman(run) && ask(run, "kill", text("--signal=%d", number), run->name, NULL) != NULL) ||
            kill(run->child, number) == 0;
 }
 

@@ -23,6 +23,7 @@ enum { PATIENCE = 2000, GRACE = 10000, RETRY = 20, STARTS = 3, ENDING = 5000 }; 
 static struct run *kept;
 static int to_launcher = -1, children = -1, timer = -1;
 static bool gone, late, began; /* the launcher; the time; the child */
+static bool stop_told;         /* and the launcher hasn't said that it goes on */
 static int watched;            /* what the watch said at its end, where that decides */
 static unsigned long pending;  /* signals that found nobody, by bits */
 static long patience, grace;   /* until when, 0 without */
@@ -35,7 +36,7 @@ static bool signals_known;
 
 void caught_signals(sigset_t *set)
 {
-    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+    static const int handed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
     struct sigaction own;
     for (size_t index = 0; index < sizeof changed / sizeof *changed; index++)
         sigaction(changed[index], NULL, &before[index]);
@@ -220,6 +221,14 @@ static void tell(int kind, int value)
     (void)!send(to_launcher, &message, sizeof message, MSG_NOSIGNAL);
 }
 
+/* Once until the launcher goes on: a command could fill the socket, and what it is told last is the status. */
+void tell_stopped(void)
+{
+    if (!stop_told && kept->terminal)
+        tell(STOPPED, 0);
+    stop_told = true;
+}
+
 bool launcher_there(void)
 {
     struct pollfd each = {.fd = to_launcher, .events = POLLRDHUP};
@@ -229,6 +238,8 @@ bool launcher_there(void)
 static _Noreturn void tell_status(int status)
 {
     tell(STATUS, status);
+    if (launcher_there())
+        kill(kept->launcher, SIGCONT); /* if it has stopped, whoever waits for it would wait for ever */
     _exit(status);
 }
 
@@ -270,14 +281,6 @@ static _Noreturn void end_keeper(int status)
     tell_status(late ? TIME_UP : status);
 }
 
-/* Who would continue a child that has stopped: the launcher's parent, if it is in our session. */
-static void stopped(const struct run *run)
-{
-    pid_t shell = parent_of(run->launcher), group = getpgid(run->launcher);
-    if (group > 1 && (shell <= 0 || getsid(shell) != getsid(0)))
-        kill(-group, SIGCONT);
-}
-
 /* Whether the child has ended. What else became ours is not left as a zombie. */
 static bool ended_child(struct run *run, int *status)
 {
@@ -290,12 +293,7 @@ static bool ended_child(struct run *run, int *status)
             break;
         waitpid(info.si_pid, NULL, 0);
     }
-    while (waitpid(run->child, status, WNOHANG | WUNTRACED) == run->child) {
-        if (!WIFSTOPPED(*status))
-            return true;
-        stopped(run);
-    }
-    return false;
+    return waitpid(run->child, status, WNOHANG) == run->child;
 }
 
 static void take_signal(int number)
@@ -320,7 +318,7 @@ static void deliver_pending(struct run *run)
         if (!there && milliseconds() < patience)
             continue;
         pending &= ~(1UL << number);
-        if (!there && number != SIGWINCH) {
+        if (!there && number != SIGWINCH && number != SIGTSTP && number != SIGCONT) {
             run->ended_by = run->ended_by != 0 ? run->ended_by : number;
             end_run(run);
         }
@@ -331,13 +329,27 @@ static void deliver_pending(struct run *run)
     }
 }
 
+/* Whether it rang. */
+static bool hear_bell(struct run *run)
+{
+    char rung[4096];
+    ssize_t got = run->bell < 0 ? -1 : read(run->bell, rung, sizeof rung);
+    if (got == 0 || (got < 0 && errno != EAGAIN))
+        run->bell = -1;
+    return got > 0;
+}
+
 static void from_launcher(struct run *run)
 {
     struct message message;
     ssize_t got;
     while ((got = recv(to_launcher, &message, sizeof message, 0)) == sizeof message)
-        if (message.kind == TO_DELIVER)
+        if (message.kind == TO_DELIVER) {
             take_signal(message.value);
+            while (message.value == SIGCONT && hear_bell(run)) /* of what goes on now */
+                ;
+            stop_told = stop_told && message.value != SIGCONT;
+        }
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
         gone = true;
         terminal_restore();
@@ -361,6 +373,7 @@ static int attend(struct run *run)
             {.fd = timer, .events = POLLIN},
             {.fd = run->watch == NULL ? -1 : run->watch->handle, .events = POLLIN},
             {.fd = run->wakes, .events = POLLIN},
+            {.fd = run->bell, .events = POLLIN},
         };
         if (poll(each, sizeof each / sizeof *each, sleep_for()) < 0)
             continue;
@@ -368,6 +381,8 @@ static int attend(struct run *run)
             from_launcher(run);
         if (each[4].revents != 0 && run->method->readable != NULL)
             run->method->readable(run);
+        if (each[5].revents != 0 && hear_bell(run))
+            tell_stopped();
         if (each[3].revents != 0) {
             ended_watch(run);
             if (watched != 0)
@@ -389,20 +404,15 @@ static int attend(struct run *run)
 
 static void start(struct run *run)
 {
-    pid_t group = getpgid(run->launcher);
     run->child = fork_child(&run->child_handle);
     if (run->child < 0)
         refuse_errno("no process can be made");
     if (run->child == 0) {
-        if (run->method->terminal == TERMINAL_PASSED)
-            setpgid(0, group);
-        else if (run->method->terminal == TERMINAL_CONTROLLING)
-            terminal_control();
+        if (!run->method->own_session)
+            terminal_control(run);
         run->method->start(run);
         _exit(NOT_RUN);
     }
-    if (run->method->terminal == TERMINAL_PASSED)
-        setpgid(run->child, group);
     if (!began)
         tell(BEGUN, 0);
     began = true;

@@ -29,6 +29,7 @@ enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
 enum { PATIENCE = 5000 }; /* milliseconds */
 
 static int ours = -1, enders = -1; /* the ends of the ender's socket */
+static int bell[2] = {-1, -1};     /* a pipe: init writes when the command stops */
 static struct words variables;
 
 /* ---- the kernel's Landlock */
@@ -115,6 +116,9 @@ static void prepare(struct run *run)
         refuse_errno("no socket can be made");
     ours = ends[0];
     enders = ends[1];
+    if (run->terminal && pipe2(bell, O_CLOEXEC | O_NONBLOCK) != 0)
+        refuse_errno("no pipe can be made");
+    run->bell = bell[0];
     make_run_directory(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
         refuse_errno("%s can't be made", temporary(run));
@@ -125,6 +129,7 @@ static void started(struct run *run)
     (void)run;
     close(enders);
     enders = -1;
+    close(bell[1]);
 }
 
 /* All of the domain have been killed when the ender has ended. */
@@ -267,19 +272,21 @@ static void start(struct run *run)
     landlock_enter(ruleset);
     if (chdir(run->plan.start_directory) != 0)
         refuse_errno("%s can't be entered", run->plan.start_directory);
-    close_others(NULL, 0);
+    close_others(&bell[1], 1);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != run->keeper)
         _exit(NOT_RUN);
     /* Of two errors that filters give the kernel takes the last one's: the policy's. */
     set_filter(run, "closed.bpf");
     set_filter(run, "seccomp.bpf");
     char *none = NULL;
-    exec_command(run->command, variables.count == 0 ? &none : variables.at);
+    char *const *all = variables.count == 0 ? &none : variables.at;
+    if (run->terminal)
+        init_here(bell[1], run->command, all);
+    exec_command(run->command, all);
 }
 
 const struct method landlock_method = {
     .name = "landlock",
-    .terminal = TERMINAL_CONTROLLING,
     .check = check,
     .prepare = prepare,
     .start = start,

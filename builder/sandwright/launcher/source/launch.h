@@ -6,7 +6,7 @@
  *   launcher  the process that was started: checks, forks the keeper, hands signals on, gives the exit status
  *   keeper    its child, in a process group of its own (same session, so that the terminal stays): makes what the run
  *             needs, forks the child, keeps the time limit, watches mounts, cleans up, tells the launcher the status
- *   child     the keeper's child, in the launcher's process group: becomes bwrap, runc, runsc, docker, podman or sudo
+ *   child     the keeper's child, in a session of its own: becomes bwrap, runc, runsc, docker, podman or sudo
  *
  * Launcher and keeper are both subreapers. If one of them dies, however it dies, the other ends everything below it
  * (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
@@ -62,26 +62,22 @@ struct run {
     const char *state;      /* absolute: the run's directory, <state>/runs/<name>; not made by all methods */
     int lock;               /* of the project, -1 without: held by launcher and keeper */
     bool terminal;          /* standard input and output are terminals */
+    bool uncontrolled;      /* the command's sends no signals: the launcher makes them of keys (gVisor) */
     pid_t launcher, keeper, child; /* child: known to the keeper only */
     int child_handle;       /* its pidfd, -1 without */
-    bool apart;             /* the child makes a session of its own (podman): `deliver` hands it keys and WINCH, too */
+    int bell;               /* the keeper's: readable when the command has stopped, -1 without */
     int wakes;              /* the keeper's: a descriptor of the method's that ends its sleep when readable, -1 without */
     struct watch *watch;    /* the keeper's: NULL without; it is asked how it ended, and the run ends with it */
     bool over;              /* the keeper's: what is left below it is the engine's, and ends by itself */
     int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
 };
 
-enum terminal {
-    TERMINAL_PASSED,     /* the command gets the person's, and its keys by the process group */
-    TERMINAL_TAKEN,      /* it gets a new one, which the launcher relays; it is in a session of its own */
-    TERMINAL_CONTROLLING /* and the child is the leader of a session that the new one controls */
-};
-
 /* What a method does. Each function may be NULL. `clean` and `end` are called in keeper or launcher, whatever was made
  * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */
-    enum terminal terminal;
+    bool own_session;                         /* the sandbox makes a session itself; else the child leads one, which the
+                                                 command's terminal controls */
     bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
     bool client;                              /* the child hands none of its descriptors on: no relays */
     void (*check)(struct run *);              /* launcher: before anything is made */
@@ -161,13 +157,15 @@ void notify_end(void);                     /* keeper */
 _Noreturn void confine(char **words);      /* inside */
 
 /* ---- main.c, keeper.c */
-enum { TO_DELIVER, BEGUN, STATUS };       /* between launcher and keeper: a signal; the child is started; its status */
+enum { TO_DELIVER, BEGUN, STATUS, STOPPED }; /* between launcher and keeper: a signal; the child is started; its status; the
+                                             command has stopped */
 struct message {
     int kind, value;
 };
 void caught_signals(sigset_t *set);       /* what the launcher hands on: no signal that was ignored when it was started */
 void restore_signals(void);               /* in what will be somebody else's program: as they were given to us */
 _Noreturn void keep(struct run *run, int socket);
+void tell_stopped(void);                  /* keeper: the command has stopped */
 bool launcher_there(void);                /* keeper: the launcher hasn't ended */
 long milliseconds(void);                  /* of a clock that nobody sets */
 size_t children_of(pid_t process, pid_t *found, size_t most);
@@ -184,16 +182,26 @@ int wait_for(pid_t child, int handle, int seconds); /* closes `handle`; the exit
  * nowhere) is what it wrote, NUL behind it; its errors are shown nowhere. */
 int capture(struct run *run, char *const *argv, char **output, int seconds);
 
+/* ---- init.c: what starts the command inside */
+_Noreturn void init_main(char **words);
+_Noreturn void init_here(int bell, char **command, char *const *variables); /* without a program between */
+void init_command(struct run *run, const char *program, const char *bell_word); /* puts it before the command */
+void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
+void job_signal(pid_t job, int number, bool *stopped);
+int make_bell(const char *path);          /* a file, whose reading is seen by what is given */
+
 /* ---- terminal.c: a terminal of the command's own */
 bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
 void terminal_begin(struct run *run);     /* launcher, after it */
 void terminal_give(struct run *run);      /* keeper: at 0 to 2, in place of ours */
-void terminal_control(void);              /* child: a session, which it controls */
+void terminal_control(const struct run *run); /* child: a session, which it controls */
 void terminal_restore(void);              /* ours is as it was */
-void terminal_stop(void);                 /* the launcher, until it is continued */
+void terminal_stop(int socket);           /* the launcher stops until it is continued, unless the keeper has said more */
+void terminal_continue(void);             /* it was, or may have been */
 void terminal_resize(void);
-size_t terminal_wait(struct pollfd *each);/* what to wait for, at most 2 */
+size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at most 2, and how many milliseconds */
 void terminal_copy(const struct pollfd *each);
+int terminal_signal(void);                /* the one that the last keys mean, 0 without */
 void terminal_drain(void);                /* at the end: what was written last */
 
 /* ---- watch.c: the watch over mounts (watch.h), in a process of its own, by the artifact `mounts` */

@@ -1,4 +1,5 @@
 /* launch COMMAND [ARGUMENT ...]: the launcher.
+ * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside (init.c).
  * launch --confine PROGRAM CHANNEL COMMAND ...: what of it runs inside (confine.c).
  * launch --uncover: removes what runs left in the project that were killed. */
 #define _GNU_SOURCE
@@ -15,7 +16,7 @@
 
 #include "launch.h"
 
-static struct run run = {.child_handle = -1, .wakes = -1, .lock = -1};
+static struct run run = {.child_handle = -1, .wakes = -1, .bell = -1, .lock = -1};
 static bool relayed, begun;
 
 static _Noreturn void leave_launcher(int status)
@@ -104,32 +105,44 @@ static pid_t fork_keeper(int sockets[2])
     return keeper;
 }
 
-static void hand_on(int socket, const struct signalfd_siginfo *info)
+static void tell_keeper(int socket, int number)
 {
-    struct message message = {TO_DELIVER, (int)info->ssi_signo};
-    bool passed = run.method->terminal == TERMINAL_PASSED, by_group = passed && !run.apart;
-    if (message.value == SIGTSTP)
-        terminal_stop();
-    else if (message.value == SIGWINCH && !passed)
+    struct message message = {TO_DELIVER, number};
+    (void)!send(socket, &message, sizeof message, MSG_NOSIGNAL);
+}
+
+/* On a terminal of the command's own the launcher stops when the command has. */
+static void hand_on(int socket, int number, bool terminal)
+{
+    if (number == SIGWINCH && terminal)
         terminal_resize();
-    else if (message.value != SIGCHLD && (info->ssi_code != SI_KERNEL || !by_group))
-        (void)!send(socket, &message, sizeof message, MSG_NOSIGNAL);
+    if (number == SIGCONT)
+        terminal_continue();
+    if (number == SIGCHLD || (number == SIGWINCH && terminal && !run.uncontrolled))
+        return;
+    tell_keeper(socket, number);
+    if (number == SIGTSTP && !terminal) {
+        terminal_stop(socket);
+        tell_keeper(socket, SIGCONT);
+    }
 }
 
 /* The keeper's word, or -1 when it ended without one. */
-static int see_through(int socket, int signals)
+static int see_through(int socket, int signals, bool terminal)
 {
-    int status = -1, ended;
+    int status = -1, ended, most, key;
     for (bool over = false; !over;) {
         struct pollfd each[4] = {{.fd = signals, .events = POLLIN}, {.fd = socket, .events = POLLIN}};
-        size_t copied = terminal_wait(each + 2);
-        if (poll(each, 2 + copied, -1) < 0 && errno != EINTR)
+        size_t copied = terminal_wait(each + 2, &most);
+        if (poll(each, 2 + copied, most) < 0 && errno != EINTR)
             refuse_errno("what runs can't be waited for");
         struct signalfd_siginfo info;
         while (read(signals, &info, sizeof info) == sizeof info)
-            hand_on(socket, &info);
+            hand_on(socket, (int)info.ssi_signo, terminal);
         if (copied > 0)
             terminal_copy(each + 2);
+        if (run.uncontrolled && (key = terminal_signal()) != 0)
+            tell_keeper(socket, key);
         over = waitpid(run.keeper, &ended, WNOHANG) == run.keeper;
         struct message message;
         ssize_t got;
@@ -137,6 +150,11 @@ static int see_through(int socket, int signals)
         while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
             begun = begun || (got > 0 && message.kind == BEGUN);
             status = got > 0 && message.kind == STATUS ? message.value : status;
+            if (got > 0 && message.kind == STOPPED && terminal && !over) {
+                terminal_stop(socket);
+                tell_keeper(socket, SIGCONT);
+                break; /* signals come first */
+            }
         }
         if (got == 0 && !over) /* its end has come, or will at once */
             over = waitpid(run.keeper, &ended, 0) == run.keeper;
@@ -158,6 +176,8 @@ static int clean_up(void)
 
 int main(int count, char **words)
 {
+    if (count > 1 && strcmp(words[1], "--init") == 0)
+        init_main(words + 2);
     if (count > 2 && strcmp(words[1], "--confine") == 0)
         confine(words + 2);
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
@@ -176,8 +196,6 @@ int main(int count, char **words)
     check(count, words);
     run.launcher = getpid();
     bool terminal = terminal_open(&run);
-    if (terminal)
-        sigaddset(&set, SIGTSTP);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         refuse_errno("the processes of the run can't be held");
     int sockets[2], signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -187,7 +205,7 @@ int main(int count, char **words)
     ports_release();
     if (terminal)
         terminal_begin(&run);
-    int status = see_through(sockets[0], signals);
+    int status = see_through(sockets[0], signals, terminal);
     terminal_drain();
     leave_launcher(status < 0 ? clean_up() : status);
 }

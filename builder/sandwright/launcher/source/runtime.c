@@ -15,18 +15,16 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "launch.h"
 
 enum { QUESTION = 10 }; /* seconds for a question to a runtime */
+static const char INIT[] = "/.sandwright-init", BELL[] = "/.sandwright-bell";
 
 static const char *program, *image;
 static char *environment[3];
 static int image_handle = -1;
-static struct termios keys; /* the terminal before the runtime changed it */
-static bool keys_known;
 static struct words shown;  /* names at the image's root that are mounted */
 static struct words laid;   /* places inside, and files that lie there */
 static struct watch watch;
@@ -74,18 +72,19 @@ static void check(struct run *run)
     check_points(run);
     if (run->plan.proxy)
         egress_check(run);
+    run->uncontrolled = run->plan.gvisor; /* runsc's processes would die of its signals */
+    init_command(run, INIT, run->terminal ? BELL : "-");
     if (run->plan.shims) {
         shims_check(run);
         shims_command(run, true);
     }
-    /* Only runc and crun hand a terminal's keys on, and only where they have it as theirs. */
-    run->apart = run->plan.gvisor || !run->terminal;
-    keys_known = run->terminal && tcgetattr(0, &keys) == 0;
 }
 
 /* ---- keeper: the bundle */
 static bool is_private(const struct run *run, const char *name)
 {
+    if (strcmp(name, INIT + 1) == 0 || strcmp(name, BELL + 1) == 0)
+        return true;
     for (size_t index = 0; index < run->plan.image_private.count; index++)
         if (strcmp(run->plan.image_private.at[index], name) == 0)
             return true;
@@ -120,7 +119,8 @@ static void make_root(const struct run *run)
             (fstatat(image_handle, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
                 !make_place(root, entry->d_name, status.st_mode)))
             break;
-    if (errno != 0)
+    if (errno != 0 || write_file(root, INIT + 1, "", 0, 0644) != 0 ||
+        (run->terminal && write_file(root, BELL + 1, "", 0, 0644) != 0))
         refuse_errno("no places can be made for the image's directories");
     closedir(entries);
     close(root);
@@ -162,6 +162,9 @@ static void put_mounts(FILE *out, const struct run *run)
         put_mount(out, text("/%s", shown.at[index]), text("%s/%s", image, shown.at[index]), "");
     for (size_t index = 0; index < laid.count; index += 2)
         put_mount(out, laid.at[index], laid.at[index + 1], "\"noexec\", ");
+    put_mount(out, INIT, text("%s/launch", run->directory), "");
+    if (run->terminal)
+        put_mount(out, BELL, text("%s/bell", run->state), "\"noexec\", ");
     if (run->plan.shims)
         put_mount(out, run->plan.shims_place, getenv("SANDWRIGHT_SHIMS"), "");
 }
@@ -225,6 +228,8 @@ static void prepare(struct run *run)
     run->watch = &watch;
     if (run->plan.gvisor && write_file(AT_FDCWD, text("%s/nothing", run->state), "", 0, 0) != 0)
         refuse_errno("nothing can be made to hide files with");
+    if (run->terminal)
+        run->bell = make_bell(text("%s/bell", run->state));
     make_root(run);
     laid = image_files(run, image);
     write_config(run);
@@ -298,8 +303,6 @@ static void start(struct run *run)
     struct words enter = {0};
     struct words all = words_of(
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, run->name, NULL});
-    if (run->apart)
-        setsid();
     if (run->plan.own_network)
         own_network(run);
     if (run->plan.shims_loopback) {
@@ -334,33 +337,20 @@ static pid_t first_process(const struct run *run)
     return above == run->keeper ? first : 0;
 }
 
-/* Whether nobody waits for a signal that people end programs with (SigIgn, SigCgt in proc_pid_status(5)). */
-static bool is_deadly(pid_t process, int number)
+/* Whether init waits for signals, since when it is called so; a first process that doesn't yet would never see one. */
+static bool is_ready(pid_t process)
 {
-    char *said = read_file(AT_FDCWD, text("/proc/%d/status", (int)process), 1 << 16, NULL);
-    const char *ignored = said == NULL ? NULL : strstr(said, "\nSigIgn:"), *caught = ignored ? strstr(ignored, "\nSigCgt:") : NULL;
-    bool ends = number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
-    return ends && caught != NULL &&
-           ((strtoull(ignored + 8, NULL, 16) | strtoull(caught + 8, NULL, 16)) >> (number - 1) & 1) == 0;
+    char *name = read_file(AT_FDCWD, text("/proc/%d/comm", (int)process), 64, NULL);
+    return name != NULL && strcmp(name, "init\n") == 0;
 }
 
-/* runsc's `run` would die of the signal, and pass nothing on. With others the command is process 1 of its namespace, for
- * which the kernel drops a signal that is not waited for (pid_namespaces(7)): it is killed then. */
+/* runsc's `run` would die of the signal, and pass nothing on. */
 static bool deliver(struct run *run, int number)
 {
     if (run->plan.gvisor)
         return ask(run, (const char *const[]){"kill", run->name, text("%d", number), NULL}) == 0;
     pid_t first = first_process(run);
-    if (first == 0)
-        return false;
-    if (!is_deadly(first, number))
-        return kill(run->child, number) == 0;
-    int handle = (int)syscall(SYS_pidfd_open, first, 0);
-    bool killed = handle >= 0 && first_process(run) == first && syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0) == 0;
-    if (killed)
-        run->ended_by = number;
-    close(handle);
-    return killed;
+    return first != 0 && is_ready(first) && kill(run->child, number) == 0;
 }
 
 static bool has(const char *line, const char *first, const char *then)
@@ -422,8 +412,6 @@ static void remove_groups(const struct run *run)
 
 static void clean(struct run *run)
 {
-    if (keys_known && (getpid() == run->launcher || launcher_there()))
-        tcsetattr(0, TCSANOW, &keys);
     if (run->plan.proxy)
         egress_close(run);
     if (access(run->state, F_OK) != 0)
@@ -436,7 +424,6 @@ static void clean(struct run *run)
 
 const struct method runtime_method = {
     .name = "runtime",
-    .terminal = TERMINAL_PASSED,
     .check = check,
     .prepare = prepare,
     .start = start,

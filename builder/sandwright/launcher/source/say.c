@@ -1,6 +1,8 @@
 /* Says a line on standard error, in which a name can't do anything to a terminal. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,36 @@
 
 #include "launch.h"
 
+enum { PATIENCE = 1000 }; /* milliseconds */
+
 void (*leave)(int status) = exit;
+
+/* A terminal of the command's may be held by it, or read by nobody any more: what waits for that would never end. */
+static int open_errors(int *flags)
+{
+    int own = isatty(STDERR_FILENO) ? open("/proc/self/fd/2", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
+    *flags = own < 0 && isatty(STDERR_FILENO) ? fcntl(STDERR_FILENO, F_GETFL) : -1;
+    if (*flags >= 0)
+        fcntl(STDERR_FILENO, F_SETFL, *flags | O_NONBLOCK);
+    return own < 0 ? STDERR_FILENO : own;
+}
+
+static void write_line(const char *said, size_t length)
+{
+    int flags, errors = open_errors(&flags);
+    for (size_t done = 0; done < length;) {
+        ssize_t wrote = write(errors, said + done, length - done);
+        struct pollfd room = {.fd = errors, .events = POLLOUT};
+        if (wrote > 0)
+            done += (size_t)wrote;
+        else if (wrote == 0 || (errno != EINTR && (errno != EAGAIN || poll(&room, 1, PATIENCE) <= 0)))
+            break;
+    }
+    if (flags >= 0)
+        fcntl(STDERR_FILENO, F_SETFL, flags);
+    if (errors != STDERR_FILENO)
+        close(errors);
+}
 
 /* In one write, so that lines of several processes don't mix. Names are at most some paths long; the rest is cut. */
 static void line(const char *format, va_list words, const char *reason)
@@ -27,14 +58,7 @@ static void line(const char *format, va_list words, const char *reason)
         if (said[index] < ' ' || said[index] > '~')
             said[index] = '?';
     said[end++] = '\n';
-    for (size_t done = 0; done < end;) {
-        ssize_t wrote = write(STDERR_FILENO, said + done, end - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return;
-        done += (size_t)wrote;
-    }
+    write_line(said, end);
 }
 
 void say(const char *format, ...)

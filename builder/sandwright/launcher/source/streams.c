@@ -39,14 +39,13 @@ static size_t begin, end;
 static size_t taken;           /* of standard input, in all */
 static bool failed;
 
-/* The keys of a terminal that is not both standard input and output are for somebody else; and in the background, for
- * the shell: who would take them is stopped there, as any program is that sets its terminal (SIGTTOU). */
+/* The keys of a terminal that is not both standard input and output are for somebody else. */
 void stream_keys(struct run *run)
 {
     struct termios state;
     if (!isatty(0))
         return;
-    run->terminal = isatty(1) && tcgetattr(0, &state) == 0 && tcsetattr(0, TCSANOW, &state) == 0;
+    run->terminal = isatty(1) && tcgetattr(0, &state) == 0;
     if (run->terminal)
         return;
     if (!isatty(1) && isatty(2))

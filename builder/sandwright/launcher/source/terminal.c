@@ -7,24 +7,50 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch.h"
 
+enum { LOOK = 200, RECENT = 5000 }; /* milliseconds */
+
 static int own = -1, master = -1, slave = -1; /* ours: standard input, in the keeper too, which has another one there */
+static pid_t group;                           /* the launcher's */
 static struct termios before;
 static bool raw;
 static char typed[4096]; /* what the command's terminal hasn't taken yet; no key is read before */
 static size_t typed_at, typed_end;
-static bool copies;
+static bool copies, arrived;
+static long suspended; /* when the suspend key came last */
+
+/* In the background keys are for the shell. One that isn't ours to control is left to us. */
+static bool in_front(void)
+{
+    errno = 0;
+    pid_t front = tcgetpgrp(own);
+    return front == group || (front < 0 && errno == ENOTTY);
+}
+
+/* What a shell has set for its own line isn't for the command. */
+static bool settle(void)
+{
+    struct termios plain;
+    if (in_front())
+        return tcsetattr(slave, TCSANOW, &before) == 0;
+    if (tcgetattr(slave, &plain) != 0)
+        return false;
+    plain.c_iflag |= before.c_iflag & IUTF8;
+    return tcsetattr(slave, TCSANOW, &plain) == 0;
+}
 
 bool terminal_open(struct run *run)
 {
     char name[32];
     unsigned number;
     int locked = 0;
-    if (!run->terminal || run->method->terminal == TERMINAL_PASSED)
+    if (!run->terminal)
         return false;
+    group = getpgrp();
     if ((own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 ||
         (master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 ||
         ioctl(master, TIOCSPTLCK, &locked) != 0 || ioctl(master, TIOCGPTN, &number) != 0)
@@ -33,7 +59,7 @@ bool terminal_open(struct run *run)
         snprintf(name, sizeof name, "/dev/pts/%u", number);
         slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
     }
-    if (slave < 0 || tcsetattr(slave, TCSANOW, &before) != 0)
+    if (slave < 0 || !settle())
         refuse_errno("no terminal can be made");
     terminal_resize();
     return true;
@@ -46,9 +72,15 @@ void terminal_resize(void)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
+/* What is set now is what it will be again, but for what is left of us or of a program that wants each key. */
 static void pass_keys(void)
 {
-    struct termios all = before;
+    struct termios all;
+    if (!in_front())
+        return;
+    if (tcgetattr(own, &all) == 0 && (all.c_lflag & ICANON) != 0)
+        before = all;
+    all = before;
     cfmakeraw(&all);
     raw = tcsetattr(own, TCSANOW, &all) == 0;
 }
@@ -75,35 +107,89 @@ void terminal_give(struct run *run)
             refuse_errno("no terminal can be given");
 }
 
-void terminal_control(void)
+void terminal_control(const struct run *run)
 {
-    if (setsid() < 0 || (slave >= 0 && ioctl(slave, TIOCSCTTY, 0) != 0))
+    if (setsid() < 0 || (slave >= 0 && !run->uncontrolled && ioctl(slave, TIOCSCTTY, 0) != 0))
         refuse_errno("no terminal can be given");
 }
 
+/* Whoever has taken it meanwhile has set it. */
 void terminal_restore(void)
 {
-    if (raw)
+    if (raw && in_front())
         tcsetattr(own, TCSANOW, &before);
     raw = false;
 }
 
-void terminal_stop(void)
+/* As the suspend key does where keys are signals: to all of the launcher's group, if it was that key. What stops by itself
+ * stops no more than the launcher. Nothing stops that nobody would continue (SIGTSTP in an orphaned group: setpgid(2)). */
+void terminal_stop(int socket)
 {
+    sigset_t stop, go_on;
+    struct pollfd keeper = {.fd = socket, .events = POLLIN};
+    bool key = suspended != 0 && milliseconds() - suspended < RECENT;
+    suspended = 0;
+    if (poll(&keeper, 1, 0) != 0)
+        return;
     terminal_restore();
-    raise(SIGSTOP);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigemptyset(&go_on);
+    sigaddset(&go_on, SIGCONT);
+    kill(key ? 0 : getpid(), SIGTSTP);
+    /* Of SIGTSTP and SIGCONT the later one takes the other back (signal(7)), and the keeper's comes after its last word: so
+     * one of both is seen here. */
+    if (poll(&keeper, 1, 0) != 0)
+        kill(key ? 0 : getpid(), SIGCONT);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* until somebody continues us */
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigtimedwait(&go_on, NULL, &(struct timespec){0});
+    terminal_continue();
+}
+
+void terminal_continue(void)
+{
+    if (own < 0)
+        return;
     pass_keys();
     terminal_resize();
 }
 
-size_t terminal_wait(struct pollfd *each)
+/* The person's has gone while we were in the background, where no signal says so: the command's goes, too. */
+static void hang_up(void)
 {
+    copies = false;
+    close(master);
+    master = -1;
+}
+
+size_t terminal_wait(struct pollfd *each, int *most)
+{
+    *most = -1;
     if (!copies)
         return 0;
-    bool more = typed_at < typed_end;
+    bool more = typed_at < typed_end, front = in_front();
+    if (!front && errno == EIO) {
+        hang_up();
+        return 0;
+    }
+    if (!front) /* nobody tells who is brought to the front while it runs */
+        *most = LOOK;
+    else if (!raw)
+        terminal_continue();
     each[0] = (struct pollfd){.fd = master, .events = (short)(POLLIN | (more ? POLLOUT : 0))};
-    each[1] = (struct pollfd){.fd = more ? -1 : own, .events = POLLIN};
+    each[1] = (struct pollfd){.fd = more || *most >= 0 ? -1 : own, .events = POLLIN};
     return 2;
+}
+
+/* Ours adds the carriage returns, too, unless all keys pass. */
+static ssize_t plain_lines(char *block, ssize_t length)
+{
+    ssize_t kept = 0;
+    for (ssize_t at = 0; at < length; at++)
+        if (block[at] != '\r' || at + 1 == length || block[at + 1] != '\n')
+            block[kept++] = block[at];
+    return kept;
 }
 
 /* False when nothing is there to be written; `copies` ends with either side. */
@@ -114,6 +200,8 @@ static bool show(void)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     copies = copies && got > 0; /* EIO: nobody has the other side open */
+    if (!raw && got > 0)
+        got = plain_lines(block, got);
     for (ssize_t done = 0; done < got && copies;) {
         ssize_t wrote = write(1, block + done, (size_t)(got - done));
         struct pollfd writable = {.fd = 1, .events = POLLOUT};
@@ -127,6 +215,23 @@ static bool show(void)
     return copies;
 }
 
+/* The kernel makes none where the terminal controls no session; it does all else that belongs to these keys. */
+int terminal_signal(void)
+{
+    static const struct {
+        int key, number;
+    } KEYS[] = {{VINTR, SIGINT}, {VQUIT, SIGQUIT}, {VSUSP, SIGTSTP}};
+    struct termios state;
+    int number = 0;
+    if (!arrived || tcgetattr(master, &state) != 0 || (state.c_lflag & ISIG) == 0)
+        return 0;
+    for (size_t index = 0; index < sizeof KEYS / sizeof *KEYS; index++)
+        if (state.c_cc[KEYS[index].key] != 0 && memchr(typed, state.c_cc[KEYS[index].key], typed_end) != NULL)
+            number = KEYS[index].number;
+    arrived = false;
+    return number;
+}
+
 void terminal_copy(const struct pollfd *each)
 {
     if (each[1].revents != 0) {
@@ -135,6 +240,9 @@ void terminal_copy(const struct pollfd *each)
             copies = false;
         typed_at = 0;
         typed_end = got > 0 ? (size_t)got : 0;
+        arrived = got > 0;
+        if (memchr(typed, before.c_cc[VSUSP], typed_end) != NULL)
+            suspended = milliseconds();
     }
     if (typed_at < typed_end) {
         ssize_t wrote = write(master, typed + typed_at, typed_end - typed_at);

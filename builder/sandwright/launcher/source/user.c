@@ -37,9 +37,10 @@
 
 #include "launch.h"
 
+enum { RUNS, HAS_STOPPED };
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
 
-static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; one byte comes when the command runs */
+static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; a byte comes when the command runs, and when it stops */
 static int environment = -1;     /* what root's half reads: the socket's and the lock's number, and the environment */
 static const char *sudo;         /* NULL when we are root */
 static bool running;
@@ -78,16 +79,30 @@ static void prepare(struct run *run)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         (environment = memfd_create("environment", MFD_CLOEXEC)) < 0)
         refuse_errno("the environment can't be passed on");
+    run->wakes = ends[OURS];
     tell_word(text("%d", ends[THEIRS]));
     tell_word(text("%d", run->lock));
     for (size_t index = 0; index < run->passed.count; index++)
         tell_word(run->passed.at[index]);
 }
 
-static void hear(void)
+/* Whether nobody is there any more. */
+static bool hear(void)
 {
     char word;
-    running = running || recv(ends[OURS], &word, 1, MSG_DONTWAIT) == 1;
+    ssize_t got;
+    while ((got = recv(ends[OURS], &word, 1, MSG_DONTWAIT)) == 1) {
+        if (word == HAS_STOPPED)
+            tell_stopped();
+        running = true;
+    }
+    return got == 0;
+}
+
+static void readable(struct run *run)
+{
+    if (hear())
+        run->wakes = -1;
 }
 
 static bool deliver(struct run *run, int number)
@@ -395,6 +410,7 @@ static void become_account(void)
 
 static _Noreturn void begin_command(struct run *run)
 {
+    job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
         refuse_errno("%s can't become the root", place);
     limit(RLIMIT_CORE, 0, false, "core");
@@ -419,25 +435,35 @@ static _Noreturn void leave_namespace(int status)
     _exit(status); /* and all others here end */
 }
 
+static bool stopped;
+
 static void from_keeper(int socket, pid_t command)
 {
     char word;
+    const char still = HAS_STOPPED;
     ssize_t got = recv(socket, &word, 1, MSG_DONTWAIT);
-    if (got == 1 && word > 0 && word < 64)
-        kill(command, word);
+    if (got == 1 && word == SIGTSTP && stopped)
+        (void)!send(socket, &still, 1, MSG_NOSIGNAL);
+    else if (got == 1 && word > 0 && word < 64)
+        job_signal(command, word, &stopped);
     else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         leave_namespace(KILLED);
 }
 
 /* Whether the command has ended. The watch is waited for elsewhere. */
-static bool ended(int children, pid_t command, pid_t watch, int *status)
+static bool ended(int socket, int children, pid_t command, pid_t watch, int *status)
 {
+    const char word = HAS_STOPPED;
     struct signalfd_siginfo told;
     siginfo_t info;
     while (read(children, &told, sizeof told) > 0)
         ;
-    if (waitpid(command, status, WNOHANG) == command)
-        return true;
+    while (waitpid(command, status, WNOHANG | WUNTRACED) == command) {
+        if (!WIFSTOPPED(*status))
+            return true;
+        stopped = true;
+        (void)!send(socket, &word, 1, MSG_NOSIGNAL);
+    }
     while (info.si_pid = 0, waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
                                 info.si_pid != command && info.si_pid != watch)
         waitpid(info.si_pid, NULL, 0);
@@ -454,7 +480,7 @@ static int attend(int socket, int children, pid_t command, struct watch *watch)
             continue;
         if (each[0].revents != 0)
             from_keeper(socket, command);
-        if (ended(children, command, watch->process, &status)) {
+        if (ended(socket, children, command, watch->process, &status)) {
             int said = watch_end(watch);
             return said != 0 ? said : exit_status(status);
         }
@@ -487,6 +513,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
         begin_command(run);
     if (command < 0)
         refuse_errno("no process can be made");
+    job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
     leave_namespace(attend(socket, children, command, &watch));
 }
@@ -622,10 +649,10 @@ static void start(struct run *run)
 
 const struct method user_method = {
     .name = "user",
-    .terminal = TERMINAL_CONTROLLING,
     .check = check,
     .prepare = prepare,
     .start = start,
+    .readable = readable,
     .deliver = deliver,
     .end = end,
     .status = outcome,

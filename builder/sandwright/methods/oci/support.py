@@ -16,7 +16,7 @@ DECLARATION = Declaration(
         "process.root": Support("exact"),
         "process.kernel": Support("exact"),
         "process.seccomp": Support("exact"),
-        "resources.pids": Support("exact"),
+        "resources.pids": Support("exact", reasons.FIRST_PROCESS),
         "outer": Support("unused", reasons.OUTER_IS_GVISORS),
     },
     control_groups="caller",

@@ -87,7 +87,7 @@ def _base(container: Container) -> Iterator[str]:
 def _own_base(container: Container) -> Iterator[str]:
     """What only one of the engines has."""
     if container.engine == "docker":
-        yield "--init"
+        yield "--init=false"  # the launcher brings its own
         return
     yield from ("--read-only-tmpfs=false", "--image-volume=ignore", "--systemd=false")
     yield from ("--http-proxy=false", "--env-host=false")

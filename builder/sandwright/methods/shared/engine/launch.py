@@ -60,7 +60,7 @@ def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifac
         "passed": plan.passed,
         "never": plan.never,
         "covered_directories": plan.placeholder_directories,
-        "options": plan.options,
+        "options": ["--init" if each == "--init=false" else each for each in plan.options],
         "hidden_files": plan.hidden_files,
         "started": plan.started,
         "unset_names": plan.unset,

@@ -1,0 +1,175 @@
+/*
+ * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1; where
+ * bubblewrap's is that, it is the one below, and there only for a terminal.
+ *
+ * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
+ * stops the command: the kernel stops no group whose members have no parent in their session. It waits for every process
+ * that has lost its parent, hands signals on, and is never ended by one, as process 1 is not (pid_namespaces(7)).
+ *
+ * BELL is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
+ * reads, which is seen there by inotify(7); `-` without. The command doesn't get the descriptor.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* ---- the job */
+static bool controls(void)
+{
+    return isatty(0) && tcgetpgrp(0) >= 0;
+}
+
+/* Called on both sides of the fork, as either may come first. */
+void job_begin(pid_t job)
+{
+    sigset_t stop, given;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &stop, &given);
+    setpgid(job, job);
+    if (controls())
+        tcsetpgrp(0, job == 0 ? getpid() : job);
+    sigprocmask(SIG_SETMASK, &given, NULL);
+}
+
+/* What keys send goes to who has the terminal, or to all of the command's job; anything else to the command. */
+void job_signal(pid_t job, int number, bool *stopped)
+{
+    pid_t front = controls() ? tcgetpgrp(0) : 0;
+    switch (number) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGWINCH:
+        kill(front > 1 ? -front : -job, number);
+        break;
+    case SIGCONT:
+        if (*stopped && controls())
+            tcsetpgrp(0, job);
+        *stopped = false;
+        kill(-job, SIGCONT);
+        break;
+    default:
+        kill(job, number);
+    }
+}
+
+/* ---- the first process */
+static const char *bell;
+static int bell_end = -1;
+
+static void take_bell(const char *word)
+{
+    bell_end = word[0] >= '0' && word[0] <= '9' ? atoi(word) : -1;
+    bell = strcmp(word, "-") == 0 ? NULL : word;
+    if (bell_end >= 0)
+        fcntl(bell_end, F_SETFD, FD_CLOEXEC);
+    if (bell_end >= 0) /* nor can it open it here; outside nobody looks at this process, as bubblewrap's is the first */
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* With nobody to tell the command goes on: it would be stopped for ever. */
+static void tell_stop(pid_t job, bool *stopped)
+{
+    char byte = 0;
+    *stopped = true;
+    if (bell == NULL && controls()) {
+        job_signal(job, SIGCONT, stopped);
+    } else if (bell_end >= 0) {
+        (void)!write(bell_end, &byte, 1);
+    } else if (bell != NULL) {
+        int file = open(bell, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        (void)!read(file, &byte, 1);
+        close(file);
+    }
+}
+
+static void lead_session(void)
+{
+    if (getsid(0) != getpid())
+        setsid();
+    if (isatty(0))
+        ioctl(0, TIOCSCTTY, 0);
+}
+
+static _Noreturn void attend(pid_t job, const sigset_t *all)
+{
+    bool stopped = false;
+    for (int number, status;;) {
+        pid_t ended;
+        while ((ended = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+            if (ended == job && !WIFSTOPPED(status))
+                _exit(exit_status(status));
+            if (ended == job)
+                tell_stop(job, &stopped);
+        }
+        if (sigwait(all, &number) != 0 || number == SIGCHLD)
+            continue;
+        if (number == SIGTSTP && stopped) /* what should have continued it was taken back by this one (signal(7)) */
+            tell_stop(job, &stopped);
+        else
+            job_signal(job, number, &stopped);
+    }
+}
+
+static _Noreturn void lead(char **command, char *const *variables)
+{
+    sigset_t all, given;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &given);
+    signal(SIGCHLD, SIG_DFL);
+    prctl(PR_SET_NAME, "init");
+    lead_session();
+    pid_t job = fork();
+    if (job < 0)
+        refuse_errno("no process can be made");
+    job_begin(job);
+    if (job == 0) {
+        sigprocmask(SIG_SETMASK, &given, NULL);
+        exec_command(command, variables);
+    }
+    attend(job, &all);
+}
+
+_Noreturn void init_main(char **words)
+{
+    if (words[0] == NULL || words[1] == NULL)
+        refuse("give a command to run");
+    take_bell(words[0]);
+    lead(words + 1, environ);
+}
+
+_Noreturn void init_here(int bell_number, char **command, char *const *variables)
+{
+    take_bell(text("%d", bell_number));
+    lead(command, variables);
+}
+
+/* Puts it before the command. */
+void init_command(struct run *run, const char *program, const char *bell_word)
+{
+    struct words command = {0};
+    add(&command, (char *)program);
+    add(&command, "--init");
+    add(&command, (char *)bell_word);
+    for (char **word = run->command; *word != NULL; word++)
+        add(&command, *word);
+    run->command = command.at;
+}
+
+int make_bell(const char *path)
+{
+    int rung = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (write_file(AT_FDCWD, path, "\n", 1, 0444) != 0 || rung < 0 || inotify_add_watch(rung, path, IN_ACCESS) < 0)
+        refuse_errno("nothing can tell that the command has stopped");
+    return rung;
+}

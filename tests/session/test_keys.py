@@ -1,0 +1,64 @@
+"""Keys and jobs of a real shell, for each method, as root and as another user."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from session.jobs import NOBODY, Place, place
+from session.keys import ACTIONS, FEW, Action, ends_by_a_signal, shell
+from thorough import THOROUGH
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="becomes other users"),
+    pytest.mark.needs("bash", "busybox", "setpriv"),
+]
+METHODS: dict[str, pytest.MarkDecorator | list[pytest.MarkDecorator]] = {
+    "bwrap": pytest.mark.needs("bwrap"),
+    "oci": pytest.mark.needs("runc"),
+    "gvisor": pytest.mark.needs("runsc"),
+    "docker": pytest.mark.needs("docker"),
+    "podman": pytest.mark.needs("podman", "runc"),
+    "landlock": [],
+    "user": [pytest.mark.needs("useradd"), pytest.mark.exclusive("accounts")],
+}
+
+
+OTHERS = ("bwrap", "oci", "gvisor", "landlock")
+
+
+def _cell(method: str, uid: int) -> ParameterSet:
+    return pytest.param(method, uid, marks=METHODS[method], id=f"{method}-{'user' if uid else 'root'}")
+
+
+CELLS = [_cell(method, uid) for uid in (0, NOBODY) for method in METHODS if not uid or method in OTHERS]
+"""Every method as root; these as another user, too, as in the others one is another user inside already."""
+
+
+def _wrong(action: Action, given: Place) -> str:
+    """What is wrong with an action in a shell of its own; empty if nothing is."""
+    with shell([given.launcher], given.root, given.environ, given.before) as at:
+        at.inner = given.inner
+        before = at.line("stty -g")
+        try:
+            action(at)
+            after = at.line("stty -g")
+        except AssertionError as error:
+            return str(error)
+        at.line("trap - EXIT; jobs -p")
+    return "" if after == before else f"the terminal is left as {after}, and was {before}"
+
+
+@pytest.mark.parametrize(("method", "uid"), CELLS)
+def test_keys_and_jobs(method: str, uid: int) -> None:
+    """Each action in a shell of its own."""
+    actions = ACTIONS if THOROUGH or (method, uid) == ("bwrap", 0) else FEW
+    if method == "landlock":  # it sees the host's zombies
+        actions = tuple(each for each in actions if each is not ends_by_a_signal)
+    found = {}
+    with place(method, uid) as at:
+        for action in actions:
+            found[action.__name__] = _wrong(action, at)
+        assert not any(found.values()), found
