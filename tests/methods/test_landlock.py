@@ -273,6 +273,21 @@ def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
             outside.kill()
 
 
+def test_links_and_moves_between_writable_directories_work(sandbox: Made, tmp_path: Path) -> None:
+    """Any domain refuses them unless a rule grants them, the outer one too."""
+    made, project = sandbox(), tmp_path / "project"
+    tried = [
+        ("mkdir", project / "one"),
+        ("mkdir", project / "two"),
+        ("create", project / "one/file", "x"),
+        ("link", project / "one/file", project / "two/linked"),
+        ("rename", project / "one/file", project / "two/moved"),
+        ("exchange", project / "two/linked", project / "probe"),
+        ("rename", project / "two", project / "one/two"),
+    ]
+    assert _names(made, tried) == ["ok"] * len(tried)
+
+
 def test_the_temporary_directory_is_the_runs_own(sandbox: Made, tmp_path: Path) -> None:
     made = sandbox()
     ended = _shell(

@@ -248,6 +248,18 @@ static int make_rules(const struct run *run)
     return ruleset;
 }
 
+/* The run's domain, which holds signals and abstract sockets and nothing else. */
+static int make_outer_rules(void)
+{
+    int ruleset = landlock_make(&(struct landlock_rules){.files = MAY_REFER, .scopes = ALL_SCOPES});
+    int all = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (all < 0)
+        refuse_errno("/");
+    landlock_path(ruleset, all, MAY_REFER, "/");
+    close(all);
+    return ruleset;
+}
+
 static void set_filter(const struct run *run, const char *name)
 {
     size_t length;
@@ -267,7 +279,7 @@ static void start(struct run *run)
     add_all(&variables, &run->plan.settings);
     int ruleset = make_rules(run);
     drop_rights();
-    landlock_enter(landlock_make(&(struct landlock_rules){.scopes = ALL_SCOPES}));
+    landlock_enter(make_outer_rules());
     start_ender(run);
     landlock_enter(ruleset);
     if (chdir(run->plan.start_directory) != 0)

@@ -20,6 +20,7 @@ enum {
     MAY_LIST = 1 << 3,
     MAY_MAKE_CHARACTER_DEVICE = 1 << 6,
     MAY_MAKE_BLOCK_DEVICE = 1 << 11,
+    MAY_REFER = 1 << 13, /* links and moves between directories: every domain denies it unless a rule grants it */
     MAY_TRUNCATE = 1 << 14,
     MAY_CONTROL_DEVICE = 1 << 15,
     ALL_FILES = (1 << 16) - 1, /* of version 5 */
