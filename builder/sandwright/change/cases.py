@@ -13,6 +13,7 @@ from sandwright.policy.explain import Question
 from sandwright.policy.paths import below
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import LOADERS
+from sandwright.render.covers import first_missing
 from sandwright.render.filters import from_file
 from sandwright.seccomp import SeccompProfile, profile
 from sandwright.seccomp.abi import known_names
@@ -61,6 +62,17 @@ def paths(policies: Sequence[ResolvedPolicy]) -> tuple[str, ...]:
 
 
 def _named(policy: ResolvedPolicy) -> Iterator[str]:
+    """The paths of all rules, and where one doesn't exist the first missing one on the way.
+
+    Something empty may lie there while a sandbox runs.
+    """
+    for path in _ruled(policy):
+        yield path
+        if policy.facts.kind(path) is None:
+            yield first_missing(policy.facts, path)
+
+
+def _ruled(policy: ResolvedPolicy) -> Iterator[str]:
     files = policy.filesystem
     yield "/"
     yield from (rule.path for rule in (*files.rules, *files.startup))

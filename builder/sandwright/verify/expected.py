@@ -18,7 +18,8 @@ from sandwright.methods.properties import Answers
 class Expected:
     """The answers that show a claim; none where the method can't hold it, and nothing is attempted.
 
-    `reason` says why a method has others than the rest.
+    `reason` says why a method has others than the rest; `like` is the claim whose answers are taken where a
+    method has none for this one.
     """
 
     claim: str
@@ -26,6 +27,7 @@ class Expected:
     about: str
     answers: tuple[str, ...]
     reason: str = ""
+    like: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def expected(claim: str, method: str) -> Expected:
 def listed(claim: str) -> Expected:
     """What a claim expects where no method says otherwise. Raise KeyError for a claim that is in no row."""
     row = _TABLE[claim]
-    return Expected(claim, row.feature, row.about, tuple(row.answers.split()))
+    return Expected(claim, row.feature, row.about, tuple(row.answers.split()), like=row.like)
 
 
 def claims() -> Iterator[str]:

@@ -37,8 +37,12 @@ _FAMILIES: tuple[Callable[[ProofSubject], Iterator[Probe]], ...] = (
 
 def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
     """All probes for a subject that are attempts inside. Those of runs as a whole are in `lifecycle`."""
-    probes = (probe for family in _FAMILIES for probe in family(subject))
-    return tuple(part for probe in probes for part in held(probe, subject.method))
+    return tuple(part for probe in whole(subject) for part in held(probe, subject.method))
+
+
+def whole(subject: ProofSubject) -> Iterator[Probe]:
+    """The same, whatever the subject's method can hold."""
+    yield from (probe for family in _FAMILIES for probe in family(subject))
 
 
 def held(probe: Probe, method: str) -> Iterator[Probe]:

@@ -72,4 +72,5 @@ _ANSWERS: Mapping[str, str] = {
 def wanted(claim: str, name: str) -> Expected:  # noqa: ARG001 - as `expected` is called
     """What a claim expects of somebody else's sandbox. Raise KeyError for a claim that is in no row."""
     row = listed(claim)
-    return replace(row, answers=tuple(_ANSWERS[claim].split())) if claim in _ANSWERS else row
+    own = _ANSWERS.get(claim) or _ANSWERS.get(row.like)
+    return replace(row, answers=tuple(own.split())) if own else row

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.verify.catalogue import catalogue
+from sandwright.verify.catalogue import whole
 from sandwright.verify.fixture import Fixture, planted
 from sandwright.verify.foreign.answers import wanted
 from sandwright.verify.foreign.sandbox import SubjectSandbox
@@ -23,13 +23,16 @@ from sandwright.verify.probe import Probe
 from sandwright.verify.prove import answers_of
 from sandwright.verify.verdict import Verdict
 
-_OF_THE_HOST = frozenset({"mount", "umount", "pivot", "sethostname"})
-"""What would change this host where root attempts it without a namespace of its own."""
+_OF_THE_HOST = {"mount": "mnt", "umount": "mnt", "pivot": "mnt", "sethostname": "uts"}
+"""What would change this host where root attempts it without that namespace of its own."""
 
 
-def changes_host(probe: Probe) -> bool:
-    """Whether root must not attempt a probe where the namespaces are the host's."""
-    return os.geteuid() == 0 and any(step.attempt.operation in _OF_THE_HOST for step in probe.asked)
+def changed_namespaces(probe: Probe) -> set[str]:
+    """The kinds of namespaces that root must have left before it attempts a probe; for others none."""
+    if os.geteuid() != 0:
+        return set()
+    tried = (step.attempt.operation for step in probe.asked)
+    return {_OF_THE_HOST[each] for each in tried if each in _OF_THE_HOST}
 
 
 def outside(
@@ -40,7 +43,7 @@ def outside(
         fixture = stack.enter_context(planted(subject.fixture.root.parent))
         listeners = stack.enter_context(listening(fixture.read, fixture.write, fixture.word))
         own = replace(subject, fixture=fixture, listeners=listeners, policy=resolve(fixture))
-        probes = [each for each in catalogue(own) if not (each.alone or each.skip or changes_host(each))]
+        probes = [each for each in whole(own) if not (each.alone or each.skip or changed_namespaces(each))]
         bare = SubjectSandbox(
             "outside",
             Path("/nonexistent"),

@@ -30,7 +30,7 @@ GENERIC = "generic"
 PLACES = ("root", "bin", "read", "write", "files", "image", "path")
 """The names that are replaced: see docs/subject.md."""
 
-GROUPS = ("denied", "denied-directories", "denied-files", "readonly", "readable")
+GROUPS = ("denied", "denied-plain", "denied-directories", "denied-files", "readonly", "readable")
 """The kinds of paths that a list is repeated for."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")

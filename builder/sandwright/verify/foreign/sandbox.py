@@ -59,7 +59,9 @@ class SubjectSandbox(RenderedSandbox):
                 err = given.err.decode(errors="replace")
                 if not ended:
                     raise CommandFailed(tuple(argv), None, err, timeout=limit)
-                return process.Result(tuple(argv), started.returncode, bytes(given.out), err)
+                status = started.returncode
+                shown = status if status >= 0 else 128 - status  # as a shell says it
+                return process.Result(tuple(argv), shown, bytes(given.out), err)
         finally:
             self.end_all()
 

@@ -1,0 +1,123 @@
+"""What one start of a foreign sandbox needs: planted files, listeners, and the command with their paths."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sandwright.errors import UsageError
+from sandwright.policy.collect import collect
+from sandwright.policy.load import layer, run_layer
+from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.resolved import ResolvedPolicy
+from sandwright.runtime.empty_image import empty_image
+from sandwright.verify.fixture import Fixture, planted
+from sandwright.verify.foreign.promises import Promises, filled, policy_text
+from sandwright.verify.foreign.sandbox import MARK, SubjectSandbox
+from sandwright.verify.foreign.subject import ForeignSubject
+from sandwright.verify.listeners import listening
+from sandwright.verify.sandbox import base_environment
+from sandwright.verify.subject import canaries
+
+PLANTED = Path("/var/tmp")  # noqa: S108 - where sandboxes neither have a directory of their own nor grant one
+"""Where files are planted, below a new directory."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
+"""Paths that every tool takes."""
+
+
+@contextlib.contextmanager
+def stage(promises: Promises, given: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
+    """Newly planted files and listeners, and the command for them."""
+    with _planted(promises) as fixture, listening(fixture.read, fixture.write, fixture.word) as listeners:
+        policy = resolved(promises, fixture)
+        subject = ForeignSubject(
+            promises.name, policy, fixture, listeners, canaries(policy), promises=promises
+        )
+        with _sandbox(subject, given) as sandbox:
+            try:
+                yield subject, sandbox
+            finally:
+                sandbox.end_all()
+
+
+@contextlib.contextmanager
+def _planted(promises: Promises) -> Iterator[Fixture]:
+    """The planted files, where the promises say or in a directory of this run's own."""
+    root = Path(promises.at).expanduser() if promises.at else None
+    if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
+        raise UsageError(f"{promises.name}: at: {root} must be an absolute path at which nothing is yet")
+    with planted(root.parent if root else PLANTED) as fixture:
+        if root is None:
+            yield fixture
+            return
+        fixture.root.rename(root)
+        try:
+            yield replace(fixture, root=root.resolve())
+        finally:
+            root.rename(fixture.root)
+
+
+def resolved(promises: Promises, fixture: Fixture) -> ResolvedPolicy:
+    """The policy that it was given, with what is planted."""
+    own = layer(policy_text(promises), file=f"{promises.name}: policy")
+    added = run_layer(fixture.settings())
+    merged = MergedPolicy.from_layers([own, *([added] if added else [])])
+    return merged.resolve(collect(merged, project=fixture.write))
+
+
+@contextlib.contextmanager
+def _sandbox(subject: ForeignSubject, given: Sequence[object]) -> Iterator[SubjectSandbox]:
+    """The command, with this run's paths in its words and its settings."""
+    fixture, promises = subject.fixture, subject.promises
+    with contextlib.ExitStack() as stack:
+        places = {
+            "root": str(fixture.root),
+            "bin": str(fixture.probe),
+            "read": str(fixture.read),
+            "write": str(fixture.write),
+            "files": str(fixture.artifacts),
+        }
+        if promises.image:
+            image = empty_image(promises.image, subject.policy.facts.platform, purpose="subject")
+            places["image"] = stack.enter_context(image)
+        groups = _groups(subject)
+        for name, content in promises.files.items():
+            value = filled(content, places, groups)
+            text = value if isinstance(value, str) else json.dumps(value, indent=2)
+            (fixture.artifacts / name).write_text(text, encoding="utf-8")
+        environment = {
+            **base_environment(fixture.state),
+            **subject.canaries.environment,
+            MARK: fixture.word,
+        }
+        yield SubjectSandbox(
+            promises.name,
+            Path("/nonexistent"),
+            fixture.program,
+            environment,
+            cwd=Path(filled(promises.cwd, places, groups)) if promises.cwd else None,
+            prefix=tuple(map(str, filled(list(given), places, groups))),
+            root=fixture.root,
+            word=fixture.word,
+        )
+
+
+def _groups(subject: ForeignSubject) -> Mapping[str, Sequence[str]]:
+    """The paths of each kind: those that the policy lists and that are there, parents first."""
+    rules = [each for each in subject.policy.filesystem.rules if each.origin == "listed"]
+    facts = subject.policy.facts
+    denied = [each.path for each in rules if each.kind == "deny" and facts.kind(each.path)]
+    return {
+        "denied": denied,
+        "denied-plain": [each for each in denied if _PLAIN.fullmatch(each)],
+        "denied-directories": [each for each in denied if facts.kind(each) == "directory"],
+        "denied-files": [each for each in denied if facts.kind(each) != "directory"],
+        "readonly": [each.path for each in rules if each.kind == "readonly" and facts.kind(each.path)],
+        "readable": [str(subject.fixture.probe), str(subject.fixture.read)],
+    }
