@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,12 +36,14 @@ def _found() -> set[str]:
 
 
 @contextlib.contextmanager
-def _waiting(*, whole_pipe: bool) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _waiting(*, whole_pipe: bool, program: str = "bwrap") -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A bubblewrap that waits to be let go, and its process 1."""
     read, write = os.pipe()
     words = ("--ro-bind", "/", "/", "--unshare-pid", "--json-status-fd", "2", "--block-fd", "0", "--", "true")
     given = os.open(f"/proc/self/fd/{read}", os.O_RDWR if whole_pipe else os.O_RDONLY)
-    waiting = subprocess.Popen(("bwrap", *words), stdin=given, stdout=given, stderr=subprocess.DEVNULL)
+    waiting = subprocess.Popen(
+        ("bwrap", *words), executable=program, stdin=given, stdout=given, stderr=subprocess.DEVNULL
+    )
     handle = -1
     try:
         eventually(lambda: _first(waiting.pid) != 0, "bubblewrap has no child")
@@ -65,6 +68,16 @@ def test_one_that_waits_for_nobody_is_ended() -> None:
         (leftover,) = (each for each in registry.backend("bwrap").leftovers(()) if each.name == str(first))
         registry.backend("bwrap").remove(leftover)
         eventually(lambda: str(first) not in _found(), "it is still there")
+
+
+def test_one_whose_bubblewrap_has_another_name_is_not(tmp_path: Path) -> None:
+    """As where it is started from memory (`memfd:bwrap`)."""
+    program = shutil.copy(str(shutil.which("bwrap")), tmp_path / "memfd:bwrap")
+    with _waiting(whole_pipe=True, program=str(program)) as (bwrap, first):
+        assert str(first) not in _found()
+        bwrap.kill()
+        bwrap.wait()
+        eventually(lambda: str(first) in _found(), "it is not found")
 
 
 def test_one_that_another_program_can_let_go_is_not() -> None:

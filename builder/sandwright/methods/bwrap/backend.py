@@ -89,9 +89,17 @@ def _is_forsaken(process: int) -> bool:
         return (
             status_numbers(process, b"NSpid")[1:] == [1]
             and status_numbers(process, b"Uid")[0] == os.geteuid()
-            and above not in (b"bwrap", LAUNCHER.encode())
+            and above != LAUNCHER.encode()
+            and not _run_one_program(process, parent)  # its bubblewrap, by whatever name
             and _is_whole_pipe(own, waits_on)
         )
+    return False
+
+
+def _run_one_program(process: int, parent: int) -> bool:
+    """Whether both do. Those of another user can't be asked."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/exe").samefile(f"/proc/{parent}/exe")
     return False
 
 
