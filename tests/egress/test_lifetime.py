@@ -239,7 +239,7 @@ def test_other_networks_have_no_proxy(mode: str) -> None:
 
 def test_methods_that_need_one() -> None:
     needing = [name for name, each in METHODS.items() if each.PROPERTIES.proxy == "launcher"]
-    assert needing == ["docker", "podman"], "all others take the session's"
+    assert needing == ["docker", "podman", "kubernetes"], "all others take the session's"
 
 
 def test_half_a_line_is_no_decision(tmp_path: Path) -> None:
