@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from sandwright.runtime.trial import Failed
 from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import kill
 
+_GRACE = 2.0
+"""Seconds."""
 _SWITCHES = "user.max_user_namespaces, kernel.unprivileged_userns_clone"
 _APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
 
@@ -59,10 +62,17 @@ class Bwrap(Launched):
         return signalled([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
-        """Those that wait for ever to be let go, as all that could do it was killed at once."""
-        for entry in Path("/proc").glob("[0-9]*"):
-            if _is_forsaken(int(entry.name)):
-                yield Leftover(self.name, "process", entry.name)
+        """Those that wait for ever to be let go, as all that could do it was killed at once.
+
+        Where somebody is left, it ends them within moments.
+        """
+        found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is_forsaken(int(entry.name))]
+        deadline = time.monotonic() + _GRACE
+        while found and time.monotonic() < deadline:
+            time.sleep(0.05)
+            found = [each for each in found if _is_forsaken(each)]
+        for each in found:
+            yield Leftover(self.name, "process", str(each))
 
     def remove(self, leftover: Leftover) -> None:
         """End it: nothing runs in it yet."""
