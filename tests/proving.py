@@ -48,8 +48,10 @@ def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: b
 
 def unwatched(weaken: Weaken) -> Weaken:
     """What is weakened, by launchers that don't compare the mounts: they would start nothing of it."""
-    says_so = 'while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &length, 1) > 0)\n        ;\n    _exit(0);'
-    unwatching = launcher("watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n")
+    says_so = "while (write(over, (char[]){MOUNTED}, 1) == 1 && read(over, &length, 1) > 0)\n        ;"
+    unwatching = launcher(
+        "watch.c", "    raise_limit();\n", f"    raise_limit();\n    {says_so}\n    _exit(0);\n"
+    )
 
     def changed(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         artifacts = weaken(subject, artifacts)

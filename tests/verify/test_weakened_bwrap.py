@@ -36,7 +36,7 @@ def test_what_is_rendered_is_green(prove_with: Prove) -> None:
 _UTS = several(without_words("--unshare-uts"), without_words("--hostname", "sandbox"))
 _DENIED = several(without_words("--tmpfs", "{read}/denied"), without_words("--remount-ro", "{read}/denied"))
 
-_START = "execve(program, all.at, nothing);"
+_START = "    execute(all.at);\n"
 
 CHANGES: dict[str, tuple[Weaken, str]] = {
     # files
@@ -109,12 +109,12 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
     ),
     # environment
     "the empty environment": (
-        launcher("bwrap.c", _START, "execve(program, all.at, nothing[0] == NULL ? environ : nothing);"),
+        launcher("bwrap.c", "char *const nothing[] = {NULL};", "char *const *nothing = environ;"),
         "environment/first-process environment/withheld",
     ),
     "a variable": (without_words("--setenv", "CI", "1"), "environment/set"),
     "closed descriptors": (
-        launcher("bwrap.c", _START, f'open("/", O_RDONLY);\n    {_START}'),
+        launcher("bwrap.c", _START, f'    open("/", O_RDONLY);\n{_START}'),
         "environment/descriptors environment/open-directories",
     ),
     "descriptors that it was started with": (
