@@ -113,10 +113,10 @@ def test_the_two_tokens(place: World) -> None:
     assert result.stdout == b"B\nbinary \0 input\n0\n"
 
 
-def test_unix_sockets_stay_refused(place: World) -> None:
-    """The filter is what it is without shims, and the sandbox's own loopback is the only way."""
+def test_the_bridges_own_socket_stays_refused(place: World) -> None:
+    """The sandbox's own loopback is the only way."""
     script = """
-        python3 -c 'import socket; socket.socket(socket.AF_UNIX)' 2>&1 | tail -1
+        python3 -c 'import socket as s; s.socket(s.AF_UNIX).connect("/tmp/.sandwright/socket")' 2>&1 | tail -1
         ls /tmp/.sandwright; touch /tmp/.sandwright/x 2>&1; mv /tmp/.sandwright /tmp/y 2>&1; show </dev/null
     """
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:

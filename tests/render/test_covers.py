@@ -165,12 +165,14 @@ def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: 
     before, launcher = _tree(project), _launcher(project, tmp_path / "out")
     with process.start(launcher, "sh", "-c", "echo up; sleep 50") as running:
         assert running.stdout is not None
-        assert running.stdout.readline() == b"up\n"
+        assert running.stderr is not None
+        assert running.stdout.readline() == b"up\n", running.stderr.read()
         assert (project / ".envrc").is_dir()
         if killed == "both":
             running.send_signal(signal.SIGSTOP)
             for each in _watching(launcher):
-                os.kill(each, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # one ends with another
+                    os.kill(each, signal.SIGKILL)
         running.kill()
         running.wait(timeout=PATIENCE)
     if killed == "both":

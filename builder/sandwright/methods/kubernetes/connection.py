@@ -121,7 +121,9 @@ class Connection:
 
         configuration = self._client.configuration
         headers = {"Accept": "application/json", "User-Agent": "sandwright", "Content-Type": kind}
-        self._client.update_params_for_auth(headers, [], ["BearerToken"])
+        for each in configuration.auth_settings().values():
+            if each["in"] == "header" and each["value"]:
+                headers[each["key"]] = each["value"]
         url = f"{configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         limits = urllib3.Timeout(connect=ANSWER, read=silence)
         try:
