@@ -68,6 +68,7 @@ char *read_file(int directory, const char *path, size_t most, size_t *length);
 #include "placeholders.c"
 
 #include "broker.h"
+#include "denied.h"
 #include "watch.h"
 
 #include <setjmp.h>
@@ -151,6 +152,28 @@ static void show_answer(const char *content, size_t length)
     static const char *const names[] = {"more", "end", "fault"};
     enum diag_answer said = diag_read(content, length, &question);
     show("%s%s%s", names[said], question.found ? " found" : "", question.cut ? " cut" : "");
+}
+
+/* A call, as the kernel shows it to a filter, and the filter. */
+static void show_filter(const char *content, size_t length)
+{
+    struct seccomp_data call;
+    struct program program;
+    if (length < sizeof call) {
+        show("short");
+        return;
+    }
+    memcpy(&call, content, sizeof call);
+    if (!filter_parse(content + sizeof call, length - sizeof call, &program)) {
+        show("not known");
+        return;
+    }
+    uint32_t action = filter_action(&program, &call);
+    filter_ask(&program);
+    uint32_t asked = filter_action(&program, &call);
+    if (asked != (is_refusal(action) ? SECCOMP_RET_USER_NOTIF : action))
+        abort();
+    show("%x", action);
 }
 
 static void show_device(const char *content)
@@ -240,6 +263,9 @@ static void feed(const uint8_t *data, size_t size)
         break;
     case 'q':
         show_answer(content, length);
+        break;
+    case 'f':
+        show_filter(content, length);
         break;
     case 'w':
         show_device(ended);

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sandwright.evaluate.bpf import SystemCall, read_program, run_program
+from sandwright.seccomp import compile_profile, profile
+from sandwright.seccomp.action import from_value
+from sandwright.seccomp.adapt import own_unix
 from sanitized import HARNESS, built, fed
 from thorough import THOROUGH
 
@@ -120,6 +124,58 @@ def test_addresses_of_sockets(harness: Path) -> None:
         b"\2\0\0\0\0\0": "other ",
     }
     assert fed(harness, [b"a" + each for each in told]) == list(told.values())
+
+
+def _call(audit: int, number: int, *arguments: int) -> bytes:
+    """A `struct seccomp_data`."""
+    return struct.pack("<iIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("name", ["default", "strict", "build"])
+def test_a_filter_answers_as_the_evaluator_says(harness: Path, name: str) -> None:
+    """For each call that there is, with arguments of which some are granted; another interpreter compares."""
+    raw = compile_profile(own_unix(profile(name).expand(arch=("amd64",))), arch="amd64")
+    program = read_program(raw, file="filter")
+    values = (0, 1, 2, 3, 10, 16, 0x10000000, 0x20000, 0x541C, 0xFFFFFFFF, 1 << 40)
+    calls = [
+        (audit, number, one, other)
+        for audit in (0xC000003E, 0x40000003, 0xC00000B7)
+        for number in (*range(470), 0x40000029, 2000)
+        for one, other in (
+            (0, 0),
+            *random.Random(number).choices([(a, b) for a in values for b in values], k=6),
+        )
+    ]
+    said = fed(harness, [b"f" + _call(*each) + raw for each in calls])
+    assert len(set(said)) > 3
+    for each, answer in zip(calls, said, strict=True):
+        audit, number, one, other = each
+        expected = run_program(program, SystemCall(number, audit, (one, other, 0, 0, 0, 0)))
+        assert from_value(int(answer, 16)) == expected, each
+
+
+@pytest.mark.needs("cc")
+def test_filters_that_are_not_known(harness: Path) -> None:
+    def instruction(code: int, k: int = 0, true: int = 0, false: int = 0) -> bytes:
+        return struct.pack("<HBBI", code, true, false, k)
+
+    end = instruction(0x06, 0x7FFF0000)
+    bad = (
+        b"",
+        end[:-1],
+        instruction(0x20, 0),  # without an end
+        instruction(0x20, 64) + end,  # behind the call
+        instruction(0x20, 2) + end,  # between words
+        instruction(0x05, 1) + end,
+        instruction(0x15, 1, 0, 1) + end,
+        instruction(0x15, 1, 255, 0) + end,
+        instruction(0x05, 0xFFFFFFFF) + end,
+        instruction(0x60, 0) + end,  # scratch memory
+        end * 5000,
+    )
+    told = fed(harness, [b"f" + _call(0xC000003E, 1) + each for each in (*bad, end)])
+    assert told == [*["not known"] * len(bad), "7fff0000"]
 
 
 @pytest.mark.needs("cc")

@@ -187,6 +187,7 @@ def _supervisor(starter: int) -> int:
 
 
 def test_without_its_supervisor_nothing_is_connected(project: Project, shown: Path) -> None:
+    """Nor can any process answer in its place: the first process asks it too."""
     assert shown.exists()
     with subprocess.Popen(
         [*RUN, "waits"], cwd=project.root, env=project.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -195,7 +196,8 @@ def test_without_its_supervisor_nothing_is_connected(project: Project, shown: Pa
         assert running.stdout.readline() == b"up\n"
         os.kill(_supervisor(running.pid), signal.SIGKILL)
         output, _ = running.communicate(b"\n", timeout=WAIT)
-        assert json.loads(output) == {"before": "ok", "after": "ENOSYS"}
+        expected = {"before": "ok", "after": "ENOSYS", "listener": "EBUSY", "filters": "2"}
+        assert json.loads(output) == expected
         assert running.returncode == 0
 
 

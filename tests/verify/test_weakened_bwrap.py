@@ -82,7 +82,11 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
         "files/absent files/protected-absent processes/raise processes/status",
     ),
     "the namespace of processes": (
-        without_words("--unshare-pid"), "environment/first-process processes/inside processes/outside",
+        several(
+            without_words("--unshare-pid"),
+            launcher("bwrap.c", '{"--as-pid-1", ', '{"--new-session", '),  # it needs that namespace
+        ),
+        "environment/first-process processes/inside processes/outside",
     ),
     "the namespace of IPC": (without_words("--unshare-ipc"), "processes/inside"),
     "the namespace of host names": (_UTS, "processes/inside"),
@@ -128,7 +132,7 @@ CHANGES: dict[str, tuple[Weaken, str]] = {
             '    add(&all, "--sync-fd");\n    add(&all, text("%d", open("/", O_RDONLY)));\n'
             '    add(&all, "--");\n',
         ),
-        "environment/open-directories",
+        "environment/descriptors environment/open-directories",
     ),
     # limits
     "no core files": (

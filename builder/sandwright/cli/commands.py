@@ -249,6 +249,12 @@ COMMANDS = (
                 "append a line about the session to this file (default: $SANDWRIGHT_TELEMETRY)",
             ),
             Option(
+                "denials",
+                "FILE",
+                "append what was refused to this file, a line of JSON for each kind of refusal",
+            ),
+            Option("quiet", "", "don't say on standard error what was refused"),
+            Option(
                 "audit", "FILE", "append start, refusals, calls and end to this audit log, out of its reach"
             ),
             _TRUST,

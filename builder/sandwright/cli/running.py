@@ -41,6 +41,8 @@ def request_of(
     cidfile: str = "",
     telemetry: str = "",
     audit: str = "",
+    denials: str = "",
+    quiet: bool = False,
     trust_policy: bool = False,
 ) -> RunRequest:
     """The request that the options make. Without `policy` the file is looked for, and need not be there."""
@@ -55,5 +57,7 @@ def request_of(
         cidfile=cidfile,
         telemetry=telemetry,
         audit=audit,
+        denials=denials,
+        quiet=quiet,
         trusted=trust_policy,
     )

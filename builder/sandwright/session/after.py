@@ -11,6 +11,7 @@ import os
 import sys
 
 from sandwright import smalljson
+from sandwright.session import denials as told_denials
 from sandwright.session import elsewhere, left_behind
 from sandwright.visible import say
 
@@ -74,6 +75,7 @@ def end(
         *_unless_faulty(lambda: _report(record, status, denials)),
         *_unless_faulty(lambda: left_behind.look(after["places"], after["policy"], since)),
         *elsewhere.end(after["elsewhere"]),
+        *told_denials.end(after["denials"], denials, tell),
         *(after["hint"][:1] if status or (status == 0 and after["hint"][1:] == [True]) else []),
     ]
     left_behind.said(found, tell)

@@ -41,6 +41,7 @@ from sandwright.render.mounts import mount_plan
 from sandwright.render.rendered import Rendered
 from sandwright.resources import Room, data_path
 from sandwright.session import hostprogram, persistent, preflights, render_cache, trust, writable
+from sandwright.session.deciding import deciding
 from sandwright.session.hostprogram import HostProgram
 from sandwright.session.loosened import loosened
 from sandwright.session.render_cache import CachedSandbox
@@ -295,6 +296,7 @@ def _prepared(
     properties = registry.properties(backend.name)
     return CachedSandbox(
         after=writable.places(resolved, registry.declaration(backend.name)),
+        decided=deciding(resolved),
         covers=_covers(resolved, properties),
         method=backend.name,
         project=resolved.facts.project,

@@ -13,7 +13,7 @@ import sys
 
 from sandwright import digests, inputs, places, smalljson
 
-SCHEMA = 4
+SCHEMA = 5
 MOST = 200
 """Slots and rendered sandboxes that are kept; the oldest go."""
 
@@ -29,13 +29,14 @@ class CachedSandbox:
     the artifacts, `policy` that of the texts that say the policy. `enforced` tells what is enforced, `notes`
     what a person should know. `loosened` are the fields of `session.trust.Loosened`.
     `instead` says what holds where no file says a policy. `starts` are the words that the command's first is
-    replaced by, none where it stays.
+    replaced by, none where it stays. `decided` tells which lines decide what is refused (`session.deciding`).
     """
 
     __slots__ = (
         *(
             "after",
             "covers",
+            "decided",
             "digests",
             "directory",
             "enforced",
@@ -53,6 +54,7 @@ class CachedSandbox:
     )
 
     after: dict[str, list[str]]
+    decided: dict[str, object]
     covers: list[str]
     method: str
     project: str

@@ -15,13 +15,26 @@ class RunRequest:
     `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
     unit.
     `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
-    a line about the session is appended to. `audit` is the audit log (`session.audit`), which the sandbox is
+    a line about the session is appended to, `denials` one that gets what was refused, which `quiet` leaves
+    out of standard error. `audit` is the audit log (`session.audit`), which the sandbox is
     denied.
     """
 
     __slots__ = (
-        *("argv", "audit", "cidfile", "cwd", "method", "named", "policy", "presets", "settings", "telemetry"),
-        "trusted",
+        *(
+            "argv",
+            "audit",
+            "cidfile",
+            "cwd",
+            "denials",
+            "method",
+            "named",
+            "policy",
+            "presets",
+            "settings",
+            "telemetry",
+        ),
+        *("quiet", "trusted"),
     )
 
     def __init__(
@@ -37,6 +50,8 @@ class RunRequest:
         cidfile: str = "",
         telemetry: str = "",
         audit: str = "",
+        denials: str = "",
+        quiet: bool = False,
         trusted: bool = False,
     ) -> None:
         """Paths are relative to the current directory."""
@@ -50,6 +65,10 @@ class RunRequest:
         self.settings = [*(settings or []), *([f"resources.time={time}{seconds}"] if time else [])]
         self.cidfile = cidfile and _plain(os.path.join(self.cwd, cidfile))
         self.telemetry = telemetry
+        self.denials = denials and os.path.join(
+            os.path.realpath(os.path.join(self.cwd, os.path.dirname(denials))), os.path.basename(denials)
+        )
+        self.quiet = quiet
         self.audit = audit and os.path.join(
             os.path.realpath(os.path.join(self.cwd, os.path.dirname(audit))), os.path.basename(audit)
         )

@@ -28,6 +28,8 @@ PLAN = "launch.plan"
 """The artifact that a native launcher reads: it copies streams, relays terminals and hands signals on."""
 
 _AFTER = "SANDWRIGHT_AFTER"
+_DENIALS = "SANDWRIGHT_DENIALS"
+"""Where the launcher writes what was refused."""
 
 
 def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> int:
@@ -58,6 +60,7 @@ def run(request: RunRequest, *, say: Callable[[str], None] = lambda _: None) -> 
             say(note)
     sweep()
     _check_visible(request.argv[0], prepared.after)
+    _check_denials(request.denials, prepared.after["roots"])
     session = CommandSession(request, prepared, began, log)
     if session.replaces_us():
         return session.become(say)
@@ -83,6 +86,15 @@ def _check_apart(log: AuditLog, prepared: CachedSandbox) -> None:
     if not declaration(prepared.method).enforces:
         raise UsageError(f"{prepared.method} keeps nobody away from the audit log {log.path}")
     log.check_apart(prepared.after["roots"])
+
+
+def _check_denials(path: str, roots: list[str]) -> None:
+    """Raise UsageError for a file that the sandbox could put something else in the place of."""
+    for root in roots if path else ():
+        if f"{path}/".startswith(f"{root.rstrip('/')}/"):
+            from sandwright.errors import UsageError  # noqa: PLC0415 - costs milliseconds
+
+            raise UsageError(f"--denials {path} is in {root}, which the sandbox may write")
 
 
 def _check_visible(program: str, places_: dict[str, list[str]]) -> None:
@@ -148,6 +160,12 @@ class CommandSession:
         self.began = began
         self.native = PLAN in prepared.digests
         clock = left_behind.Clock()
+        self.denials: dict[str, object] = {
+            "file": os.path.join(state.directory(), f"{self.id}.denials"),
+            "decided": prepared.decided,
+            "to": request.denials,
+            "quiet": request.quiet,
+        }
         self.after: dict[str, object] = {
             "clock": [clock.began, clock.ticks],
             "policy": request.policy,
@@ -155,6 +173,7 @@ class CommandSession:
             "elsewhere": elsewhere.begin(self.id, request.policy, prepared.after["absent"]),
             "telemetry": request.telemetry or os.environ.get("SANDWRIGHT_TELEMETRY", ""),
             "rendered": "now" if prepared.fresh else "before",
+            "denials": self.denials,
             "hint": _hint(request.argv, prepared.after),
         }
         self.record: dict[str, object] = {
@@ -174,7 +193,8 @@ class CommandSession:
     def environment(self) -> dict[str, str]:
         """The launcher's variables."""
         named = self._name(self.request.cidfile) if self.request.cidfile else {}
-        return {**os.environ, **self.prepared.environment, "SANDWRIGHT_SESSION": self.id, **named}
+        denials = {_DENIALS: str(self.denials["file"])} if self.native else {}
+        return {**os.environ, **self.prepared.environment, "SANDWRIGHT_SESSION": self.id, **denials, **named}
 
     def command(self) -> list[str]:
         """What is started inside: the command, with the words that start it there in place of its name."""

@@ -7,9 +7,13 @@ alone may be somebody else's by now.
 from __future__ import annotations
 
 import os
+import time
 
 from sandwright import places, smalljson
 from sandwright.signalling import started
+
+_LONG = 60
+"""Seconds."""
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -63,11 +67,16 @@ def read_all() -> list[dict[str, object]]:
 
 
 def half_written() -> list[str]:
-    """Files that a process had begun to write as records (`places.write`) when it was killed."""
+    """Files that a process had begun to write as records (`places.write`) when it was killed.
+
+    So are refusals (`denials`) that nobody has told of for a minute.
+    """
     folder = directory()
     found = []
     for name in os.listdir(folder):
         words = name.split(".")
+        if words[1:] == ["denials"] and time.time() - _written(os.path.join(folder, name)) > _LONG:
+            found.append(os.path.join(folder, name))
         if (
             words[1:2] == ["json"]
             and words[3:] == ["part"]
@@ -76,6 +85,14 @@ def half_written() -> list[str]:
         ):
             found.append(os.path.join(folder, name))
     return found
+
+
+def _written(path: str) -> float:
+    """When a file was written; now when it is gone."""
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return time.time()
 
 
 def runs(data: dict[str, object]) -> bool:

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "denied.h"
 #include "launch.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -160,6 +161,8 @@ static int connect_path(const struct broker *broker, const struct caller *caller
         fault = errno;
     else
         fault = S_ISSOCK(found.st_mode) ? judge(broker, caller, file, &found) : ECONNREFUSED;
+    if (fault == EACCES)
+        denied_socket(path, fault);
     if (fault == 0) {
         snprintf(own.sun_path, sizeof own.sun_path, "/proc/self/fd/%d", file);
         fault = patient_connect(caller->id, caller->thread, caller->socket, &own, sizeof own);

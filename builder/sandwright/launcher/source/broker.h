@@ -32,6 +32,10 @@ enum address { ADDRESS_WRONG, ADDRESS_NONE, ADDRESS_ABSTRACT, ADDRESS_PATH, ADDR
 /* What the address of a Unix socket is: `path` gets it with NUL behind. NONE takes a connection away (AF_UNSPEC). */
 enum address address_of(const void *address, size_t length, char path[109]);
 
+struct seccomp_data;
+/* ---- confine.c: whether it is connect(2), of one of the ABIs that are handed over */
+bool is_connect(const struct seccomp_data *call);
+
 /* ---- notify.c: connect(2), which is interrupted once its caller has a signal to handle or is gone */
 int patient_connect(uint64_t id, pid_t thread, int file, const void *address, socklen_t length);
 bool has_signal(const char *status); /* by /proc/PID/status */

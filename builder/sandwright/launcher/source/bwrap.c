@@ -29,7 +29,7 @@ static int bell[2] = {-1, -1};  /* a pipe: init writes when the command stops */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
-static bool released, ran, refused, once_more;
+static bool released, ran, refused, once_more, inits;
 static char said[4096];         /* what bubblewrap told since the last line */
 static size_t said_length;
 
@@ -47,10 +47,12 @@ static void check(struct run *run)
         add(&given, name);
         add(&given, value + 1);
     }
-    if (run->terminal) { /* `--new-session` takes it away */
-        char *const bind[] = {"--ro-bind", text("%s/launch", run->directory), (char *)INIT};
-        add_all(&given, &(struct words){(char **)bind, 3});
-        init_command(run, INIT, text("%d", BELL));
+    /* By bubblewrap's own first process, which asks nobody, a command could make a listener for its questions (/proc/1/mem). */
+    inits = run->terminal || run->plan.supervised;
+    if (inits) { /* `--new-session` takes a terminal away */
+        char *const bind[] = {"--as-pid-1", "--ro-bind", text("%s/launch", run->directory), (char *)INIT};
+        add_all(&given, &(struct words){(char **)bind, 4});
+        init_command(run, INIT, run->terminal ? text("%d", BELL) : "-");
     }
     if (run->plan.shims) {
         const char *path = run->given_path != NULL ? run->given_path : "/usr/local/bin:/usr/bin:/bin";
@@ -136,7 +138,8 @@ static _Noreturn void become(struct run *run, bool tries)
     if (words_of == NULL || fclose(words_of) != 0)
         refuse("there is no memory");
     /* Above what will be given: `dup2` closes what is there. */
-    int files[] = {artifact(run, "args"), in_memory("settings", settings, length), artifact(run, "seccomp.bpf"),
+    int files[] = {artifact(run, "args"), in_memory("settings", settings, length),
+                   run->plan.supervised ? notify_filter() : artifact(run, "seccomp.bpf"),
                    /* It can write there itself, so that the pipe doesn't end with whoever lets it go. */
                    tries ? -1 : open(text("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
                    bell[1]};
@@ -257,6 +260,8 @@ static bool deliver(struct run *run, int number)
     pid_t command;
     if (!released || children_of(first, &command, 1) == 0)
         return false;
+    if (inits) /* it waits for signals once it has started the command, and hands them on */
+        return first_handle >= 0 && syscall(SYS_pidfd_send_signal, first_handle, number, NULL, 0) == 0;
     int handle = (int)syscall(SYS_pidfd_open, command, 0);
     bool there = handle >= 0 && parent_of(command) == first;
     if (there)

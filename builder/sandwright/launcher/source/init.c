@@ -1,6 +1,6 @@
 /*
- * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1; where
- * bubblewrap's is that, it is the one below, and there only for a terminal.
+ * launch --init BELL COMMAND [ARGUMENT ...]: what starts the command inside. In containers it is process 1, and in
+ * bubblewrap's sandboxes with a terminal or Unix sockets of their own.
  *
  * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
  * stops the command: the kernel stops no group whose members have no parent in their session. It waits for every process
@@ -73,7 +73,7 @@ static void take_bell(const char *word)
     bell = strcmp(word, "-") == 0 ? NULL : word;
     if (bell_end >= 0)
         fcntl(bell_end, F_SETFD, FD_CLOEXEC);
-    if (bell_end >= 0) /* nor can it open it here; outside nobody looks at this process, as bubblewrap's is the first */
+    if (bell_end >= 0) /* nor can it open it here; what looks at this process from outside has opened it by now */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 

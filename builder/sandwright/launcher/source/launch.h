@@ -148,9 +148,10 @@ bool remove_placeholders(struct run *run, bool wait);
 _Noreturn void exec_command(char **command, char *const *environment);
 
 /* ---- notify.c, confine.c: plan.supervised. A process of its own answers connect(2) of all that runs inside. */
-/* Launcher: puts `launch --confine` before the command, which finds two descriptors from this one on. */
+/* Launcher: puts `launch --confine` before the command, which finds three descriptors from this one on. */
 void notify_command(struct run *run, int descriptor);
 void notify_start(struct run *run);        /* keeper, before each start of the child: forks the supervisor */
+int notify_filter(void);                   /* child: a new descriptor of the filter, which asks where it refused */
 void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
 void notify_started(void);                 /* keeper, after the child was forked */
 void notify_end(void);                     /* keeper */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "broker.h"
+#include "denied.h"
 #include "launch.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -25,10 +27,12 @@
 #endif
 
 enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
+enum { MAX_ERRNO = 4095 }; /* as the kernel has it, which a filter's larger one becomes */
 
 static struct broker broker = {-1, -1, -1, 0, NULL, 0};
 static int program = -1, ends[2] = {-1, -1}, handle = -1;
-static int at; /* the descriptor inside at which the program is, and behind it the socket to us */
+static int at; /* the descriptor inside at which the program is, and behind it the socket to us, and the filter */
+static struct program filter, asking; /* as it was rendered; and as it is loaded */
 static pid_t supervisor;
 
 /* ---- connect(2) that waits */
@@ -141,6 +145,20 @@ static bool is_over(void)
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
+/* What the filter refuses, it refuses; connect(2) is made. */
+static int answer_to(const struct seccomp_notif *call)
+{
+    uint32_t action = filter_action(&filter, &call->data);
+    int error = (int)(action & SECCOMP_RET_DATA);
+    if (is_refusal(action)) {
+        denied_call(&call->data, error);
+        return error < MAX_ERRNO ? error : MAX_ERRNO;
+    }
+    if (!is_connect(&call->data))
+        return EPERM; /* confine.c alone refuses it */
+    return broker_connect(&broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args);
+}
+
 static void *work(void *nothing)
 {
     (void)nothing;
@@ -153,7 +171,7 @@ static void *work(void *nothing)
             _exit(0);
         }
         keep_one_idle(-1);
-        int fault = broker_connect(&broker, call.id, (pid_t)call.pid, (const uint64_t *)call.data.args);
+        int fault = answer_to(&call);
         answer.id = call.id;
         answer.error = -fault;
         if (fault >= 0)
@@ -282,11 +300,18 @@ static _Noreturn void supervise(const struct run *run)
 void notify_command(struct run *run, int descriptor)
 {
     struct words command = {0};
+    size_t length;
+    const char *content = checked_artifact(run, "seccomp.bpf", &length);
+    if (!filter_parse(content, length, &filter) || !filter_parse(content, length, &asking))
+        refuse("%s/seccomp.bpf: not of a kind whose refusals can be told", run->directory);
+    filter_ask(&asking);
+    denied_share();
     at = descriptor;
     add(&command, text("/proc/self/fd/%d", at));
     add(&command, text("--confine"));
     add(&command, text("%d", at));
     add(&command, text("%d", at + 1));
+    add(&command, text("%d", at + 2));
     for (char **word = run->command; *word != NULL; word++)
         add(&command, *word);
     run->command = command.at;
@@ -307,11 +332,23 @@ void notify_start(struct run *run)
     ends[0] = -1;
 }
 
+int notify_filter(void)
+{
+    size_t length = asking.count * sizeof *asking.at;
+    int file = memfd_create("filter", MFD_CLOEXEC);
+    if (file < 0 || write(file, asking.at, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
+        refuse_errno("the sandbox can't be given its filter");
+    return file;
+}
+
 void notify_hand_over(void)
 {
-    /* Above both, as one may be where the other goes. */
-    int own = fcntl(program, F_DUPFD_CLOEXEC, at + 2), other = fcntl(ends[1], F_DUPFD_CLOEXEC, at + 2);
-    if (own < 0 || other < 0 || dup2(own, at) < 0 || dup2(other, at + 1) < 0)
+    /* Above all, as one may be where the other goes. */
+    int files[] = {program, ends[1], notify_filter()};
+    for (int index = 0; index < 3; index++)
+        files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 3);
+    for (int index = 0; index < 3; index++)
+        if (files[index] < 0 || dup2(files[index], at + index) < 0)
         refuse_errno("the sandbox can't be given what confines it");
 }
 

@@ -1,0 +1,201 @@
+"""Tells what a run was refused, how often, by which line of which layer, and what would allow it.
+
+The launcher counts what the filter of system calls and its supervisor of connections refuse (bwrap), and
+writes it to a private file; a proxy's refusals come from `beside`. A line of `run --denials FILE` is JSON:
+
+| field | what |
+|---|---|
+| `kind` | `syscall`, `unix`, `connect`, `proxy`, `omitted` |
+| `what` | the call's name, the path as the program gave it, HOST:PORT |
+| `error` | the name of the error that the program was told; absent for `proxy` |
+| `count` | how often |
+| `field`, `source` | the policy's field that decided, and where its value stands |
+| `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
+| `opens` | what else the edit opens |
+
+`unix` is a call that makes a Unix socket of datagrams, `connect` a connection to a Unix socket, `omitted`
+counts what found no room, and has nothing else. Programs inside choose paths and hosts: they are cut to
+`MOST_TEXT` characters, and what no terminal should obey is escaped.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sandwright import smalljson
+from sandwright.visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+MOST_TEXT = 256
+MOST_LINES = 20
+"""Refusals that a person is shown."""
+
+_MOST_BYTES = 1 << 20
+_COLUMNS = {0xC000003E: "amd64", 0xC00000B7: "arm64", 0x40000003: "i386", 0x40000028: "arm"}
+"""Of `syscalls.csv`, by the architecture of linux/audit.h."""
+
+_SOCKET = "whatever the program that listens there does for who connects"
+_HOST = "this host, to every program inside"
+
+
+def told(
+    file: str, decided: dict[str, Any], proxied: dict[str, int] | None = None
+) -> list[dict[str, object]]:
+    """What was refused: as the launcher wrote it to `file`, and by a proxy.
+
+    `decided` is of `session.deciding`.
+    """
+    found = list(_written(file, decided))
+    for host, count in sorted((proxied or {}).items()):
+        name = _line(host)
+        edit = f"network: {{allow: ['{name}']}}" if _is_plain(name) else None
+        found.append(
+            {"kind": "proxy", "what": name, "count": count}
+            | _why("network.allow", decided["allow"], edit, _HOST)
+        )
+    return found
+
+
+def lines(found: list[dict[str, Any]]) -> list[str]:
+    """The block for a person: empty when nothing was refused."""
+    shown = [each for each in found if each["kind"] != "omitted"]
+    shown.sort(key=lambda each: -each["count"])
+    said = [line for each in shown[:MOST_LINES] for line in _lines(each)]
+    left = len(shown) - MOST_LINES
+    others = sum(each["count"] for each in found if each["kind"] == "omitted")
+    if left > 0:
+        said.append(f"refused: {left} more kinds: `run --denials FILE` has them")
+    if others:
+        said.append(f"refused: {others} times more, of other kinds, for which there was no room")
+    return said
+
+
+def write(path: str, found: list[dict[str, object]]) -> None:
+    """Append them to a file, a line each. Raise OSError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(path, flags, 0o600)
+    try:
+        os.write(file, b"".join(smalljson.dumps(each) + b"\n" for each in found))
+    finally:
+        os.close(file)
+
+
+def end(asked: dict[str, Any], proxied: dict[str, int] | None, tell: Callable[[str], None]) -> list[str]:
+    """Do it for a run, whose record has `asked`; give what went wrong."""
+    if not proxied and not os.path.lexists(asked["file"]):
+        return []
+    try:
+        found = told(asked["file"], asked["decided"], proxied)
+        if asked["to"]:
+            write(asked["to"], found)
+    except (OSError, ValueError, KeyError, IndexError) as fault:
+        return [f"what was refused can't be told: {fault}"]
+    finally:
+        if os.path.lexists(asked["file"]):
+            os.unlink(asked["file"])
+    for line in () if asked["quiet"] else lines(found):
+        tell(line)
+    return []
+
+
+def _lines(each: dict[str, Any]) -> Iterator[str]:
+    what = {
+        "syscall": "the system call {}",
+        "unix": "a Unix socket of datagrams by {}",
+        "connect": "to connect to {}",
+        "proxy": "the host {}",
+    }[each["kind"]]
+    error = f" ({each['error']})" if "error" in each else ""
+    times = "once" if each["count"] == 1 else f"{each['count']} times"
+    yield f"refused: {what.format(each['what'])}{error}, {times}: {each['field']}, {each['source']}"
+    if each["edit"]:
+        yield f"  `{each['edit']}` would allow it, and with it {each['opens']}"
+    else:
+        yield "  no edit of the policy is known that allows it"
+
+
+def _written(file: str, decided: dict[str, Any]) -> Iterator[dict[str, object]]:
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(_MOST_BYTES).decode("ascii")
+    except FileNotFoundError:
+        return
+    for line in content.splitlines():
+        kind, *words = line.split()
+        if kind in ("call", "local"):
+            yield _call(*(int(each) for each in words), decided=decided, local=kind == "local")
+        elif kind == "connect":
+            yield _connect(int(words[0]), int(words[1]), bytes.fromhex(words[2]), decided)
+        elif int(words[0]):
+            yield {"kind": "omitted", "count": int(words[0])}
+
+
+def _call(
+    architecture: int, number: int, error: int, count: int, *, decided: dict[str, Any], local: bool
+) -> dict[str, object]:
+    name = _name(architecture, number)
+    head: dict[str, object] = {"what": name, "error": _error(error), "count": count}
+    if not decided["shipped"] and (local or name == "io_uring_setup"):
+        fields = "process.seccomp or network.own_sockets"
+        return {"kind": "syscall"} | head | _why(fields, decided["seccomp"], None, "")
+    if local:
+        return {"kind": "unix"} | head | _why("network.own_sockets", decided["own"], None, "")
+    for profile, names in decided["looser"]:
+        if name in names:
+            others = [each for each in names if each != name]
+            opens = f"{len(others)} more calls: {', '.join(others)}"
+            edit = f"process: {{seccomp: {profile}}}"
+            return {"kind": "syscall"} | head | _why("process.seccomp", decided["seccomp"], edit, opens)
+    return {"kind": "syscall"} | head | _why("process.seccomp", decided["seccomp"], None, "")
+
+
+def _connect(error: int, count: int, path: bytes, decided: dict[str, Any]) -> dict[str, object]:
+    text = path.decode("utf-8", "backslashreplace")
+    canonical = text.startswith("/") and os.path.normpath(text) == text and _is_plain(text)
+    never = any(f"{text}/".startswith(f"{each}/") for each in decided["never"])
+    edit = f"network: {{unix_sockets: ['{text}']}}" if canonical and not never else None
+    head = {"kind": "connect", "what": _line(text), "error": _error(error), "count": count}
+    return head | _why("network.unix_sockets", decided["sockets"], edit, _SOCKET)
+
+
+def _why(field: str, source: str, edit: str | None, opens: str) -> dict[str, object]:
+    return {"field": field, "source": source, "edit": edit, "opens": opens if edit else ""}
+
+
+def _line(text: str) -> str:
+    """What a program inside chose, as a part of one line, cut off."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")[:MOST_TEXT]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it can stand in a line of YAML as it is."""
+    return (
+        text.isascii()
+        and text.isprintable()
+        and not set(text) & set("'\"{}[]$`\\*")
+        and len(text) < MOST_TEXT
+    )
+
+
+def _error(number: int) -> str:
+    import errno  # noqa: PLC0415 - only where something was refused
+
+    return errno.errorcode.get(number, str(number))
+
+
+def _name(architecture: int, number: int) -> str:
+    """A call's name. There is no YAML here, which `sandwright.seccomp` needs (`after`)."""
+    import csv  # noqa: PLC0415
+
+    from sandwright.resources import data_path  # noqa: PLC0415
+
+    column = _COLUMNS.get(architecture, "")
+    with open(data_path("seccomp", "syscalls.csv"), encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            if row.get(column) == str(number):
+                return str(row["name"])
+    return f"number {number}"

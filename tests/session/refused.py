@@ -1,0 +1,91 @@
+"""Runs inside: refused and allowed calls, as the first argument says. Sockets of the host are the others."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NUMBERS = {
+    "x86_64": {"ptrace": 101, "bpf": 321, "keyctl": 250, "unshare": 272, "clone3": 435, "getppid": 110},
+    "aarch64": {"ptrace": 117, "bpf": 280, "keyctl": 219, "unshare": 97, "clone3": 435, "getppid": 173},
+}[platform.machine()]
+
+
+def call(name: str, *arguments: int, times: int = 1) -> str:
+    """The name of its last error."""
+    for _ in range(times):
+        ctypes.set_errno(0)
+        LIBC.syscall(NUMBERS[name], *arguments, 0, 0, 0)
+    return errno.errorcode.get(ctypes.get_errno(), "ok")
+
+
+def connect(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as end, contextlib.suppress(OSError):
+        end.connect(path)
+
+
+def allowed() -> None:
+    """What fails of itself, or is told otherwise, and what works: nobody refused it."""
+    call("getppid")
+    call("clone3")
+    connect("/absent")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0own")
+        listener.listen()
+        connect("\0own")
+    connect("\0nobody")
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind("stale")
+    connect("stale")
+    Path("stale").unlink()
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", 1), 60)
+    with contextlib.suppress(OSError):
+        Path("/etc/hostname").write_text("x")
+    with contextlib.suppress(OSError):
+        os.kill(1, 0)
+
+
+def refused(host: str) -> None:
+    """Planted: calls of the filter, datagrams, a socket of the host."""
+    told = [call("ptrace", times=3), call("bpf", times=2), call("keyctl"), call("unshare", 0x10000000)]
+    assert told == ["EPERM"] * 4, told
+    with contextlib.suppress(PermissionError):
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for _ in range(2):
+        connect(host)
+
+
+def many(host: str) -> None:
+    """Names without end, one that would write a line of ours, and colours."""
+    names = [f"name-{number}" for number in range(300)]
+    for name in ["\x1b[31m\nsandwright: refused: forged", "a'}, x: {'", *names]:
+        Path(name).symlink_to(host)
+        connect(name)
+        Path(name).unlink()
+
+
+def edits(host: str, granted: str = "") -> None:
+    """One call and one socket, which a policy can allow."""
+    answer = call("ptrace", 9999)  # no request, of no process
+    assert (answer != "EPERM") == bool(granted), answer
+    with socket.socket(socket.AF_UNIX) as end:
+        fault = end.connect_ex(host)
+    assert (fault == 0) == bool(granted), fault
+
+
+if __name__ == "__main__":
+    allowed()
+    if sys.argv[1] == "refused":
+        refused(*sys.argv[2:])
+    if sys.argv[1] == "edits":
+        edits(*sys.argv[2:])
+    if sys.argv[1] == "many":
+        many(*sys.argv[2:])

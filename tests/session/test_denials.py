@@ -1,0 +1,132 @@
+"""What a run was refused is told at its end: all of that, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandwright import policy
+from session.conftest import Project
+
+INSIDE = Path(__file__).with_name("refused.py")
+PRESETS = Path(policy.__file__).with_name("presets") / "built-in.yaml"
+
+
+def _source(field: str) -> str:
+    """Where the built-in policy says a field."""
+    lines = PRESETS.read_text().splitlines()
+    line = next(number for number, each in enumerate(lines) if each.strip().startswith(f"{field}: "))
+    return f"built-in presets/built-in.yaml:{line + 1}:{lines[line].index(': ') + 3}"
+
+
+CALLS = f"default ({_source('seccomp')})"
+pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture
+def host(project: Project) -> Iterator[str]:
+    """A socket of the host in the project, whose name nobody could know when the policy was rendered."""
+    project.policy.write_text("schema: 1\nmethod: bwrap\n")
+    (project.root / "refused.py").write_bytes(INSIDE.read_bytes())
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{project.home}/unknown")
+        Path(f"{project.home}/unknown").rename(project.root / "later")
+        listener.listen()
+        yield f"{project.root}/later"
+
+
+def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
+    """The lines of JSON, and standard error."""
+    file = project.home / "denials"
+    file.unlink(missing_ok=True)
+    argv = (sys.executable, "-P", "refused.py", *words)
+    ended = project.run(*argv, options=("--denials", str(file), *options))
+    assert ended.returncode == 0, ended.stderr.decode()
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return found, ended.stderr.decode()
+
+
+def _call(name: str, count: int, **more: object) -> dict[str, object]:
+    said = {"kind": "syscall", "what": name, "error": "EPERM", "count": count}
+    return {**said, "field": "process.seccomp", "source": CALLS, "edit": None, "opens": "", **more}
+
+
+def test_planted_refusals_are_told_and_what_is_allowed_is_not(project: Project, host: str) -> None:
+    found, said = _run(project, "refused", host)
+    assert found == [
+        _call(
+            "ptrace",
+            3,
+            edit="process: {seccomp: build}",
+            opens="5 more calls: chroot, mknod, mknodat, process_vm_readv, process_vm_writev",
+        ),
+        _call("bpf", 2),
+        _call("keyctl", 1),
+        _call("unshare", 1),
+        _call("socket", 1, kind="unix", field="network.own_sockets", source="built-in"),
+        {
+            "kind": "connect",
+            "what": host,
+            "error": "EACCES",
+            "count": 2,
+            "field": "network.unix_sockets",
+            "source": _source("unix_sockets"),
+            "edit": f"network: {{unix_sockets: ['{host}']}}",
+            "opens": "whatever the program that listens there does for who connects",
+        },
+    ]
+    block = [line for line in said.splitlines() if line.startswith("sandwright: ")]
+    assert block[:2] == [
+        f"sandwright: refused: the system call ptrace (EPERM), 3 times: process.seccomp, {CALLS}",
+        "sandwright:   `process: {seccomp: build}` would allow it, and with it 5 more calls: chroot, mknod, "
+        "mknodat, process_vm_readv, process_vm_writev",
+    ]
+    assert len(block) == 2 * len(found)
+
+
+def test_the_edits_allow_what_they_say(project: Project, host: str) -> None:
+    """The same run, under a policy with both: neither is refused any more."""
+    before, _ = _run(project, "edits", host)
+    assert [each["kind"] for each in before] == ["syscall", "connect"]
+    assert before[0]["edit"] == "process: {seccomp: build}"
+    edits = f"process: {{seccomp: build}}\nnetwork: {{unix_sockets: ['{host}']}}\n"
+    project.policy.write_text(f"schema: 1\nmethod: bwrap\n{edits}")
+    assert before[1]["edit"] in edits
+    found, said = _run(project, "edits", host, "granted", options=("--trust-policy",))
+    assert found == []
+    assert "refused:" not in said
+
+
+def test_nothing_is_said_where_nothing_was_refused(project: Project, host: str) -> None:
+    assert Path(host).exists()
+    assert _run(project, "allowed") == ([], "")
+
+
+def test_quiet(project: Project, host: str) -> None:
+    found, said = _run(project, "refused", host, options=("--quiet",))
+    assert (len(found), said) == (6, "")
+
+
+def test_names_from_inside_make_no_lines_and_find_an_end(project: Project, host: str) -> None:
+    found, said = _run(project, "many", host)
+    assert len(found) == 257
+    assert found[-1] == {"kind": "omitted", "count": 46}
+    assert found[0]["what"] == "\\x1b[31m\nsandwright: refused: forged".replace("\n", "\\n")
+    assert {each.get("edit") for each in found} == {None}, "none is a whole path"
+    assert "\x1b" not in said
+    assert not any(line.startswith("sandwright: refused: forged") for line in said.splitlines())
+    assert len(said.splitlines()) == 42
+
+
+def test_its_file_is_out_of_the_sandboxs_reach(project: Project, host: str) -> None:
+    assert Path(host).exists()
+    ended = project.run("true", options=("--denials", "denials"))
+    assert ended.returncode == 125
+    assert b"which the sandbox may write" in ended.stderr
+    assert not (project.root / "denials").exists()
