@@ -48,8 +48,10 @@ def _bwrap(words: list[str], to: Path) -> list[str]:
     while waiting:
         word = waiting.pop(0)
         if word == "--":
-            if waiting[1:2] == ["--confine"]:  # the launcher's own program inside, with two descriptors
-                del waiting[:4]
+            if waiting[1:2] == ["--confine"]:  # the launcher's own program inside, with three descriptors
+                del waiting[:5]
+            if waiting[1:2] == ["--init"]:
+                del waiting[:3]
             return [*taken, word, *waiting]
         if word == "--args":
             given = _read(waiting.pop(0)).split(b"\0")[:-1]
