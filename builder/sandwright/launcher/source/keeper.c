@@ -154,23 +154,13 @@ pid_t fork_child(int *handle)
     return child;
 }
 
-static _Noreturn void become(char *const *argv, char *const *env, int output, int errors)
+static _Noreturn void become(char *const *argv, int output)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output < 0 ? nothing : output, 1) < 0 ||
-        dup2(errors < 0 ? nothing : errors, 2) < 0)
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 || dup2(nothing, 2) < 0)
         _exit(NOT_RUN);
-    execve(argv[0], argv, env);
+    execv(argv[0], argv);
     _exit(127);
-}
-
-pid_t spawn(struct run *run, char *const *argv, char *const *env, int *handle)
-{
-    (void)run;
-    pid_t child = fork_child(handle);
-    if (child == 0)
-        become(argv, env, -1, 2);
-    return child;
 }
 
 int wait_for(pid_t child, int handle, int seconds)
@@ -196,7 +186,7 @@ int capture(struct run *run, char *const *argv, char **output, int seconds)
     int handle, file = memfd_create("output", MFD_CLOEXEC);
     pid_t child = file < 0 ? -1 : fork_child(&handle);
     if (child == 0)
-        become(argv, environ, file, -1);
+        become(argv, file);
     int status = child < 0 ? -1 : wait_for(child, handle, seconds);
     struct stat size;
     if (status >= 0 && output != NULL && fstat(file, &size) == 0) {
