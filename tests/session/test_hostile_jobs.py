@@ -176,3 +176,16 @@ def test_the_first_process_leads_to_no_program_of_the_host(method: str, uid: int
         assert [(each.st_mode, each.st_ctime_ns) for each in after] == [
             (each.st_mode, each.st_ctime_ns) for each in before
         ]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("uid", [0, NOBODY])
+def test_the_command_can_open_nothing_of_the_init(uid: int) -> None:
+    """One of its descriptors tells that the command has stopped."""
+    script = "for each in 0 1 2 3 4 5 6 7 8 9; do readlink /proc/1/fd/$each && echo op''en; done; echo e''nd"
+    with (
+        place("bwrap", uid) as at,
+        terminal(_started(at, "sh", "-c", script), at.root, at.environ) as shown,
+    ):
+        assert shown.read_until(b"end\r\n") == b"end\r\n"
+        assert shown.end() == 0
